@@ -9,33 +9,32 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Balance is a way in which switches choose an uplink for a packet that no
-// label guides.
+// Balance is how switches choose an uplink for a packet without a label.
 type Balance uint8
 
-// The ways.
+// The balancers.
 const (
 	HashFlows          Balance = iota // ECMP
-	RobinSpray                        // round robin, the order shuffled now and then
+	RobinSpray                        // round robin, the order reshuffled at intervals
 	RandomSpray                       // uniformly at random
-	DestinationRotor                  // round robin by destination, as Ofan has it
+	DestinationRotor                  // round robin by destination, as in Ofan
 	ShortestUplink                    // the uplink with the shortest queue
-	FlowletUplink                     // the best uplink, kept until a pause
+	FlowletUplink                     // the best uplink, kept until the flow pauses
 	AssignedUplink                    // the best uplink, kept
 	BestUplinkByPacket                // the best uplink, for every packet
 )
 
-// Way is all that there is to know about a [Balance]: the P4 program apart, which has its action, one is a line of [Ways],
-// a layout of that action and a scheme that asks for it.
+// Way describes a [Balance]. A new one needs an action in the P4 program, a line of [Ways], a layout of that action
+// and a scheme that uses it.
 type Way struct {
 	Action   Action // of table balancer; NoAction: the table's default
-	Rule     string // for people; "": as the way before it
-	Adaptive bool   // it needs to know queues, and the slots of all uplinks
+	Rule     string // for display; "": as the previous way
+	Adaptive bool   // it needs queue depths, and the slots of all uplinks
 
 	args func(b *Balancing, rate fabric.Rate) []uint64 // of the action; nil: none
 }
 
-// Ways returns all ways, each at the index that is its [Balance].
+// Ways returns all ways, indexed by [Balance].
 func Ways() []Way { return ways[:] }
 
 var ways = [...]Way{
@@ -70,14 +69,14 @@ var ways = [...]Way{
 	BestUplinkByPacket: {Action: Flowlets, Adaptive: true, args: flowletArgs},
 }
 
-// flowletArgs are the arguments of flowlets. Bytes keep an uplink busy for as long as they would at half its rate,
-// so that loads above one half count, not only queues.
+// flowletArgs returns the arguments of flowlets. Bytes keep an uplink busy for as long as they would at half its
+// rate, so that loads above one half count, not only queues.
 func flowletArgs(b *Balancing, rate fabric.Rate) []uint64 {
 	ns := func(bytes int64) uint64 { return uint64(rate.TimeFor(bytes) / fabric.Nanosecond) }
 	return []uint64{uint64(b.Way - FlowletUplink), uint64(b.GapUs), max(1, ns(2*256)), max(1, ns(int64(b.Unit)))}
 }
 
-// balancerActions are the actions of table balancer.
+// balancerActions returns the actions of table balancer.
 func balancerActions() (actions []Action) {
 	for _, w := range ways[HashFlows+1:] {
 		if !slices.Contains(actions, w.Action) {
@@ -90,24 +89,23 @@ func balancerActions() (actions []Action) {
 // Balancing is a [Balance] and its parameters. The zero value is ECMP.
 type Balancing struct {
 	Way Balance
-	// Reshuffle is after how many rounds RobinSpray shuffles the uplinks; 0: never.
+	// Reshuffle is the number of rounds after which RobinSpray shuffles the uplinks; 0: never.
 	Reshuffle int
-	// DataOnly leaves to ECMP what is not data, ACKs above all.
+	// DataOnly balances data only; other packets, mostly ACKs, use ECMP.
 	DataOnly bool
-	// Bins are the depths of queue from which ShortestUplink takes a queue for a
-	// longer one, rising; all 0: every difference counts.
+	// Bins are rising queue depths: ShortestUplink takes queues between two of them as equally long. All 0: every
+	// difference counts.
 	Bins [3]fabric.Bytes
-	// GapUs is the pause after which FlowletUplink chooses anew, in microseconds.
+	// GapUs is the pause after which FlowletUplink chooses again, in microseconds.
 	GapUs uint32
-	// Unit is how many bytes one step of the target's queue depth stands for, as
-	// that of [ECN].
+	// Unit is the number of bytes per step of the target's queue depth, as that of [ECN].
 	Unit fabric.Bytes
 }
 
-// Limits of what the program can hold.
+// Limits of the program.
 const (
 	maxRotations = 1 << 12 // set_rotation's index
-	eachUplink   = 0xFFFF  // the group whose slots are the uplinks
+	eachUplink   = 0xFFFF  // the group that contains all uplinks as slots
 )
 
 func (b Balancing) validate(f *fabric.Fabric, groupSize int) error {
@@ -139,7 +137,7 @@ func (b Balancing) validate(f *fabric.Fabric, groupSize int) error {
 	return nil
 }
 
-// appendBalancer appends the choice of the balancer, for data and for all else.
+// appendBalancer appends the entries that select the balancer, for data and for other packets.
 func (c *Core) appendBalancer(w *tableWriter, n *fabric.Node) {
 	b := c.cfg.Balancer
 	if b.Way == HashFlows || n.Uplinks() == 0 {
@@ -158,8 +156,8 @@ func (c *Core) appendBalancer(w *tableWriter, n *fabric.Node) {
 	}
 }
 
-// appendRotations appends which pointer a destination's packets move: one per
-// ToR at a ToR, one per pod at an aggregation switch.
+// appendRotations appends the entries that assign a rotation pointer to a packet's destination: one per ToR at a
+// ToR, one per pod at an aggregation switch.
 func (c *Core) appendRotations(w *tableWriter, n *fabric.Node) {
 	if c.cfg.Balancer.Way != DestinationRotor || n.Uplinks() == 0 {
 		return

@@ -11,23 +11,22 @@ import (
 // ErrConfig is wrapped by every error of [Config.Validate].
 var ErrConfig = errors.New("controller: bad config")
 
-// FieldError is what is wrong with one field of a [Config].
+// FieldError is an error in one field of a [Config].
 type FieldError struct {
 	Field   string // as in ECN.Kmax
 	Problem string // and, after a semicolon, the remedy
 }
 
-// Error returns the field and what is wrong with it.
+// Error returns the field and its problem.
 func (e *FieldError) Error() string { return fmt.Sprintf("%v: %s: %s", ErrConfig, e.Field, e.Problem) }
 
 // Unwrap returns [ErrConfig].
 func (e *FieldError) Unwrap() error { return ErrConfig }
 
-// ErrUnknownPort is wrapped when a port state names a switch or port that the
-// fabric does not have.
+// ErrUnknownPort is wrapped if a port state names a switch or port that the fabric does not have.
 var ErrUnknownPort = errors.New("controller: unknown port")
 
-// Carrier is where packets of one address family carry their path label.
+// Carrier is the field that carries the path label, in packets of one address family.
 type Carrier uint8
 
 // The carriers.
@@ -61,16 +60,16 @@ func (c *Carrier) UnmarshalText(text []byte) error {
 	return fmt.Errorf("controller: carrier %q is unknown; write one of %v", text, carrierNames)
 }
 
-// ECN says when a port marks packets, by the depth of its queue.
+// ECN describes when a port marks packets, by the depth of its queue.
 type ECN struct {
-	Kmin fabric.Bytes // below it nothing is marked
-	Kmax fabric.Bytes // from it on everything is; Kmin for a step; 0 for no marking at all
+	Kmin fabric.Bytes // no marks below it
+	Kmax fabric.Bytes // all packets are marked from it on; Kmin: a step; 0: no marking
 	Pmax float64      // probability just below Kmax, 0 to 1
-	// Unit is how many bytes one step of the target's queue depth stands for.
+	// Unit is the number of bytes per step of the target's queue depth.
 	Unit fabric.Bytes
 }
 
-// Limits of what tables can hold.
+// Limits of the tables.
 const (
 	NeverQuench    = math.MaxUint32 // as Config.QuenchIntervalUs: no quench
 	CloneSessions  = 512            // the clone session towards port p is CloneSessions+p
@@ -80,7 +79,7 @@ const (
 	groupSizeLimit = 1 << 10
 )
 
-// Config is everything the tables follow from beside link state.
+// Config is everything except link states that determines the tables.
 type Config struct {
 	Fabric *fabric.Fabric
 	// Instance names this run in the updates that agents receive; see statepb.Update.
@@ -91,24 +90,22 @@ type Config struct {
 	CarrierV6 Carrier
 
 	ECN ECN
-	// Balancer is what switches do with packets that no label guides.
+	// Balancer is the balancer for packets without a label.
 	Balancer Balancing
-	// QuenchIntervalUs is the least time between two quenches to one source for
-	// one port, in microseconds; NeverQuench turns them off.
+	// QuenchIntervalUs is the minimum time between two quenches to one source for one port, in microseconds;
+	// NeverQuench turns quenches off.
 	QuenchIntervalUs uint32
-	// ControlPriority is the queue of ACKs, CNPs and quenches: 0 (that of the
-	// data) to 7.
+	// ControlPriority is the queue of ACKs, CNPs and quenches: 0 (the data's queue) to 7.
 	ControlPriority int
 	HashSeed        uint32 // of the ECMP hash, the same in all switches
-	// MaxGroupSize is how many shares the members of one ECMP group may have
-	// together; weights that need more are approximated. 0 means 64. It must
-	// hold every uplink of a switch once.
+	// MaxGroupSize is the largest total of the members' shares in one ECMP group; larger weights are approximated.
+	// 0 means 64. It must be at least the number of a switch's uplinks.
 	MaxGroupSize int
-	// LinksOnly keeps the states of links and their notices, and no tables: for fabrics that are too large for
-	// them. No link of theirs can be drained.
+	// LinksOnly keeps link states and their notices, but no tables: for fabrics that are too large for tables.
+	// Their links cannot be drained.
 	LinksOnly bool
-	// CloneClass is the queue in which a clone, a quench to be, leaves its
-	// switch: a clone does not inherit one. BMv2 takes none other than 0.
+	// CloneClass is the queue in which a clone, which becomes a quench, leaves its switch: a clone does not inherit
+	// one. BMv2 accepts only 0.
 	CloneClass int
 }
 
@@ -119,8 +116,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate reports the first thing wrong with c, naming the field and the
-// remedy.
+// Validate returns the first error in c, naming the field and the remedy.
 func (c Config) Validate() error {
 	fail := func(field, format string, args ...any) error {
 		return &FieldError{field, fmt.Sprintf(format, args...)}

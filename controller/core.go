@@ -20,11 +20,11 @@ type Core struct {
 	epoch   uint64
 	notices []*statepb.Update
 
-	now, written *state // with every change; as of the last Ready
+	now, written *state // with every change; at the last Ready
 	plan         planner
-	groupBuf     []group // of groupsOf
+	groupBuf     []group // scratch space of groupsOf
 	entryBuf     []Entry
-	updateBuf    []Update // of appendSwitchDelta
+	updateBuf    []Update // scratch space of appendSwitchDelta
 	memberSets   map[memberKey][]Member
 	lastMembers  struct {
 		key     memberKey
@@ -32,26 +32,25 @@ type Core struct {
 	}
 }
 
-// link is what is known of one link.
+// link is the state of one link.
 type link struct {
-	downA, downB bool // what the ends said last
+	downA, downB bool // the ends' last reports
 	drained      bool // taken out of use by an operator
 	pending      bool // in Core.changed
 	epoch        uint64
 	at           fabric.Time
 
-	suspected, confirmed bool // to lose packets unnoticed; see Core.Suspect
+	suspected, confirmed bool // of losing packets unnoticed; see Core.Suspect
 	suspectEpoch         uint64
 	suspectAt            fabric.Time
 
-	rates     [2]fabric.Rate // what the ends said last, A and B; 0: the full rate
+	rates     [2]fabric.Rate // the ends' last reports, A and B; 0: the full rate
 	rateEpoch uint64
 }
 
 func (l *link) up() bool { return !l.downA && !l.downB && !l.drained }
 
-// New returns a core that holds every link to be up, or what [Config.Validate]
-// reports.
+// New returns a core that assumes every link up, or the error of [Config.Validate].
 func New(cfg Config) (*Core, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -70,12 +69,11 @@ func New(cfg Config) (*Core, error) {
 	return c, nil
 }
 
-// Fabric returns the fabric the core works for.
+// Fabric returns the core's fabric.
 func (c *Core) Fabric() *fabric.Fabric { return c.f }
 
-// PortState takes the report of one end of a link. The link is up while neither
-// end says it is down. It returns an error, and changes nothing, for a port that
-// the fabric does not have.
+// PortState processes the report of one end of a link. The link is up while neither end reports it down. For a port
+// that the fabric does not have, it returns an error and changes nothing.
 func (c *Core) PortState(now fabric.Time, node fabric.NodeID, port fabric.PortNo, up bool) error {
 	id, ok := c.f.LinkAt(node, port)
 	if !ok {
@@ -92,7 +90,7 @@ func (c *Core) PortState(now fabric.Time, node fabric.NodeID, port fabric.PortNo
 	return nil
 }
 
-// linkChanged follows up on what was said of a link that was up or not.
+// linkChanged processes a report about a link; was is its state before.
 func (c *Core) linkChanged(now fabric.Time, id fabric.LinkID, was bool) {
 	l := &c.links[id]
 	if l.up() == was {
@@ -119,8 +117,7 @@ func (c *Core) unknownPort(node fabric.NodeID, port fabric.PortNo) error {
 		ErrUnknownPort, c.f.Name(node), port, c.f.Node(node).Ports())
 }
 
-// setUplink notes a link's state where tables follow from it. Host links are
-// none of those.
+// setUplink records a link's state if tables depend on it, which is not so for host links.
 func (c *Core) setUplink(s *state, id fabric.LinkID, up bool) {
 	end := c.f.Link(id).A
 	n := c.f.Node(end.Node)
@@ -144,7 +141,7 @@ func (c *Core) setUplink(s *state, id fabric.LinkID, up bool) {
 // LinkUp reports whether a link of the fabric is up.
 func (c *Core) LinkUp(id fabric.LinkID) bool { return c.links[id].up() }
 
-// Epoch counts the changes of all links, and of what is suspected of them.
+// Epoch counts the changes of all links, and of their suspicions.
 func (c *Core) Epoch() uint64 { return c.epoch }
 
 func (c *Core) linkState(id fabric.LinkID) *statepb.LinkState {
@@ -154,10 +151,9 @@ func (c *Core) linkState(id fabric.LinkID) *statepb.LinkState {
 	}
 }
 
-// Suspect takes what is thought of a link that no end calls down; see package
-// suspicion. Agents are notified; tables do not change, since probes have to cross the
-// link, and traffic without labels has ECMP's share of it only. It returns an error,
-// and changes nothing, for a link that the fabric does not have or a host's.
+// Suspect processes a suspicion of a link that no end reports down; see package suspicion. Agents are notified.
+// Tables do not change, since probes have to cross the link, and only ECMP's share of traffic without labels uses
+// it. For a link that the fabric does not have, or a host's link, it returns an error and changes nothing.
 func (c *Core) Suspect(now fabric.Time, id fabric.LinkID, suspected, confirmed bool) error {
 	if int(id) < c.f.Hosts() || int(id) >= len(c.links) {
 		return fmt.Errorf("controller: link %d cannot be suspected; links between switches are %d to %d", id, c.f.Hosts(), len(c.links)-1)
@@ -183,8 +179,7 @@ func (c *Core) suspect(id fabric.LinkID) *statepb.Suspect {
 	}
 }
 
-// Snapshot returns the state of every link that ever changed or was suspected,
-// as an agent gets it first.
+// Snapshot returns the state of every link that ever changed or was suspected, the first update that an agent gets.
 func (c *Core) Snapshot() *statepb.Update {
 	u := &statepb.Update{Epoch: c.epoch, Instance: c.cfg.Instance, Snapshot: true}
 	for id := range c.links {
@@ -201,8 +196,8 @@ func (c *Core) Snapshot() *statepb.Update {
 	return u
 }
 
-// Desired returns the full tables of a switch for the present link states,
-// sorted by [Key.Compare]. It returns nil for a host.
+// Desired returns the full tables of a switch for the present link states, sorted by [Key.Compare]. It returns nil
+// for a host.
 func (c *Core) Desired(node fabric.NodeID) []Entry {
 	if node < 0 || int(node) >= c.f.Nodes() || c.f.Node(node).Tier == fabric.Host || c.cfg.LinksOnly {
 		return nil
@@ -210,22 +205,21 @@ func (c *Core) Desired(node fabric.NodeID) []Entry {
 	return c.appendDesired(nil, c.now, node)
 }
 
-// SwitchDelta is what changes in one switch's tables.
+// SwitchDelta is the changes of one switch's tables.
 type SwitchDelta struct {
 	Node    fabric.NodeID
-	Stage   int // see the package comment; stages of one Ready only rise
+	Stage   int // see the package comment; stages within a Ready never decrease
 	Updates []Update
 }
 
-// Ready is what a core wants done.
+// Ready is the work that a core requests.
 type Ready struct {
 	Writes  []SwitchDelta     // a switch may appear in several stages
-	Notices []*statepb.Update // for the agents; one per change of a link or of what is thought of it, in order
+	Notices []*statepb.Update // for the agents; one per change of a link or its suspicion, in order
 }
 
-// Written returns the full tables of a switch that carried out everything
-// [Core.Ready] ever returned, sorted by [Key.Compare]: what the next deltas build
-// on, where [Core.Desired] is what they lead to. It returns nil for a host.
+// Written returns the full tables of a switch that has carried out everything [Core.Ready] ever returned, sorted by
+// [Key.Compare]: the base of the next deltas, which lead to [Core.Desired]. It returns nil for a host.
 func (c *Core) Written(node fabric.NodeID) []Entry {
 	if node < 0 || int(node) >= c.f.Nodes() || c.f.Node(node).Tier == fabric.Host || c.cfg.LinksOnly {
 		return nil
@@ -233,17 +227,16 @@ func (c *Core) Written(node fabric.NodeID) []Entry {
 	return c.appendDesired(nil, c.written, node)
 }
 
-// Notices returns the notices of the next [Ready] and takes them out of it, for
-// an owner that cannot write to switches now but can talk to agents.
+// Notices returns the notices of the next [Ready] and removes them from it, for a caller that can notify agents but
+// cannot write to switches now.
 func (c *Core) Notices() []*statepb.Update {
 	ns := c.notices
 	c.notices = nil
 	return ns
 }
 
-// Ready returns what came up since the last call. The caller must carry it out
-// or, for a switch it cannot write to, compare that switch's tables with
-// [Core.Desired] later.
+// Ready returns the work since the last call. The caller must carry it out or, for a switch to which it cannot
+// write, compare that switch's tables with [Core.Desired] later.
 func (c *Core) Ready() Ready {
 	r := Ready{Notices: c.notices}
 	c.notices = nil
@@ -251,9 +244,8 @@ func (c *Core) Ready() Ready {
 		return r
 	}
 	slices.Sort(c.changed)
-	// First what came back, then what died, so that each pass knows in which order
-	// the tiers must follow, and no destination is without a path between the two
-	// that has one before and after.
+	// First the links that came back, then those that died. So each pass knows the order of the tiers, and every
+	// destination that has a path before and after also has one between.
 	for _, up := range []bool{true, false} {
 		var links []fabric.LinkID
 		for _, id := range c.changed {
@@ -270,8 +262,8 @@ func (c *Core) Ready() Ready {
 	return r
 }
 
-// isUplinkChange reports whether a link differs between what was written and
-// now in a way that concerns tables.
+// isUplinkChange reports whether a link's state differs between what was written and now in a way that affects
+// tables.
 func (c *Core) isUplinkChange(id fabric.LinkID) bool {
 	end := c.f.Link(id).A
 	n := c.f.Node(end.Node)

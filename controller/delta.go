@@ -6,8 +6,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Stages of a [Ready]. A switch stops using what died before the switches
-// beyond it do, and starts using what came back after them.
+// Stages of a [Ready]. A switch stops using a dead link before the switches beyond it do, and starts using a
+// repaired link after them.
 const (
 	stageUpAggs = iota
 	stageUpToRs
@@ -15,17 +15,16 @@ const (
 	stageDownAggs
 )
 
-// scope is what a set of link changes can touch.
+// scope is the set of routes that a set of link changes can affect.
 type scope struct {
-	tors  []bool // by ToR: everything that follows from failures
+	tors  []bool // by ToR: everything that depends on failures
 	aggs  []bool // by aggregation switch, likewise
 	dests []int  // ToRs whose routes may change at any ToR, sorted
 	pods  []int  // pods whose routes may change at any switch, sorted
-	poses []bool // positions in the pod of the aggregation switches where they may
+	poses []bool // positions in the pod of the aggregation switches where they may change
 }
 
-// scopeOf finds what the changes of links can touch, old and new being the
-// states before and after.
+// scopeOf returns the scope of changes of links; old and new are the states before and after.
 func (c *Core) scopeOf(links []fabric.LinkID, old, new *state) scope {
 	sc := scope{
 		tors: make([]bool, len(new.tor)), aggs: make([]bool, len(new.agg)),
@@ -46,7 +45,7 @@ func (c *Core) scopeOf(links []fabric.LinkID, old, new *state) scope {
 	sc.pods = slices.Compact(sc.pods)
 	for _, p := range sc.pods {
 		for t := p * new.torsPerPod; t < (p+1)*new.torsPerPod; t++ {
-			sc.tors[t] = true // the weights of all it sends up
+			sc.tors[t] = true // the weights of all its upward traffic
 			if old.tor[t] != old.torAll || new.tor[t] != new.torAll {
 				sc.dests = append(sc.dests, t)
 			}
@@ -57,8 +56,8 @@ func (c *Core) scopeOf(links []fabric.LinkID, old, new *state) scope {
 	return sc
 }
 
-// appendDeltas carries the links, all of which went up or all down, from what
-// is now over to what is written, and appends what that changes in the switches.
+// appendDeltas copies the states of the links, all of which went up or all down, from the present state to the
+// written one, and appends the resulting changes of the switches.
 func (c *Core) appendDeltas(out []SwitchDelta, links []fabric.LinkID, up bool) []SwitchDelta {
 	if len(links) == 0 {
 		return out
@@ -83,8 +82,7 @@ func (s *state) clone() *state {
 	return &t
 }
 
-// side is the entries of one switch, on one side of a comparison, that a scope
-// covers.
+// side is one side of a comparison: the entries of one switch that a scope covers.
 type side struct {
 	routes  []upRoute
 	entries []Entry
@@ -96,7 +94,7 @@ func (c *Core) appendToRDeltas(out []SwitchDelta, stage int, sc *scope, old, new
 	for t := range new.tor {
 		n := c.f.Node(c.f.ToRID(t))
 		like, any := sc.likeness(t, old, new)
-		any = any && c.cfg.Balancer.Way == HashFlows // other balancers' slots are each switch's own
+		any = any && c.cfg.Balancer.Way == HashFlows // other balancers' slots are specific to the switch
 		if any {
 			if us, known := alike[like]; known {
 				if len(us) > 0 {
@@ -128,21 +126,20 @@ func (c *Core) appendToRDeltas(out []SwitchDelta, stage int, sc *scope, old, new
 	return out
 }
 
-// likeness is what a ToR's delta follows from, unless it is a destination that the
-// delta is about: ToRs of a pod that have the same uplinks do the same.
+// likeness is what determines a ToR's delta, unless the delta is about that ToR as a destination: ToRs of a pod
+// with the same uplinks have the same delta.
 type likeness struct {
 	pod      int
 	old, new uint64 // live uplinks
 	local    bool
 }
 
-// likeness returns a ToR's, or false if its delta is its own.
+// likeness returns a ToR's likeness, or false if no other ToR shares its delta.
 func (sc *scope) likeness(t int, old, new *state) (likeness, bool) {
 	if _, own := slices.BinarySearch(sc.dests, t); own {
 		return likeness{}, false
 	}
-	// What changes a whole ToR is about all destinations, and so about itself if
-	// it lacks an uplink.
+	// A change of a whole ToR affects all destinations, and so its own routes if it lacks an uplink.
 	if sc.tors[t] && (old.tor[t] != old.torAll || new.tor[t] != new.torAll) {
 		return likeness{}, false
 	}
@@ -201,8 +198,8 @@ func (v *aggView) appendScoped(rs []upRoute, sc *scope) []upRoute {
 	return rs
 }
 
-// groupsOf returns the groups whose content or existence may differ: those that
-// the routes of either side name and, at an end of a changed link, the default.
+// groupsOf returns the groups whose content or existence may differ: those that the routes of either side name and,
+// at an end of a changed link, the default.
 func (c *Core) groupsOf(local bool, was, is []upRoute) []group {
 	gs := c.groupBuf[:0]
 	if local {
@@ -219,7 +216,7 @@ func (c *Core) groupsOf(local bool, was, is []upRoute) []group {
 	return c.groupBuf
 }
 
-// appendSwitchDelta compares the two sides and appends what differs.
+// appendSwitchDelta compares the two sides and appends the differences.
 func (c *Core) appendSwitchDelta(out []SwitchDelta, stage int, n *fabric.Node, local bool, was, is *side, old, new *state) []SwitchDelta {
 	for _, sd := range []struct {
 		*side

@@ -1,10 +1,9 @@
 package controller
 
-// Op is what an update does to an entry.
+// Op is the operation of an update.
 type Op uint8
 
-// The operations. Of a deleted entry only the key counts. The default action of
-// a table is always modified.
+// The operations. A deletion uses only the key. The default action of a table is always modified.
 const (
 	Insert Op = iota
 	Modify
@@ -31,7 +30,7 @@ func (u Update) String() string {
 // [Core.Desired] returns them.
 func Diff(old, new []Entry) []Update { return inPhases(appendDiff(nil, old, new)) }
 
-// Phases cuts updates into runs of one phase each, which are to be in effect before the next is due.
+// Phases divides updates into runs of one phase each. Each run must be in effect before the next one is sent.
 func Phases(us []Update) (runs [][]Update) {
 	for first, i := 0, 0; i < len(us); i++ {
 		if i+1 == len(us) || us[i+1].Phase() != us[first].Phase() {
@@ -42,12 +41,12 @@ func Phases(us []Update) (runs [][]Update) {
 	return runs
 }
 
-// inPhases returns the updates by phase, those of one in the order they have.
+// inPhases returns the updates sorted by phase, stably.
 func inPhases(us []Update) []Update {
 	if len(us) == 0 {
 		return nil
 	}
-	var next [phaseCount]int // where the next of a phase goes
+	var next [phaseCount]int // index of the next update of each phase
 	for i := range us {
 		next[us[i].Phase()]++
 	}
@@ -97,18 +96,16 @@ func appendDiff(us []Update, old, new []Entry) []Update {
 	return us
 }
 
-// phaseCount is how many phases there are.
+// phaseCount is the number of phases.
 const phaseCount = 15
 
-// Phase orders the updates of one switch: updates of
-// the same phase may be made in any order, a later phase only once an earlier
-// one is in effect.
+// Phase orders the updates of one switch: updates of the same phase may be made in any order, a later phase only
+// once an earlier one is in effect.
 //
-// A new group comes before the routes that name it, and those, longer prefixes
-// first, before the groups that change under them: a destination that the
-// changed group will no longer serve well has left it by then. What is no longer
-// wanted goes last and in the opposite order, shorter prefixes first, so that
-// nothing falls back to a route that is about to go.
+// A new group comes before the routes that name it, and these, longer prefixes first, before the groups that change
+// under them: a destination that the changed group will no longer serve well has left it by then. Obsolete entries
+// are deleted last and in the opposite order, shorter prefixes first, so that nothing falls back to a route that is
+// about to be deleted.
 func (u *Update) Phase() int {
 	const (
 		setup = iota
@@ -128,7 +125,7 @@ func (u *Update) Phase() int {
 		goneSetup
 		count
 	)
-	const _ = uint(phaseCount - count) // all fit
+	const _ = uint(phaseCount - count) // checks that all fit
 	gone := u.Op == Delete
 	pick := func(made, unmade int) int {
 		if gone {
@@ -142,7 +139,7 @@ func (u *Update) Phase() int {
 			return group
 		}
 		return pick(newGroup, goneGroup)
-	case UplinkGroup: // between its slots' coming and their going
+	case UplinkGroup: // between the additions of its slots and their deletions
 		if u.Op == Modify {
 			return group
 		}

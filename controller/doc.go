@@ -1,51 +1,42 @@
-// Package controller decides what every switch of a fabric should hold in its
-// tables, and what the host agents should know, from the fabric's shape and the
-// state of its links.
+// Package controller computes the tables of every switch of a fabric, and the link states that host agents should
+// know, from the fabric's shape and the state of its links.
 //
-// A [Core] is a state machine without goroutines, clock or network. Port states
-// go in by [Core.PortState]; writes for switches and updates for
-// agents come out of [Core.Ready]; [Core.Desired] gives the full tables of one
-// switch at any time. It is not safe for concurrent use.
+// A [Core] is a state machine without goroutines, clock or network. [Core.PortState] takes port states.
+// [Core.Ready] returns writes for switches and updates for agents. [Core.Desired] returns the full tables of one
+// switch at any time. A Core is not safe for concurrent use.
 //
 // # Routes
 //
-// Down-facing routes never change: the data plane drops what is sent down a dead
-// port and notifies the source, which carries more information than a missing route. What a
-// link failure changes is the way up:
+// Down-facing routes never change: the data plane drops packets for a dead down port and notifies the source, which
+// carries more information than a missing route. A link failure changes the routes that lead up:
 //
-//   - the ECMP groups, which hold the live uplinks, each with the number of live
-//     paths through it as weight, divided by their greatest common divisor;
-//   - routes of their own, more specific than the default, for the pods and ToRs
-//     that some live uplink no longer reaches as the default group says;
-//   - at the link's own ends, the label entries of the dead uplink, so that its
-//     packets fall back to ECMP.
+//   - the ECMP groups. They hold the live uplinks; each has as its weight the number of live paths through it, divided
+//     by the greatest common divisor of all weights;
+//   - extra routes, more specific than the default, for pods and ToRs that some live uplink no longer reaches in
+//     proportion to its weight in the default group;
+//   - at the two ends of the link, the label entries of the dead uplink, so that its packets fall back to ECMP.
 //
-// A destination that cannot be reached at all keeps following the default.
-// Tables are a function of the present link states alone, not of how they came
-// about, so a restarted controller asks for what its predecessor left.
+// A destination without any path keeps the default route. Tables depend on the present link states alone, not on
+// their history, so a restarted controller computes the tables that its predecessor left.
 //
 // # Order
 //
-// The updates of a [SwitchDelta] are in make-before-break order, and
-// [Update.Phase] says where a target that reorders the updates of one request
-// needs a new request. The deltas of one [Ready] carry stages: those of one
-// stage may be written at the same time, a later stage once the earlier one is
-// acknowledged. Applied so, no packet without a label meets a hole that the
-// failure itself did not make, and no packet is sent towards a switch that is
-// not ready for it.
+// The updates of a [SwitchDelta] are in make-before-break order. [Update.Phase] says where a target that reorders
+// the updates of one request needs a new request. The deltas of one [Ready] have stages: deltas of one stage may be
+// written at the same time, and a later stage is written after the earlier one is acknowledged. In this order, no
+// packet without a label meets a gap that the failure itself did not make, and no packet is sent to a switch whose
+// tables are not ready for it.
 //
 // # Drains
 //
-// [Core.Drain] takes a link out of use while it still carries packets: tables and
-// agents are notified as if it were down, in the same order, so that nothing is sent
-// over it any more once the writes are acknowledged and the agents have flipped.
-// [Core.Severed] returns beforehand the hosts that this would cut off.
+// [Core.Drain] takes a link out of use while it still carries packets. Tables are written and agents notified as if
+// it were down, in the same order. Once the writes are acknowledged and the agents have flipped, the link carries
+// no more packets. [Core.Severed] returns the hosts that a drain would cut off; call it first.
 //
 // Package rollout decides when tables are written and agents notified.
 //
 // # Traps
 //
-// A group's weights may have to be approximated to fit the target's group size;
-// see [Config.MaxGroupSize]. Slices inside entries are shared and must not be
-// written to. An end of a link that never reported counts as up.
+// A group's weights may have to be approximated to fit the target's group size; see [Config.MaxGroupSize]. Slices
+// inside entries are shared and must not be written to. An end of a link that never reported counts as up.
 package controller

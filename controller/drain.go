@@ -7,9 +7,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Drain takes a link between switches out of use, or back into it, whatever its
-// ends say. It returns an error, and changes nothing, for a host's link: a host
-// has no other.
+// Drain takes a link between switches out of use, or back into it, regardless of its ends' reports. For a host's
+// link, which has no alternative, it returns an error and changes nothing.
 func (c *Core) Drain(now fabric.Time, id fabric.LinkID, drained bool) error {
 	if err := c.CanDrain(id); err != nil {
 		return err
@@ -20,7 +19,7 @@ func (c *Core) Drain(now fabric.Time, id fabric.LinkID, drained bool) error {
 	return nil
 }
 
-// CanDrain returns why a link cannot be drained, whatever its state; nil if it can.
+// CanDrain returns why a link cannot be drained, regardless of its state; nil if it can.
 func (c *Core) CanDrain(id fabric.LinkID) error {
 	switch {
 	case c.cfg.LinksOnly:
@@ -33,28 +32,27 @@ func (c *Core) CanDrain(id fabric.LinkID) error {
 	return nil
 }
 
-// LinkReport is all that is known of a link.
+// LinkReport is the known state of a link.
 type LinkReport struct {
-	DownA, DownB bool // what its ends said last
+	DownA, DownB bool // its ends' last reports
 	Drained      bool
-	Suspected    bool        // see Core.Suspect; it is used nevertheless
+	Suspected    bool        // see Core.Suspect; the link is used nevertheless
 	Confirmed    bool        // by probes
-	Rate         fabric.Rate // what its switches report that it carries; 0: its full rate
-	Epoch        uint64      // counts its changes
+	Rate         fabric.Rate // as its switches report it; 0: its full rate
+	Epoch        uint64      // number of its changes
 }
 
 // Up reports whether the link is used.
 func (r LinkReport) Up() bool { return !r.DownA && !r.DownB && !r.Drained }
 
-// LinkReport returns what is known of a link of the fabric.
+// LinkReport returns the known state of a link of the fabric.
 func (c *Core) LinkReport(id fabric.LinkID) LinkReport {
 	l := &c.links[id]
 	return LinkReport{DownA: l.downA, DownB: l.downB, Drained: l.drained, Suspected: l.suspected, Confirmed: l.confirmed, Rate: l.rate(), Epoch: l.epoch}
 }
 
-// DrainLinks returns the links to drain so that a switch carries nothing. It
-// returns an error for a node that cannot be spared: a host, or a ToR with its
-// hosts.
+// DrainLinks returns the links to drain so that a switch carries nothing. It returns an error for a node that hosts
+// need: a host, or a ToR with hosts.
 func (c *Core) DrainLinks(node fabric.NodeID) ([]fabric.LinkID, error) {
 	if node < 0 || int(node) >= c.f.Nodes() {
 		return nil, c.unknownPort(node, 0)
@@ -70,9 +68,9 @@ func (c *Core) DrainLinks(node fabric.NodeID) ([]fabric.LinkID, error) {
 	return ids, nil
 }
 
-// Severing returns which of the links, drained one after the other while nothing is
-// drained but what is given, would take the last path of two ToRs. Those that would
-// are left out as the others are tried.
+// Severing returns those of the links whose drain would remove the last path between two ToRs, if the links are
+// drained one after the other, starting from the drains in given. Severing links are skipped before the next ones
+// are tried.
 func (c *Core) Severing(given, links []fabric.LinkID) []fabric.LinkID {
 	base := c.now.clone()
 	for id := range c.links {
@@ -100,8 +98,8 @@ func (c *Core) Severing(given, links []fabric.LinkID) []fabric.LinkID {
 	return bad
 }
 
-// Severed returns two ToRs that would lose their last path to each other with the
-// links. ok is false when there are none.
+// Severed returns two ToRs that would lose their last path to each other with the links. ok is false if there are
+// none.
 func (c *Core) Severed(links []fabric.LinkID) (src, dst fabric.NodeID, ok bool) {
 	after := c.now.clone()
 	for _, id := range links {
@@ -114,8 +112,8 @@ func (c *Core) Severed(links []fabric.LinkID) (src, dst fabric.NodeID, ok bool) 
 
 // severed returns two ToRs that have a path before and none after.
 func (c *Core) severed(before, after *state) (src, dst fabric.NodeID, ok bool) {
-	// A path between two ToRs, in both directions, is an uplink of each to the
-	// same switch, or to switches of two pods that share a core.
+	// A path between two ToRs, in both directions, needs an uplink of each to the same switch, or to switches of
+	// two pods that share a core.
 	joined := func(s *state, a, b int) bool {
 		return s.support(s.tor[a]&s.tor[b], s.podOfToR(a), s.podOfToR(b)) != 0
 	}

@@ -74,22 +74,20 @@ func (k Key) String() string {
 	}
 }
 
-// Member is one choice of an ECMP group: the port, and how many shares of the
-// traffic it takes.
+// Member is one choice of an ECMP group: the port, and its number of shares of the traffic.
 type Member struct {
 	Port   fabric.PortNo
 	Weight int32
 }
 
-// Entry is what a table holds under a key. A table without key holds one entry,
-// its default action.
+// Entry is a table entry. A table without key has one entry, its default action.
 type Entry struct {
 	Key
 	Action Action
 	// Args are the action's arguments in the order of its layout; the rest is 0.
 	Args [maxArgs]uint64
-	// Members is set in an entry of a selector table, in port order, and makes
-	// Args meaningless. It is shared: do not write to it.
+	// Members is set in an entry of a selector table, in port order; Args then has no meaning. It is shared: do not
+	// write to it.
 	Members []Member
 }
 
@@ -100,7 +98,7 @@ func (e *Entry) sameContent(f *Entry) bool {
 	return e.Action == f.Action && e.Args == f.Args && sameMembers(e.Members, f.Members)
 }
 
-// sameMembers compares; what is shared need not be looked at.
+// sameMembers compares members; shared slices need no comparison.
 func sameMembers(a, b []Member) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }

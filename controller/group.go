@@ -6,10 +6,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// group numbers an ECMP group within a switch. The number says what the group
-// is for, so that it needs no memory; groups with one purpose are shared:
+// group numbers an ECMP group within a switch. The number follows from the group's purpose, so that it needs no
+// memory; groups with one purpose are shared:
 //
-//	default       what no other group is for
+//	default       all routes without another group
 //	pod           one pod, when its paths differ from the default's
 //	minusRemote   ToRs of other pods that miss only one uplink, by uplink;
 //	              at an aggregation switch, pods that miss only one
@@ -29,14 +29,14 @@ const (
 
 func isOne(set uint64) bool { return set != 0 && set&(set-1) == 0 }
 
-// planner answers what one switch's groups and routes are, in one state. It
-// remembers the approximations it made, which take long, by their input.
+// planner computes one switch's groups and routes in one state. It caches approximations, which take long to
+// compute, by their input.
 type planner struct {
 	limit int
 	known map[weights]weights
 }
 
-// maxKnown bounds the planner's memory, to some 8 MB.
+// maxKnown bounds the planner's cache, to about 8 MB.
 const maxKnown = 1 << 16
 
 func (pl *planner) reduce(w weights, n int) weights {
@@ -71,8 +71,8 @@ func (pl *planner) tor(s *state, t int) torView {
 	v := torView{state: s, pl: pl, tor: t, pod: s.podOfToR(t), live: s.tor[t]}
 	v.base = v.up(v.live, v.pod)
 	if v.base == (weights{}) {
-		// No way to a core. Whatever the group holds, the data plane drops the
-		// packet and answers; an empty group would only be an error of its own.
+		// No path to a core. Whatever the group holds, the data plane drops the packet and answers; an empty group
+		// would be a second error.
 		v.base = ones(v.live)
 		if v.live == 0 {
 			v.base = ones(v.torAll)
@@ -82,11 +82,11 @@ func (pl *planner) tor(s *state, t int) torView {
 	return v
 }
 
-// toPod returns the weights towards pod q, and whether they lead anywhere and the
-// default's do not serve as well.
+// toPod returns the weights towards pod q. ok is false if they lead nowhere, or the default's weights serve as
+// well.
 func (v *torView) toPod(q int) (weights, bool) {
-	// Towards a whole pod elsewhere the own pod's failures are in the default's
-	// weights already; within the own pod they do not matter, but are there.
+	// Towards a whole other pod, the default's weights already include the own pod's failures. Within the own pod
+	// the failures exist but do not matter.
 	if v.aggsPerPod == 0 || v.dead[q] == 0 {
 		return weights{}, false
 	}
@@ -124,7 +124,7 @@ func (v *torView) groupOf(d int) group {
 	return perToRGroup + group(d)
 }
 
-// content returns the weights of group g, and whether the ToR has it at all.
+// content returns the weights of group g. ok is false if the ToR does not have the group.
 func (v *torView) content(g group) (weights, bool) {
 	switch {
 	case g == defaultGroup:
@@ -172,7 +172,7 @@ func (s *state) aggView(a int) aggView {
 	return aggView{state: s, agg: a, pod: s.podOfAgg(a), pos: a % s.aggsPerPod, live: s.agg[a]}
 }
 
-// missing returns the uplinks by which pod q cannot be reached.
+// missing returns the uplinks that do not reach pod q.
 func (v *aggView) missing(q int) uint64 { return v.aggAll &^ v.state.agg[q*v.aggsPerPod+v.pos] }
 
 // groupOf returns the group for pod q, or noGroup.
@@ -187,7 +187,7 @@ func (v *aggView) groupOf(q int) group {
 	return podGroup + group(q)
 }
 
-// content returns the live uplinks of group g, and whether the switch has it.
+// content returns the live uplinks of group g. ok is false if the switch does not have the group.
 func (v *aggView) content(g group) (uint64, bool) {
 	if g == defaultGroup {
 		if v.live == 0 {

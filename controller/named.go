@@ -10,8 +10,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Named returns what an entry of a switch matches and does by the names of the fabric, as in "h5 10.0.1.3/32" and
-// "deliver to h5 by port 2".
+// Named returns an entry's match and action with the fabric's names, as in "h5 10.0.1.3/32" and "deliver to h5 by
+// port 2".
 func (e Entry) Named(f *fabric.Fabric, node fabric.NodeID) (key, does string) {
 	if e.Table >= tableCount || e.Action >= actionCount {
 		return e.Key.String(), e.Action.String()
@@ -31,7 +31,7 @@ func (e Entry) Named(f *fabric.Fabric, node fabric.NodeID) (key, does string) {
 	return key, e.does(f, node)
 }
 
-// does says what the entry's action does.
+// does describes the entry's action.
 func (e Entry) does(f *fabric.Fabric, node fabric.NodeID) string {
 	var parts []string
 	if e.Table.Layout().Selector {
@@ -59,7 +59,7 @@ func (e Entry) does(f *fabric.Fabric, node fabric.NodeID) string {
 	return strings.TrimSpace(e.Action.String() + " " + strings.Join(parts, ", "))
 }
 
-// portName names a port by what is at its other end.
+// portName names a port by the node at its other end.
 func portName(f *fabric.Fabric, node fabric.NodeID, port uint64) string {
 	n := f.Node(node)
 	if port < 1 || port > uint64(n.Ports()) {
@@ -69,7 +69,7 @@ func portName(f *fabric.Fabric, node fabric.NodeID, port uint64) string {
 	return fmt.Sprintf("to %s by port %d", f.Name(peer.Node), port)
 }
 
-// prefixName names whom a prefix covers: a host, a ToR's hosts or a pod's; empty for others.
+// prefixName names the hosts that a prefix covers: a host, a ToR's hosts or a pod's; empty for others.
 func prefixName(f *fabric.Fabric, k Key) string {
 	var addr netip.Addr
 	bits := int(k.PrefixLen)

@@ -2,15 +2,15 @@ package controller
 
 import "github.com/ethereal-fabric/ethereal/fabric"
 
-// The multicast groups of notices: see p4src/v1model/notices.p4. They follow from
-// the switch's place in the fabric, never from what is up.
+// The multicast groups of notices: see p4src/v1model/notices.p4. They follow from the switch's place in the fabric,
+// not from link states.
 const (
 	noGroupOfPorts = 0
 	portsBelow     = 1 // towards hosts
 	portsAll       = 2
 )
 
-// below returns how many ports lead down; they come first.
+// below returns the number of ports that lead down; they come first.
 func below(n *fabric.Node) int { return int(n.FirstUplink()) - 1 }
 
 func (c *Core) appendGroups(w *tableWriter, n *fabric.Node) {
@@ -20,11 +20,10 @@ func (c *Core) appendGroups(w *tableWriter, n *fabric.Node) {
 	}
 }
 
-// appendNotices writes who is notified of a port that died: all that could have sent by
-// it. By a port that leads up those are the hosts below. By one that leads down they are
-// all others: below the switch's other ports, and above, from where the switches of the
-// top tier pass it down. A port to a host has no other way round, so no one is notified, and no
-// notice is taken from it.
+// appendNotices writes the receivers of notices about a dead port: every host with a path through that port. For a
+// port that leads up these are the hosts below. For a port that leads down they are all others: below the switch's
+// other ports, and above, from where the switches of the top tier pass the notice down. A port to a host has no
+// alternative, so nobody is notified, and no notice is accepted from it.
 func (c *Core) appendNotices(w *tableWriter, n *fabric.Node) {
 	for p := range n.Ports() {
 		own, passed := uint64(portsBelow), uint64(portsBelow)

@@ -5,9 +5,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
-// PortRate takes the speed that one end of a link reports; 0, or the link's full rate and more: all is well. A link
-// carries what the slower end does. Agents are notified; tables do not change: traffic without labels has ECMP's share
-// of a slow link. It returns an error, and changes nothing, for a port that the fabric does not have.
+// PortRate processes the speed reported by one end of a link; 0, or at least the link's full rate, means full rate.
+// A link has the rate of its slower end. Agents are notified. Tables do not change: traffic without labels uses a
+// slow link by ECMP's share. For a port that the fabric does not have, it returns an error and changes nothing.
 func (c *Core) PortRate(node fabric.NodeID, port fabric.PortNo, rate fabric.Rate) error {
 	id, ok := c.f.LinkAt(node, port)
 	if !ok {
@@ -34,7 +34,7 @@ func (c *Core) PortRate(node fabric.NodeID, port fabric.PortNo, rate fabric.Rate
 	return nil
 }
 
-// rate is what a link carries; 0: its full rate.
+// rate returns a link's rate; 0: its full rate.
 func (l *link) rate() fabric.Rate {
 	a, b := l.rates[0], l.rates[1]
 	if a > 0 && b > 0 {

@@ -2,13 +2,12 @@ package controller
 
 import "fmt"
 
-// Table is a table of the P4 program that the controller writes, in the order
-// in which an empty switch is programmed.
+// Table is a table of the P4 program that the controller writes. Tables are in the order in which an empty switch
+// is programmed.
 type Table uint8
 
-// The tables. CloneSession and MulticastGroup are no P4 tables but the packet
-// replication engine's, which are desired, compared and written likewise: the key
-// is the number of the session or group.
+// The tables. CloneSession and MulticastGroup are not P4 tables but the packet replication engine's. They are
+// desired, compared and written in the same way; the key is the number of the session or group.
 const (
 	CloneSession Table = iota
 	MulticastGroup
@@ -31,7 +30,7 @@ const (
 	tableCount
 )
 
-// Replicated reports whether the table is the packet replication engine's, and in no P4Info.
+// Replicated reports whether the table is the packet replication engine's, and so in no P4Info.
 func (t Table) Replicated() bool { return t <= MulticastGroup }
 
 // Tables returns all tables in order.
@@ -46,8 +45,8 @@ func Tables() []Table {
 // Action is an action of the P4 program.
 type Action uint8
 
-// The actions. CloneTo belongs to [CloneSession], ReplicateTo to [MulticastGroup], and NoAction stands in entries
-// that are only to be deleted.
+// The actions. CloneTo belongs to [CloneSession], ReplicateTo to [MulticastGroup]; NoAction is used in entries that
+// are only to be deleted.
 const (
 	NoAction Action = iota
 	CloneTo
@@ -75,7 +74,7 @@ const (
 	actionCount
 )
 
-// MatchKind is how a table's key matches.
+// MatchKind is the kind of match of a table's key.
 type MatchKind uint8
 
 // The kinds. Keyless tables have only a default action.
@@ -90,7 +89,7 @@ func (k MatchKind) String() string {
 	return [...]string{"no key", "exact", "lpm", "ternary"}[k]
 }
 
-// Param is a named value of so many bits: a key field or an action parameter.
+// Param is a named value with a width in bits: a key field or an action parameter.
 type Param struct {
 	Name string
 	Bits int
@@ -103,7 +102,7 @@ type TableLayout struct {
 	Key      Param
 	Actions  []Action
 	Selector bool // its entries are one-shot action sets
-	Optional bool // programs may lack it; such have no balancer but ECMP, or no micro segments
+	Optional bool // programs may lack it; those have no balancer except ECMP, or no micro segments
 }
 
 // ActionLayout describes an action of the program.
@@ -140,7 +139,7 @@ var tableLayouts = [tableCount]TableLayout{
 var actionLayouts = [actionCount]ActionLayout{
 	NoAction:         {Name: "NoAction"},
 	CloneTo:          {Name: "clone_to", Params: []Param{{"port", 9}, {"truncate", 32}, {"class", 8}}},
-	ReplicateTo:      {Name: "replicate_to", Params: []Param{{"first", 9}, {"count", 9}}}, // ports in a row
+	ReplicateTo:      {Name: "replicate_to", Params: []Param{{"first", 9}, {"count", 9}}}, // consecutive ports
 	SetDevice:        {Name: "set_device", Params: []Param{{"switch_id", 32}, {"hash_seed", 32}, {"hash_offset", 8}, {"uplinks", 8}, {"control_priority", 3}, {"quench_interval_us", 32}}},
 	CarrierUDPSport:  {Name: "carrier_udp_sport"},
 	CarrierFlowLabel: {Name: "carrier_flow_label"},
@@ -164,7 +163,7 @@ var actionLayouts = [actionCount]ActionLayout{
 	ShiftSegments:      {Name: "shift_segments"},
 }
 
-// Layout describes the table. What it points to must not be written to.
+// Layout returns the table's description, which must not be written to.
 func (t Table) Layout() *TableLayout { return &tableLayouts[t] }
 
 func (t Table) String() string {
@@ -185,7 +184,7 @@ func (t *Table) UnmarshalText(text []byte) error {
 	return fmt.Errorf("controller: %q is no table; write a name of p4src's P4Info, as in notice", text)
 }
 
-// Layout describes the action. What it points to must not be written to.
+// Layout returns the action's description, which must not be written to.
 func (a Action) Layout() *ActionLayout { return &actionLayouts[a] }
 
 func (a Action) String() string {

@@ -6,23 +6,23 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// state is what tables follow from: which uplinks live. Besides, it counts the
-// ToRs with exactly one dead uplink, which share groups; see tor.go.
+// state is the link states on which tables depend: the live uplinks. It also counts the ToRs with exactly one dead
+// uplink, which share groups; see tor.go.
 type state struct {
 	shape
-	tor []uint64 // by ToR: bit i is set while uplink i is live
+	tor []uint64 // by ToR: bit i is set if uplink i is live
 	agg []uint64 // by aggregation switch, likewise
 
-	dead   []int                      // by pod: dead uplinks of its aggregation switches
-	single [][fabric.MaxUplinks]int32 // by pod and uplink: ToRs that miss only this uplink
+	dead   []int                      // by pod: number of dead uplinks of its aggregation switches
+	single [][fabric.MaxUplinks]int32 // by pod and uplink: number of ToRs that miss only this uplink
 	clean  [fabric.MaxUplinks]int32   // single, over the pods with dead == 0
 }
 
-// shape is what of the fabric is needed all the time.
+// shape is the often-used part of the fabric's shape.
 type shape struct {
 	pods, torsPerPod, aggsPerPod int
 	torAll, aggAll               uint64 // all uplinks of a ToR, of an aggregation switch
-	torUp, aggUp                 int    // how many those are
+	torUp, aggUp                 int    // their numbers
 }
 
 func newState(f *fabric.Fabric) *state {
@@ -91,9 +91,8 @@ func (s *state) setAgg(a int, live uint64) {
 	}
 }
 
-// paths returns how many live paths lead from uplink set live of a ToR in pod p
-// to the aggregation switches of pod q. Within a pod, and in two tiers, that is
-// one by every uplink.
+// paths returns, per uplink in set live of a ToR in pod p, the number of live paths to the aggregation switches of
+// pod q. Within a pod, and in two tiers, that is one.
 func (s *state) paths(live uint64, p, q int) (w weights) {
 	if p == q || s.aggsPerPod == 0 {
 		return ones(live)
@@ -105,8 +104,7 @@ func (s *state) paths(live uint64, p, q int) (w weights) {
 	return w
 }
 
-// up returns how many live paths lead from uplink set live of a ToR in pod p to
-// the cores, or to the spines.
+// up returns, per uplink in set live of a ToR in pod p, the number of live paths to the cores, or to the spines.
 func (s *state) up(live uint64, p int) (w weights) {
 	if s.aggsPerPod == 0 {
 		return ones(live)
@@ -118,7 +116,7 @@ func (s *state) up(live uint64, p int) (w weights) {
 	return w
 }
 
-// support returns which uplinks of set live have a path to pod q.
+// support returns the uplinks in set live that have a path to pod q.
 func (s *state) support(live uint64, p, q int) uint64 {
 	if p == q || s.aggsPerPod == 0 || s.dead[p] == 0 && s.dead[q] == 0 {
 		return live

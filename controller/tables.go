@@ -11,19 +11,18 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// hashOffsets, by tier, set the ECMP hashes of the tiers apart: with the same
-// bits of one hash, all packets that reach an aggregation switch would already
-// agree on what chooses its uplink.
+// hashOffsets, by tier, make the ECMP hashes of the tiers use different bits. With the same bits of one hash, all
+// packets that reach an aggregation switch would already agree on its uplink.
 var hashOffsets = [...]uint64{fabric.ToR: 0, fabric.Aggregation: 8, fabric.Core: 0}
 
-// prefix names a destination of the address plan: all, a pod, a ToR.
+// prefix is a destination of the address plan: all, a pod, a ToR.
 type prefix struct {
 	level int // as Key.prefixLevel: 1 ToR, 2 pod, 3 default
 	index int // of the ToR or pod
 }
 
-// tableWriter appends entries in key order. The entries of v6 routes follow all
-// v4 ones, so each family is written by a pass of its own.
+// tableWriter appends entries in key order. The entries of v6 routes follow all v4 ones, so each family has its own
+// pass.
 type tableWriter struct {
 	f   *fabric.Fabric
 	out []Entry
@@ -68,7 +67,7 @@ type upRoute struct {
 	group group
 }
 
-// groups appends the groups that the routes name, each once, in order.
+// groups returns the groups that the routes name, each once, in order.
 func groups(routes []upRoute) []group {
 	gs := make([]group, 0, len(routes)+1)
 	gs = append(gs, defaultGroup)
@@ -79,7 +78,7 @@ func groups(routes []upRoute) []group {
 	return slices.Compact(gs)
 }
 
-// torRoutes returns the routes of a ToR that failures make, ToRs first.
+// torRoutes returns the routes of a ToR that failures require, ToRs first.
 func (v *torView) torRoutes() []upRoute {
 	var rs []upRoute
 	for d, live := range v.state.tor {
@@ -99,7 +98,7 @@ func (v *torView) torRoutes() []upRoute {
 	return rs
 }
 
-// aggRoutes returns the routes of an aggregation switch that failures make.
+// aggRoutes returns the routes of an aggregation switch that failures require.
 func (v *aggView) aggRoutes() []upRoute {
 	var rs []upRoute
 	for q, dead := range v.dead {
@@ -127,7 +126,7 @@ func (c *Core) appendDesired(out []Entry, s *state, id fabric.NodeID) []Entry {
 		switch carrier {
 		case UDPSourcePort:
 			w.add(exact(LabelCarrier, uint64(family)), CarrierUDPSport)
-		case FlowLabel, MicroSegments: // of these the outer header's
+		case FlowLabel, MicroSegments: // these use the outer header's
 			w.add(exact(LabelCarrier, uint64(family)), CarrierFlowLabel)
 		}
 	}
@@ -172,9 +171,8 @@ func (c *Core) appendDesired(out []Entry, s *state, id fabric.NodeID) []Entry {
 	return w.out
 }
 
-// appendRoutes appends all routes of one family, up being those that failures
-// make. An address within what the switch is responsible for, but without a
-// host, is discarded: sent on, it would come back.
+// appendRoutes appends all routes of one family; up are those that failures require. A packet for an address within
+// the switch's prefix, but without a host, is discarded: if it were sent on, it would come back.
 func (c *Core) appendRoutes(w *tableWriter, n *fabric.Node, t Table, up []upRoute) {
 	type route struct {
 		prefix
@@ -222,8 +220,8 @@ func (c *Core) appendRoutes(w *tableWriter, n *fabric.Node, t Table, up []upRout
 	}
 }
 
-// appendSegments appends the static routes to the neighbours' micro segments. No failure changes them: the program goes
-// round a dead port by itself. What names no neighbour is dropped.
+// appendSegments appends the static routes to the neighbours' micro segments. No failure changes them: the program
+// itself reroutes around a dead port. Segments that are no neighbour's are dropped.
 func (c *Core) appendSegments(w *tableWriter, n *fabric.Node) {
 	for p := fabric.PortNo(1); int(p) <= n.Ports(); p++ {
 		peer := c.f.Node(c.f.Link(n.Link(p)).Peer(n.ID).Node)
@@ -267,8 +265,7 @@ func (c *Core) appendLabels(out []Entry, s *state, n *fabric.Node) []Entry {
 	return out
 }
 
-// appendToRGroups appends those of the groups gs that the ToR has; full as for
-// appendSlots.
+// appendToRGroups appends those of the groups gs that the ToR has; full is as for appendSlots.
 func (c *Core) appendToRGroups(out []Entry, v *torView, gs []group, full bool) []Entry {
 	n := c.f.Node(c.f.ToRID(v.tor))
 	buf := c.entryBuf[:0]
@@ -295,17 +292,17 @@ func (c *Core) appendAggGroups(out []Entry, v *aggView, gs []group, full bool) [
 	return append(c.appendSlots(out, n, buf, full), buf...)
 }
 
-// memberKey is what members follow from.
+// memberKey is what determines members.
 type memberKey struct {
 	first   fabric.PortNo
 	weights weights
 }
 
-// maxMembers bounds the memory of what is kept of groups' members, to some 10 MB.
+// maxMembers bounds the cache of groups' members, to about 10 MB.
 const maxMembers = 1 << 14
 
-// members returns the members of a group whose uplinks begin at port first. Equal
-// groups come again and again, on switch after switch: they are kept and shared.
+// members returns the members of a group whose uplinks begin at port first. Equal groups occur on many switches:
+// they are cached and shared.
 func (c *Core) members(first fabric.PortNo, w weights, n int) []Member {
 	key := memberKey{first, w}
 	if l := &c.lastMembers; l.members != nil && l.key == key {
@@ -333,10 +330,9 @@ func makeMembers(first fabric.PortNo, w weights, n int) []Member {
 	return slices.Clip(ms)
 }
 
-// appendSlots appends, for the balancers other than ECMP, the groups' slots:
-// each uplink as often as it has shares, round after round, in an order of the
-// switch's and the group's own. full adds what no change of a link touches: the
-// uplinks by their number.
+// appendSlots appends, for balancers other than ECMP, the groups' slots: each uplink as often as it has shares,
+// round after round, in an order specific to the switch and the group. full adds the uplinks by number, which no
+// link change affects.
 func (c *Core) appendSlots(out []Entry, n *fabric.Node, groups []Entry, full bool) []Entry {
 	if c.cfg.Balancer.Way == HashFlows {
 		return out

@@ -26,12 +26,12 @@ func (w weights) without(set uint64) weights {
 	return w
 }
 
-// tolerance is how much more than its share a member of an approximated group
-// may get before a larger group is tried.
+// tolerance is the excess over its share that a member of an approximated group may get before a larger group is
+// tried.
 const tolerance = 0.05
 
-// serves reports whether a group with the shares x does for paths of the weights w: it
-// has the same members, and none gets more than its share by the tolerance.
+// serves reports whether a group with the shares x fits paths with the weights w: it has the same members, and none
+// exceeds its share by more than the tolerance.
 func serves(x, w weights, n int) bool {
 	sumX, sumW := 0, 0
 	for i := range w[:n] {
@@ -48,11 +48,9 @@ func serves(x, w weights, n int) bool {
 	return true
 }
 
-// reduce divides the weights of the first n uplinks by their greatest common
-// divisor and, if their sum is still above limit, approximates them: the
-// smallest group in which no member gets more than its share by the tolerance,
-// or else the best one within the limit. limit is not below the number of
-// members.
+// reduce divides the weights of the first n uplinks by their greatest common divisor. If their sum is still above
+// limit, it approximates them by the smallest group in which no member exceeds its share by more than the
+// tolerance, or else by the best one within the limit. limit is at least the number of members.
 func reduce(w weights, n, limit int) weights {
 	div, sum := 0, 0
 	for _, x := range w[:n] {
@@ -70,8 +68,8 @@ func reduce(w weights, n, limit int) weights {
 		return w
 	}
 
-	// One share each, then one more at a time to where it hurts least: that is
-	// the best group of every size [Zhou et al., WCMP, EuroSys 2014].
+	// One share each, then one more at a time where the error is least: that gives the best group of every size
+	// [Zhou et al., WCMP, EuroSys 2014].
 	var x, best weights
 	size := 0
 	for i := range w[:n] {

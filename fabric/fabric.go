@@ -38,10 +38,10 @@ type Node struct {
 	Pod   int // 0 in a two-tier fabric; -1 for cores
 	Index int // within the tier, across pods and planes: ToR 5 is "tor5"
 	ports []LinkID
-	down  int // how many of ports face down
+	down  int // number of ports that face down
 }
 
-// Ports returns the number of ports; they are numbered 1 to that.
+// Ports returns the number of ports; they are numbered from 1.
 func (n *Node) Ports() int { return len(n.ports) }
 
 // Link returns the link at port p, which must be between 1 and n.Ports().
@@ -51,7 +51,7 @@ func (n *Node) Link(p PortNo) LinkID { return n.ports[p-1] }
 // are FirstUplink to Ports.
 func (n *Node) FirstUplink() PortNo { return PortNo(n.down + 1) }
 
-// Uplinks returns how many ports face up.
+// Uplinks returns the number of ports that face up.
 func (n *Node) Uplinks() int { return len(n.ports) - n.down }
 
 // End is one end of a link.
@@ -83,8 +83,8 @@ type Fabric struct {
 	links                    []Link
 	hosts, tors, aggs, cores int // of all planes
 	planes                   int
-	first                    int // of a view: the plane that its labels name
-	planeBits                int // label bits above the path's
+	first                    int // of a view: the plane in its labels
+	planeBits                int // label bits above the path's bits
 	racks                    int // ToRs of a plane
 	torUplinks               int // uplinks of a ToR
 
@@ -93,7 +93,7 @@ type Fabric struct {
 	aggBits    int // label bits above them that choose a ToR's uplink
 }
 
-// New builds the fabric s asks for, or returns what [Spec.Validate] reports.
+// New builds a fabric, or returns the error of [Spec.Validate].
 func New(s Spec) (*Fabric, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -177,8 +177,7 @@ func (f *Fabric) connect() {
 	f.markDown(Core)
 }
 
-// markDown notes, for every node of tier t, that the ports it has so far face
-// down.
+// markDown records, for every node of tier t, that its present ports face down.
 func (f *Fabric) markDown(t Tier) {
 	for i := range f.nodes {
 		if f.nodes[i].Tier == t {
@@ -187,7 +186,7 @@ func (f *Fabric) markDown(t Tier) {
 	}
 }
 
-// Spec returns what the fabric was built from, defaults filled in.
+// Spec returns the fabric's spec, with defaults filled in.
 func (f *Fabric) Spec() Spec { return f.spec }
 
 // ThreeTier reports whether there are aggregation switches.
@@ -232,18 +231,18 @@ func (f *Fabric) Links() int { return len(f.links) }
 // through.
 func (f *Fabric) Link(id LinkID) *Link { return &f.links[id] }
 
-// ToROf returns the ToR of a host; with planes, that in plane 0, by which a rack is named.
+// ToROf returns the ToR of a host; with planes the ToR in plane 0, which names the rack.
 func (f *Fabric) ToROf(host NodeID) NodeID {
 	return f.ToRID(int(host) / f.spec.HostsPerToR)
 }
 
-// HostsOf returns the first host under a ToR and how many there are.
+// HostsOf returns the first host under a ToR and the number of hosts.
 func (f *Fabric) HostsOf(tor NodeID) (first NodeID, count int) {
 	return NodeID(f.nodes[tor].Index % f.racks * f.spec.HostsPerToR), f.spec.HostsPerToR
 }
 
-// Name returns a node's name: h3, tor0, agg1, core2, or spine2 in a two-tier
-// fabric. Switches of plane 1 and up have it in front, and count from 0: p1tor0.
+// Name returns a node's name: h3, tor0, agg1, core2, or spine2 in a two-tier fabric. Switches of plane 1 and up are
+// prefixed with the plane and numbered from 0: p1tor0.
 func (f *Fabric) Name(id NodeID) string {
 	n := &f.nodes[id]
 	kind, count := n.Tier.String(), 0
@@ -267,7 +266,7 @@ func (f *Fabric) Name(id NodeID) string {
 	return name
 }
 
-// NodeByName returns the node of that name.
+// NodeByName returns the node with a name.
 func (f *Fabric) NodeByName(name string) (NodeID, error) {
 	var digits int
 	for digits = len(name); digits > 0 && name[digits-1] >= '0' && name[digits-1] <= '9'; digits-- {
@@ -332,7 +331,7 @@ func (f *Fabric) LinkBetween(a, b NodeID) (LinkID, bool) {
 	return 0, false
 }
 
-// LinkByName returns the link of that name; either node may come first.
+// LinkByName returns the link with a name; either node may come first.
 func (f *Fabric) LinkByName(name string) (LinkID, error) {
 	for i := range len(name) {
 		if name[i] != '-' {

@@ -10,8 +10,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 )
 
-// LoadSpec reads a fabric file: what stands below a scenario's key "fabric", as a
-// file of its own. What is wrong with its content is [strictyaml.Errors].
+// LoadSpec reads a fabric file: the content of a scenario's key "fabric", in a separate file. Errors of content are
+// [strictyaml.Errors].
 func LoadSpec(path string) (Spec, error) {
 	data, err := strictyaml.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -23,7 +23,7 @@ func LoadSpec(path string) (Spec, error) {
 	return ParseSpec(path, data)
 }
 
-// ParseSpec reads a fabric file from memory. name goes into messages.
+// ParseSpec reads a fabric file from memory. name appears in errors.
 func ParseSpec(name string, data []byte) (Spec, error) {
 	var s Spec
 	d := strictyaml.New(name, nil)
@@ -36,16 +36,15 @@ func ParseSpec(name string, data []byte) (Spec, error) {
 	return s, d.Err()
 }
 
-// Complain calls say with what [Spec.Validate] finds wrong with s, which stands at
-// a key path of a file.
+// Complain calls say for each error of [Spec.Validate] in s, which is at a key path of a file.
 func (s Spec) Complain(path string, say func(path, problem, remedy string)) {
 	if e := s.check(); e != nil {
 		say(strictyaml.Join(path, e.Key), e.Problem, e.Remedy)
 	}
 }
 
-// UnmarshalStrict implements [strictyaml.Unmarshaler]: a fabric is a mapping, or the
-// name of a file that holds one.
+// UnmarshalStrict implements [strictyaml.Unmarshaler]: a fabric is a mapping, or the name of a file that contains
+// one.
 func (s *Spec) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string) {
 	if n.Kind == yaml.ScalarNode && path != "" {
 		d.Include(n, s, path, "a fabric", "name a fabric file relative to this one, or write the fabric here as a mapping with kind")
@@ -54,8 +53,8 @@ func (s *Spec) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string)
 	d.Fields(n, s, path)
 }
 
-// UnmarshalStrict implements [strictyaml.Unmarshaler]. What the mapping leaves out
-// has its default, and what it says holds: a delay of zero is one, not the default.
+// UnmarshalStrict implements [strictyaml.Unmarshaler]. An omitted key has its default; an explicit delay of zero is
+// zero.
 func (l *LinkSpec) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string) {
 	*l = LinkSpec{Rate: DefaultRate, Delay: DefaultDelay}
 	d.Fields(n, l, path)

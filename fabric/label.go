@@ -2,13 +2,11 @@ package fabric
 
 import "math/bits"
 
-// Label names one up-path of a fabric: the ToR uplink in two tiers, the core
-// switch in three. Its low bits choose the aggregation switch's uplink, the
-// bits above them the ToR's, those above these the plane.
+// Label names one path up: the ToR uplink in two tiers, the core switch in three. Its low bits choose the
+// aggregation switch's uplink, the next bits the ToR's uplink, the highest bits the plane.
 type Label uint16
 
-// LabelBits is how many bits a label may use: what the RoCEv2 UDP source port
-// carries, 0xC000 to 0xFFFF.
+// LabelBits is the number of bits of a label: the RoCEv2 UDP source ports 0xC000 to 0xFFFF carry labels.
 const LabelBits = 14
 
 // Match is a ternary match on a label: it matches l when l&Mask == Value.
@@ -19,35 +17,32 @@ type Match struct {
 // Matches reports whether m matches l.
 func (m Match) Matches(l Label) bool { return l&m.Mask == m.Value }
 
-// bitsFor returns how many bits number n things from 0.
+// bitsFor returns the number of bits needed for n values, counted from 0.
 func bitsFor(n int) int { return bits.Len(uint(max(n, 1) - 1)) }
 
-// LabelFor returns the label of the up-path over ToR uplink u, of the [Fabric.Uplinks],
-// and, in three tiers, uplink v of the aggregation switch it leads to.
+// LabelFor returns the label of the path up over ToR uplink u, one of the [Fabric.Uplinks], and, in three tiers,
+// uplink v of the next aggregation switch.
 func (f *Fabric) LabelFor(u, v int) Label {
 	return Label(((f.first+u/f.torUplinks)<<f.aggBits|u%f.torUplinks)<<f.coreBits | v)
 }
 
-// SplitLabel returns what [Fabric.LabelFor] put together. ok is false for a
-// label that names no path of this fabric.
+// SplitLabel is the inverse of [Fabric.LabelFor]. ok is false for a label that names no path of this fabric.
 func (f *Fabric) SplitLabel(l Label) (u, v int, ok bool) {
 	plane, u, v := int(l>>(f.coreBits+f.aggBits))-f.first, int(l>>f.coreBits)&(1<<f.aggBits-1), int(l)&(1<<f.coreBits-1)
 	ok = plane >= 0 && plane < f.planes && u < f.torUplinks && (!f.ThreeTier() || v < f.aggUplinks)
 	return plane*f.torUplinks + u, v, ok
 }
 
-// LabelSpan returns the least label that no switch's match takes, nor any above
-// it: RoCEv2 traffic that is not to be source-routed keeps its label at or
-// above. It is all labels that fit the layout's bits, whether or not they name
-// a path, since an aggregation switch does not look at the ToR's bits.
+// LabelSpan returns the smallest label above all labels that switches match: RoCEv2 traffic that must not be
+// source-routed uses labels from there up. The range below contains all labels that fit the layout's bits, whether
+// or not they name a path, since an aggregation switch does not look at the ToR's bits.
 func (f *Fabric) LabelSpan() Label {
 	return 1 << (f.coreBits + f.aggBits + f.planeBits)
 }
 
-// UplinkMatches returns, for each uplink of a switch in port order, the
-// ternary match on the labels that take it. It is empty for cores and hosts.
-// Bits above the label's own must be zero, so that foreign traffic whose
-// source port happens to be large falls through.
+// UplinkMatches returns, per uplink of a switch in port order, the ternary match on the labels that take it. It is
+// empty for cores and hosts. Bits above the label's own must be zero, so that foreign traffic with a large source
+// port does not match.
 func (f *Fabric) UplinkMatches(id NodeID) []Match {
 	const all = 1<<LabelBits - 1
 	n := &f.nodes[id]
@@ -59,8 +54,8 @@ func (f *Fabric) UplinkMatches(id NodeID) []Match {
 		case ToR:
 			ms = append(ms, Match{Value: plane | Label(i)<<f.coreBits, Mask: all &^ low})
 		case Aggregation:
-			// A packet at this switch chose it at the ToR, or was sent round a
-			// dead uplink: the ToR's bits do not matter, those above them do.
+			// A packet at this switch chose it at the ToR, or was rerouted from a dead uplink: the ToR's bits do
+			// not matter, the higher bits do.
 			own := Label(1<<(f.coreBits+f.aggBits) - 1)
 			ms = append(ms, Match{Value: plane | Label(i), Mask: all&^own | low})
 		}

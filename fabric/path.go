@@ -1,17 +1,15 @@
 package fabric
 
-// Hop is one directed use of a link: it is left by node From through port
-// Port.
+// Hop is one directed use of a link: it leaves node From through port Port.
 type Hop struct {
 	Link LinkID
 	From NodeID
 	Port PortNo
 }
 
-// PathLabels returns the labels of all paths from hosts under src to hosts
-// under dst, in label order: one per ToR uplink inside a pod or in a two-tier
-// fabric, one per core switch between pods. With planes these are the paths of all, whichever
-// the ToRs are in. When src is dst it returns nil, with planes a label for each.
+// PathLabels returns the labels of all paths from hosts under src to hosts under dst, in label order: one per ToR
+// uplink inside a pod or in a two-tier fabric, one per core switch between pods. With planes it returns the paths
+// of all planes, whichever plane the ToRs are in. If src is dst it returns nil; with planes, one label per plane.
 func (f *Fabric) PathLabels(src, dst NodeID) []Label {
 	if src == dst {
 		if f.planes == 1 {
@@ -40,10 +38,9 @@ func (f *Fabric) PathLabels(src, dst NodeID) []Label {
 	return ls
 }
 
-// Path appends to hops the switch-to-switch hops from ToR src to ToR dst along
-// label l, and returns the result. ok is false, and hops unchanged, for a label
-// that names no path between them. Host links are not part of it: see [Fabric.Way]. With
-// planes the path is in the label's, whichever the ToRs are in.
+// Path appends to hops the switch-to-switch hops from ToR src to ToR dst along label l, and returns the result. ok
+// is false, and hops unchanged, for a label that names no path between them. Host links are not included: see
+// [Fabric.Way]. With planes the path is in the label's plane, whichever plane the ToRs are in.
 func (f *Fabric) Path(hops []Hop, src, dst NodeID, l Label) (_ []Hop, ok bool) {
 	u, v, ok := f.SplitLabel(l)
 	if !ok {
@@ -69,8 +66,7 @@ func (f *Fabric) Path(hops []Hop, src, dst NodeID, l Label) (_ []Hop, ok bool) {
 	return hops, true
 }
 
-// downPort returns the port of the aggregation switch or spine top that leads
-// to ToR d.
+// downPort returns the port of the aggregation switch or spine top that leads to ToR d.
 func (f *Fabric) downPort(top NodeID, d *Node) PortNo {
 	if f.nodes[top].Tier == Aggregation {
 		return PortNo(d.Index%f.spec.ToRsPerPod + 1)
@@ -91,8 +87,8 @@ func (f *Fabric) PathUses(src, dst NodeID, l Label, link LinkID) bool {
 	return false
 }
 
-// LinkAt returns the link at a switch's port. ok is false when there is none:
-// what a message from outside names need not exist.
+// LinkAt returns the link at a switch's port. ok is false if there is none: a message from outside may name a port
+// that does not exist.
 func (f *Fabric) LinkAt(id NodeID, p PortNo) (_ LinkID, ok bool) {
 	if id < 0 || int(id) >= len(f.nodes) || p < 1 || int(p) > len(f.nodes[id].ports) {
 		return 0, false

@@ -2,15 +2,13 @@ package fabric
 
 import "slices"
 
-// PauseCycle returns directed links that could wait for each other for ever if a
-// full buffer made switches pause those who send to them: a cycle in which each
-// link's packets go on by the next. nil: there is none, so lossless forwarding by
-// the fabric's paths cannot end in deadlock. It looks at every path between hosts
-// under any two ToRs; what a switch sends round a dead uplink, or hashes, is on
-// one of them too. Links of hosts are on no cycle: nothing is before the first or
-// behind the last.
+// PauseCycle returns a cycle of directed links that could wait for each other for ever if switches with a full
+// buffer pause their senders: each link's packets continue on the next link. nil means that there is no cycle, so
+// lossless forwarding on the fabric's paths cannot deadlock. It looks at every path between hosts under any two
+// ToRs; rerouted or hashed packets also use one of these paths. Links of hosts are on no cycle: nothing precedes
+// the first or follows the last.
 func (f *Fabric) PauseCycle() []Hop {
-	// A hop is numbered by the port it leaves: those of a node lie together.
+	// A hop is numbered by the port that it leaves: the ports of a node have consecutive numbers.
 	first := make([]int32, f.Nodes())
 	var hops []Hop
 	for node := range f.Nodes() {
@@ -20,7 +18,7 @@ func (f *Fabric) PauseCycle() []Hop {
 		}
 	}
 	next := make([][]int32, len(hops))
-	seen := make([][]bool, len(hops)) // by the port that the next one leaves, less 1
+	seen := make([][]bool, len(hops)) // by the next link's port, minus 1
 	depend := func(a, b Hop) {
 		from := first[a.From] + int32(a.Port) - 1
 		if seen[from] == nil {
@@ -53,10 +51,9 @@ func (f *Fabric) PauseCycle() []Hop {
 	return cycle
 }
 
-// stands reports whether the paths between two ToRs have to be looked at. Between
-// pods, the label alone says how a path goes up from its ToR and down to it, so one
-// ToR elsewhere shows that; how it turns at the core depends on the two pods, whose
-// first ToRs show that.
+// stands reports whether the paths between two ToRs have to be looked at. Between pods, the label alone determines
+// a path's way up from its ToR and down to its ToR, so one ToR elsewhere covers these. The turn at the core depends
+// on the two pods, and the pods' first ToRs cover it.
 func (f *Fabric) stands(s, d int) bool {
 	per := f.spec.ToRsPerPod
 	if per == 0 || s/per == d/per {
@@ -66,8 +63,7 @@ func (f *Fabric) stands(s, d int) bool {
 	return s%per == 0 && d%per == 0 || d == elsewhere(s) || s == elsewhere(d)
 }
 
-// cycleOf returns a cycle of a graph, given by the followers of each node; nil if
-// it has none.
+// cycleOf returns a cycle of a graph, given by the successors of each node, or nil.
 func cycleOf(next [][]int32) (cycle []int32) {
 	const (
 		open = 1 + iota

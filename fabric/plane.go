@@ -2,20 +2,20 @@ package fabric
 
 import "fmt"
 
-// Planes returns how many Clos there are side by side: 1 unless the spec says more.
+// Planes returns the number of planes: 1 unless the spec says more.
 func (f *Fabric) Planes() int { return f.planes }
 
-// Racks returns the number of racks: the ToRs of a plane.
+// Racks returns the number of racks, which is the number of ToRs per plane.
 func (f *Fabric) Racks() int { return f.racks }
 
 // ToRUplinks returns the number of uplinks of a ToR.
 func (f *Fabric) ToRUplinks() int { return f.torUplinks }
 
-// Uplinks returns how many ToR uplinks a host can reach, over all planes: with u of a ToR,
-// those of plane q are q*u to q*u+u-1.
+// Uplinks returns the number of ToR uplinks that a host can reach, over all planes. If a ToR has u uplinks, plane q
+// has uplinks q*u to q*u+u-1.
 func (f *Fabric) Uplinks() int { return f.planes * f.torUplinks }
 
-// InPlane returns the ToR in plane q of the rack that a ToR of any plane belongs to.
+// InPlane returns the ToR in plane q of the same rack; tor may be in any plane.
 func (f *Fabric) InPlane(tor NodeID, q int) NodeID {
 	return f.ToRID(q*f.racks + f.nodes[tor].Index%f.racks)
 }
@@ -26,7 +26,7 @@ func (f *Fabric) HostLink(host NodeID, q int) LinkID { return LinkID(q*f.hosts +
 // HostLinks returns the number of links of hosts, which are links 0 to HostLinks-1.
 func (f *Fabric) HostLinks() int { return f.planes * f.hosts }
 
-// PlaneOf returns the plane that a label names; 0 for a label that names none.
+// PlaneOf returns the plane in a label, or 0 for a label that names no plane.
 func (f *Fabric) PlaneOf(l Label) int {
 	if q := int(l>>(f.coreBits+f.aggBits)) - f.first; q >= 0 && q < f.planes {
 		return q
@@ -34,8 +34,8 @@ func (f *Fabric) PlaneOf(l Label) int {
 	return 0
 }
 
-// Plane returns plane q as a fabric by itself, which is what its controller knows: its nodes and links are numbered as
-// of a fabric without planes, and its labels are those that name it in f. A fabric of one plane is its own.
+// Plane returns plane q as a separate fabric, the view of its controller. Its nodes and links are numbered as in a
+// fabric without planes; its labels are those of f that name the plane. A fabric with one plane returns itself.
 func (f *Fabric) Plane(q int) (*Fabric, error) {
 	if f.planes == 1 {
 		return f, nil
@@ -50,7 +50,7 @@ func (f *Fabric) Plane(q int) (*Fabric, error) {
 	return p, nil
 }
 
-// PlaneNode returns which node of f a node of [Fabric.Plane] q is.
+// PlaneNode returns the node of f for a node of [Fabric.Plane] q.
 func (f *Fabric) PlaneNode(q int, id NodeID) NodeID {
 	i := int(id) - f.hosts
 	aggs, cores := f.aggs/f.planes, f.cores/f.planes
@@ -80,7 +80,7 @@ func (f *Fabric) InOwnPlane(id NodeID) NodeID {
 	return id
 }
 
-// PlaneLink returns which link of f a link of [Fabric.Plane] q is.
+// PlaneLink returns the link of f for a link of [Fabric.Plane] q.
 func (f *Fabric) PlaneLink(q int, id LinkID) LinkID {
 	i, up := int(id)-f.hosts, f.racks*f.torUplinks
 	switch {
@@ -92,7 +92,7 @@ func (f *Fabric) PlaneLink(q int, id LinkID) LinkID {
 	return LinkID(f.HostLinks() + f.planes*up + q*f.aggs/f.planes*f.aggUplinks + i - up)
 }
 
-// LinkInPlane is the inverse of [Fabric.PlaneLink]: it returns the plane too.
+// LinkInPlane is the inverse of [Fabric.PlaneLink] and also returns the plane.
 func (f *Fabric) LinkInPlane(id LinkID) (q int, _ LinkID) {
 	i, up, above := int(id)-f.HostLinks(), f.racks*f.torUplinks, f.aggs/f.planes*f.aggUplinks
 	switch {
@@ -105,9 +105,9 @@ func (f *Fabric) LinkInPlane(id LinkID) (q int, _ LinkID) {
 	return i / above, LinkID(f.hosts + up + i%above)
 }
 
-// Way appends to hops the way of a packet from host src to host dst along label l, the
-// hosts' links included, and returns the result. Under one ToR the label names the plane alone.
-// ok is false, and hops unchanged, for a label that names no path between them.
+// Way appends to hops the path of a packet from host src to host dst along label l, including the hosts' links, and
+// returns the result. Under one ToR the label names the plane alone. ok is false, and hops unchanged, for a label
+// that names no path between them.
 func (f *Fabric) Way(hops []Hop, src, dst NodeID, l Label) (_ []Hop, ok bool) {
 	q := f.PlaneOf(l)
 	from, to := f.InPlane(f.ToROf(src), q), f.InPlane(f.ToROf(dst), q)
@@ -129,7 +129,7 @@ func NewSinglePlane(s Spec, who string) (*Fabric, error) {
 	return f, f.SinglePlane(who)
 }
 
-// SinglePlane returns a [*SpecError] if f has several planes, for callers that support one only.
+// SinglePlane returns a [*SpecError] if f has several planes. who names the caller's program in the error.
 func (f *Fabric) SinglePlane(who string) error {
 	if f.planes == 1 {
 		return nil

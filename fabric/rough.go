@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// For people: quantities to four digits, in a unit that suits them. Files and scenarios have
-// them exactly, by String.
+// For display: quantities to four digits, in a suitable unit. Files and scenarios have the exact values, by String.
 
 // Rough prints t as in "2.578 s".
 func (t Time) Rough() string {
@@ -36,7 +35,7 @@ func rough(v float64, units []unit, least string) string {
 	return digits(v) + " " + least
 }
 
-// digits prints v to four digits, without zeros that say nothing.
+// digits prints v to four digits, without trailing zeros.
 func digits(v float64) string {
 	decimals := 3
 	for a := max(v, -v); a >= 9.9995 && decimals > 0; a /= 10 {
@@ -49,7 +48,7 @@ func digits(v float64) string {
 	return text
 }
 
-// Count prints a number of things, as in "1 run", "2 runs", "3 switches".
+// Count prints a number with its noun, as in "1 run", "2 runs", "3 switches".
 func Count(n int, thing string) string {
 	switch {
 	case n == 1:

@@ -7,24 +7,23 @@ import (
 	"strings"
 )
 
-// Kinds of fabric a [Spec] can ask for.
+// Kinds of fabrics.
 const (
-	KindFatTree   = "fat-tree"   // three tiers from K alone, or from explicit counts
+	KindFatTree   = "fat-tree"   // three tiers, from K alone or from explicit counts
 	KindLeafSpine = "leaf-spine" // two tiers
 )
 
-// LinkSpec is the rate and propagation delay of the links of one tier. The zero
-// value asks for the defaults; any other says it all: a Delay of zero beside a
-// Rate is a link without delay, a Rate of zero beside a Delay is an error.
+// LinkSpec is the rate and propagation delay of the links of one tier. The zero value means the defaults. In any
+// other value both fields count: a Delay of zero with a Rate is a link without delay, a Rate of zero with a Delay
+// is an error.
 type LinkSpec struct {
 	Rate  Rate `yaml:"rate" json:"rate"`
 	Delay Time `yaml:"delay" json:"delay"` // propagation, one way
 }
 
-// Spec asks for a fabric. The zero value of a count means "derive it": a
-// fat-tree with only K set is the k-ary fat-tree of Al-Fares et al. The zero
-// value of a [LinkSpec] means [DefaultRate] and [DefaultDelay]. What
-// [Fabric.Spec] returns gives the same fabric again.
+// Spec describes a fabric. The zero value of a count means "derive it": a fat-tree with only K set is the k-ary
+// fat-tree of Al-Fares et al. The zero value of a [LinkSpec] means [DefaultRate] and [DefaultDelay]. The result of
+// [Fabric.Spec] gives the same fabric again.
 type Spec struct {
 	Kind string `yaml:"kind" json:"kind"`
 	K    int    `yaml:"k,omitempty" json:"k,omitempty"` // fat-tree switch radix, even
@@ -37,23 +36,23 @@ type Spec struct {
 	Spines      int `yaml:"spines,omitempty" json:"spines,omitempty"`
 	HostsPerToR int `yaml:"hosts_per_tor,omitempty" json:"hosts_per_tor,omitempty"`
 
-	// Planes is how many such fabrics there are side by side, of the same hosts, which have a
-	// port into each. 0: one. Where there are no addresses and no switches, at flow level, the limits of
-	// several are those of a label alone; where there are, those of one hold for each: see [Fabric.Plane].
+	// Planes is the number of planes: copies of the fabric with the same hosts, which have one port into each. 0
+	// means one. With several planes at flow level, which has no addresses and no switches, only the labels limit
+	// the size; elsewhere the limits of one plane hold for each: see [Fabric.Plane].
 	Planes int `yaml:"planes,omitempty" json:"planes,omitempty"`
 
-	HostLink  LinkSpec `yaml:"host_link,omitempty" json:"host_link"`   // host to ToR, of each plane
+	HostLink  LinkSpec `yaml:"host_link,omitempty" json:"host_link"`   // host to ToR, in each plane
 	ToRUplink LinkSpec `yaml:"tor_uplink,omitempty" json:"tor_uplink"` // ToR to aggregation or spine
 	AggUplink LinkSpec `yaml:"agg_uplink,omitempty" json:"agg_uplink"` // aggregation to core
 }
 
-// Defaults of a link: the reference evaluation's.
+// Defaults of a link, from the reference evaluation.
 const (
 	DefaultRate  = 400 * Gbps
 	DefaultDelay = 500 * Nanosecond
 )
 
-// Limits that follow from how nodes are addressed and ports are numbered.
+// Limits that follow from the addresses of nodes and the numbers of ports.
 const (
 	MaxPods        = 256 // 10.POD.tor.host
 	MaxToRsPerPod  = 256 // 10.pod.TOR.host
@@ -65,19 +64,19 @@ const (
 // Limits of a fabric of planes.
 const (
 	MaxPlanes     = 64
-	MaxPlaneCount = 4096    // of pods, of ToRs of a pod, of uplinks, of hosts of a ToR
-	MaxPlaneHosts = 1 << 18 // as many ranks as a message's number has
+	MaxPlaneCount = 4096    // of pods, of ToRs per pod, of uplinks, of hosts per ToR
+	MaxPlaneHosts = 1 << 18 // the number of ranks in a message's number
 	MaxPlaneLinks = 1 << 24
 )
 
-// ErrSpec is matched by every error of [Spec.Validate].
+// ErrSpec matches every error of [Spec.Validate].
 var ErrSpec = errors.New("fabric: bad fabric")
 
-// SpecError is what is wrong with a [Spec].
+// SpecError is an error in a [Spec].
 type SpecError struct {
 	Key     string // as in "tor_uplink.rate"
 	Problem string // what is wrong
-	Remedy  string // what would be right; empty when the problem says it
+	Remedy  string // what would be right; empty if the problem implies it
 }
 
 // Error returns "fabric: bad fabric: key: what is wrong; what would be right".
@@ -119,7 +118,7 @@ func setZero(v *int, to int) {
 	}
 }
 
-// Validate reports the first thing wrong with s: a [*SpecError].
+// Validate returns the first error in s as a [*SpecError], or nil.
 func (s Spec) Validate() error {
 	if e := s.check(); e != nil {
 		return e
@@ -127,10 +126,10 @@ func (s Spec) Validate() error {
 	return nil
 }
 
-// limits are the most there may be of what.
+// limits are the largest counts of a spec.
 type limits struct{ pods, tors, hosts, uplinks, ports int }
 
-// checkPlanes checks what several planes make of counts that are right by themselves.
+// checkPlanes checks limits that only several planes can exceed.
 func (s Spec) checkPlanes() *SpecError {
 	if s.Planes < 2 {
 		return nil
@@ -172,7 +171,7 @@ func (s Spec) check() *SpecError {
 			}
 		}
 	case KindLeafSpine:
-		// What withDefaults derives may stand in a spec that was printed.
+		// A printed spec may contain the counts that withDefaults derives.
 		d := s.withDefaults()
 		for _, c := range []struct {
 			key            string

@@ -16,7 +16,7 @@ var speeds = []struct {
 
 const unknownSpeed = "SPEED_UNKNOWN"
 
-// SpeedName returns the identity of the fastest speed that is not above a rate.
+// SpeedName returns the identity of the fastest speed up to rate.
 func SpeedName(rate Rate) string {
 	for _, s := range speeds {
 		if rate >= s.rate {
@@ -26,8 +26,8 @@ func SpeedName(rate Rate) string {
 	return unknownSpeed
 }
 
-// ParseSpeed returns the rate of a speed's identity; 0 for one that is unknown. Identities that this list lacks are an
-// error: a rate that is taken for another would unload a link, or overload it.
+// ParseSpeed returns the rate of a speed's identity, or 0 for SPEED_UNKNOWN. An identity that is not in the list is
+// an error, since a wrong rate would unload a link, or overload it.
 func ParseSpeed(name string) (Rate, error) {
 	for _, s := range speeds {
 		if s.name == name {

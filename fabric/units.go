@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// Time is a point in, or a length of, time in picoseconds. At 400 Gb/s a byte
-// takes 20 ps, so every transmission time of the field's rates is a whole
-// number. An int64 holds 106 days.
+// Time is a point in time or a duration, in picoseconds. At 400 Gb/s a byte takes 20 ps, so every transmission time
+// of the field's rates is a whole number. An int64 holds 106 days.
 type Time int64
 
 // Units of [Time].
@@ -21,15 +20,14 @@ const (
 	Second           = 1000 * Millisecond
 )
 
-// Ends of time. A difference between [LongAgo] and a time of less than 53 days does not
-// overflow.
+// Limits of time. A difference between [LongAgo] and a time of less than 53 days does not overflow.
 const (
 	LongAgo Time = math.MinInt64 / 2
 	Never   Time = math.MaxInt64
 )
 
-// Rebase returns t on a clock that shows 0 when t's own shows zero. Never stays so, and
-// nothing is further back than LongAgo.
+// Rebase returns t on a clock that shows 0 when t's own shows zero. Never remains Never, and no result is before
+// LongAgo.
 func (t Time) Rebase(zero Time) Time {
 	if t == Never {
 		return t
@@ -82,8 +80,8 @@ const (
 	Tbps      = 1000 * Gbps
 )
 
-// TimeFor returns how long it takes to send n bytes at r, rounded up to a
-// picosecond. A rate of zero or less never finishes: it returns [Never].
+// TimeFor returns the time to send n bytes at r, rounded up to a picosecond. For a rate of zero or less it returns
+// [Never].
 func (r Rate) TimeFor(n int64) Time {
 	if r <= 0 {
 		return Never
@@ -159,7 +157,7 @@ func (b Bytes) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
 
 type unit struct {
 	name string
-	size Time // in the quantity's base unit; Time only for its width
+	size Time // in the quantity's base unit; Time only as a wide integer
 }
 
 var (

@@ -2,28 +2,28 @@ package fabric
 
 import "net/netip"
 
-// SRv6 micro segments (uSID, RFC 9800) name the same paths as labels do, in a form that routers know: an outer IPv6
-// destination that lists the switches of the path and the receiving host, each 16 bits, behind a block of 32. A switch
-// that finds itself first takes itself off the list; of the next it has a static route.
+// SRv6 micro segments (uSID, RFC 9800) name the same paths as labels do, in a form that routers support: an outer
+// IPv6 destination that lists the switches of the path and the receiving host, 16 bits each, behind a block of 32.
+// A switch that finds its own uSID first removes it from the list, and has a static route for the next one.
 
-// USIDBlock is the locator block that all micro segments lie in.
+// USIDBlock is the locator block of all micro segments.
 var USIDBlock = netip.MustParsePrefix("fcbb:bb00::/32")
 
-// Sizes, in bits: of the block and of a micro segment; and how many an address holds behind the block.
+// Sizes in bits of the block and of a micro segment, and the number of micro segments in an address.
 const (
 	USIDBlockBits = 32
 	USIDBits      = 16
 	MaxUSIDs      = (128 - USIDBlockBits) / USIDBits
 )
 
-// MaxUSID is the last number that stands for a node everywhere; those above are a router's own (RFC 9800's LIB, as
+// MaxUSID is the largest number of a global micro segment; higher numbers are local to a router (RFC 9800's LIB, as
 // SONiC and FRR divide them).
 const MaxUSID = 0xDFFF
 
 // HasUSIDs reports whether there is a micro segment for each node.
 func (f *Fabric) HasUSIDs() bool { return f.Nodes() <= MaxUSID }
 
-// USID returns a node's micro segment: its id and 1, since 0 ends a list.
+// USID returns a node's micro segment: its id plus 1, since 0 ends a list.
 func USID(id NodeID) uint16 { return uint16(id) + 1 }
 
 // SID returns the address of a list of micro segments, at most [MaxUSIDs].
@@ -36,11 +36,12 @@ func SID(ids ...NodeID) netip.Addr {
 	return netip.AddrFrom16(a)
 }
 
-// Locator returns what of the block is a node's: the prefix that others route to it.
+// Locator returns a node's part of the block: the prefix that other switches route to it.
 func Locator(id NodeID) netip.Prefix { return netip.PrefixFrom(SID(id), USIDBlockBits+USIDBits) }
 
-// Segments appends to ids what the micro segments of label l from host src to host dst stand for: the switches from ToR
-// to ToR, and dst. ok is false, and ids unchanged, for a label that names no path between them, as within a ToR.
+// Segments appends to ids the nodes whose micro segments replace label l from host src to host dst: the switches
+// from ToR to ToR, and dst. ok is false, and ids unchanged, for a label that names no path between them, as within
+// a ToR.
 func (f *Fabric) Segments(ids []NodeID, src, dst NodeID, l Label) (_ []NodeID, ok bool) {
 	var buf [4]Hop
 	from, to := f.ToROf(src), f.ToROf(dst)

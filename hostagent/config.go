@@ -10,7 +10,7 @@ import (
 // ErrConfig is wrapped by every error of [Config.Validate].
 var ErrConfig = errors.New("hostagent: bad config")
 
-// Defaults of a [Config], those marked [ref] the reference evaluation's.
+// Defaults of a [Config]; those marked [ref] are the reference evaluation's.
 const (
 	DefaultFailedPathMemory = 100 * fabric.Millisecond // [ref]
 	DefaultStartJitter      = 50 * fabric.Nanosecond   // [ref]
@@ -23,68 +23,65 @@ const (
 	DefaultSilence          = 5 * fabric.Second
 )
 
-// Config says for which host a [Core] decides, and how. A zero duration or
-// count means its default.
+// Config sets up a [Core]. A zero duration or count means its default.
 type Config struct {
 	Fabric *fabric.Fabric `json:"-"`
 	Host   fabric.NodeID
 	Seed   uint64 `json:",omitzero"` // of a run; the host's rank is mixed in
 
-	// FailedPathMemory is for how long a time-out or a quench is believed.
+	// FailedPathMemory is the time for which a time-out or a quench is believed.
 	FailedPathMemory fabric.Time `json:",omitzero"`
-	// StartJitter is the span over which the starts of labelled pieces are
-	// spread, at random. Below zero: none.
+	// StartJitter is the span over which the starts of labelled pieces are randomly spread. Negative: none.
 	StartJitter fabric.Time `json:",omitzero"`
-	// TimeoutGrace is for how long after a piece's flip its time-outs are not
-	// held against the new path: the timer may have been started on the old
-	// one. Keep it below the retransmission timeout. Below zero: none.
+	// TimeoutGrace is the time after a piece's flip during which its time-outs do not count against the new path,
+	// because the timer may have been started on the old one. Keep it below the retransmission timeout. Negative:
+	// none.
 	TimeoutGrace fabric.Time `json:",omitzero"`
 
-	// QuenchBurst and QuenchInterval bound how many quenches can change
-	// anything: as many as QuenchBurst at once, one more each QuenchInterval.
+	// QuenchBurst and QuenchInterval limit the rate of quenches that can change anything: QuenchBurst at once, one
+	// more per QuenchInterval.
 	QuenchBurst    int         `json:",omitzero"`
 	QuenchInterval fabric.Time `json:",omitzero"`
-	// EpochWindow is how far a quench's epoch may be ahead of the last one
-	// believed of its port.
+	// EpochWindow is the largest distance of a quench's epoch ahead of the last one believed for its port.
 	EpochWindow uint32 `json:",omitzero"`
-	// Silence is how long after its last update or heartbeat a controller still counts as connected:
-	// until then quenches that it does not confirm are limited. See the package comment, Trust.
+	// Silence is the time after its last update or heartbeat during which a controller still counts as connected.
+	// While one is connected, quenches that it does not confirm are limited. See the package comment, Trust.
 	Silence fabric.Time `json:",omitzero"`
 
-	// Losses is the test by which a path is left for what it loses ([Core.Lost]).
+	// Losses is the test that decides when a path is left because of its losses ([Core.Lost]).
 	Losses LossTest `json:",omitzero"`
-	// Calm is for how long after a switch's mark a time-out can be due to congestion: as
-	// long as a full buffer takes to drain.
+	// Calm is the time after a switch's mark during which congestion can cause a time-out: the time in which a full
+	// buffer drains.
 	Calm fabric.Time `json:",omitzero"`
-	// ProbeEvery is the time between two rounds of probes of a path that was left for
-	// what it loses. It doubles with every round that loses any.
+	// ProbeEvery is the time between two rounds of probes of a path that was left because of losses. It doubles
+	// with every round that loses any.
 	ProbeEvery fabric.Time `json:",omitzero"`
 
-	// Slow is the test by which a path counts as slow.
+	// Slow is the test that decides when a path counts as slow.
 	Slow SlowTest `json:",omitzero"`
 
-	// Whole is up to how many bytes a flow is not cut, but goes by the good path that has
-	// the least outstanding: a packet's worth cannot be split evenly. 0: all are cut.
+	// Whole is the largest size in bytes of a flow that is not cut; it takes the good path with the fewest
+	// outstanding bytes: a packet's worth cannot be split evenly. 0: all flows are cut.
 	Whole int64 `json:",omitzero"`
 
-	// Fewest has flows of equal sizes cut as those of unequal ones are, into the fewest pieces and
-	// not into equal ones: see [SplitFewest].
+	// Fewest cuts flows of equal size as those of unequal sizes: into the fewest pieces, which need not be equal.
+	// See [SplitFewest].
 	Fewest bool `json:",omitzero"`
-	// Slack is how many bytes of a batch to a ToR a path may carry above its share, so that fewer
-	// flows are cut. Flows of equal sizes that Theorem 1 cuts know none. 0: the paths are even.
+	// Slack is the number of bytes of a batch to a ToR that a path may carry above its share, so that fewer flows
+	// are cut. It does not apply to equal sizes, which Theorem 1 cuts. 0: the paths are even.
 	Slack int64 `json:",omitzero"`
 
-	// Uplinks is how many uplinks of its ToR, of each of its ToRs with planes, this host uses:
-	// the hosts of a rack take equal shares in turn, so that together they use all alike. It is
-	// for fabrics with more paths than a NIC has queue pairs for. 0: all.
+	// Uplinks is the number of uplinks per ToR that this host uses. The hosts of a rack use equal shares in turn,
+	// so that together they use all uplinks alike. It is for fabrics with more paths than a NIC has queue pairs
+	// for. 0: all.
 	Uplinks int `json:",omitzero"`
 
-	// Unshuffled keeps ToRs, flows and paths in the order given. It is for
-	// tests: all hosts then start on the same path.
+	// Unshuffled keeps ToRs, flows and paths in the given order. It is for tests: all hosts then start on the same
+	// path.
 	Unshuffled bool `json:",omitzero"`
 }
 
-// Validate reports the first thing wrong with c.
+// Validate returns the first error in c.
 func (c Config) Validate() error {
 	switch {
 	case c.Fabric == nil:

@@ -10,8 +10,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// QP identifies one queue pair of this agent. Numbers start at 1 and are never
-// reused; they are not the NIC's.
+// QP identifies a queue pair of this agent. Numbers start at 1 and are never reused; they are not the NIC's.
 type QP uint32
 
 // Flow is one message to send.
@@ -21,10 +20,10 @@ type Flow struct {
 	Bytes int64         // at least 1
 }
 
-// Piece is a part of a flow, or all of it, on a queue pair of its own.
+// Piece is a part of a flow, or all of it, on its own queue pair.
 //
-// One of no bytes is a probe: a zero-length write, of which the core wants to know
-// what it wants of all others.
+// A piece of no bytes is a probe: a zero-length write, about which the core needs the same reports as about the
+// others.
 type Piece struct {
 	QP       QP
 	Flow     uint64 // the flow's ID
@@ -33,21 +32,21 @@ type Piece struct {
 	Bytes    int64
 	Label    fabric.Label
 	Labelled bool        // false: the destination is under this host's own ToR
-	Start    fabric.Time // not before this
+	Start    fabric.Time // earliest time to send
 }
 
-// Reason says why a piece changes its path.
+// Reason is why a piece changes its path.
 type Reason uint8
 
-// Reasons. All but Return are the word that killed the old path.
+// Reasons. All but Return name the report about the old path.
 const (
 	ByTimeout Reason = iota
 	ByQuench
 	ByPush    // a controller's update
 	ByLoss    // the path loses packets, though not all
-	BySlow    // the path is slower than others: it works, and keeps a share
-	BySilence // a queue pair is not answered, though others are
-	Return    // the piece's home path is good again, or any path when all were dead
+	BySlow    // the path works, but slower than others, and keeps a share
+	BySilence // a queue pair gets no answers, though others do
+	Return    // the piece's home path is good again, or any path after all were dead
 )
 
 var reasons = [...]string{"timeout", "quench", "push", "loss", "slow", "silence", "return"}
@@ -67,20 +66,18 @@ func (r *Reason) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Flip moves a queue pair to another path. Bytes in flight on the old one may
-// be lost.
+// Flip moves a queue pair to another path. Bytes in flight on the old one may be lost.
 type Flip struct {
 	QP       QP
 	From, To fabric.Label
 	Reason   Reason
-	Dead     bool // From is taken for dead, or suspected: what is on its way there is retransmitted
+	Dead     bool // From is dead or suspected: retransmit what is in flight on it
 }
 
-// Ready is what is to be done, in this order: open queue pairs for Open, then
-// relabel those in Flip, then close the probes in Close. A queue pair can be in several.
+// Ready lists the driver's work, in this order: open queue pairs for Open, then relabel those in Flip, then close
+// the probes in Close. A queue pair can be in several.
 //
-// Failed is for a controller that combines the agents' time-outs; without one it
-// ignores it.
+// Failed is for a controller that combines the agents' time-outs; ignore it without one.
 type Ready struct {
 	Open   []Piece
 	Flip   []Flip
@@ -88,26 +85,25 @@ type Ready struct {
 	Failed []Failed
 }
 
-// Failed is a path that timed out, or was left for what it loses, though nothing on
-// it was known to be dead.
+// Failed is a path that timed out, or was left because of losses, though no link on it was known to be dead.
 type Failed struct {
-	Dst, DstToR fabric.NodeID // the host that was sent to, and its ToR
+	Dst, DstToR fabric.NodeID // destination host, and its ToR
 	Label       fabric.Label
 }
 
-// Stats counts what a core has seen and done since it was made.
+// Stats counts a core's inputs and decisions since it was made.
 type Stats struct {
 	Flows, Pieces, Flips, Returns uint64
 	Timeouts, TimeoutsIgnored     uint64
 	Losses                        uint64                  // packets and ACKs reported by [Core.Lost]
-	LossesIgnored, LossesExcused  uint64                  // of those: of paths already left; where switches marked
-	Silences, SilencesExcused     uint64                  // of queue pairs, while others were answered; of those: by queues
-	Left, CameBack                uint64                  // sets of paths, for what they lose
-	Slow                          uint64                  // times that the share of a path or an uplink was halved
-	SlowHosts                     uint64                  // of those: taken back, since the destination was slow
+	LossesIgnored, LossesExcused  uint64                  // of these: on paths already left; where switches marked
+	Silences, SilencesExcused     uint64                  // of queue pairs, while others got answers; of these: by queues
+	Left, CameBack                uint64                  // sets of paths, because of losses
+	Slow                          uint64                  // number of times that the share of a path or an uplink was halved
+	SlowHosts                     uint64                  // of these: undone, because the destination was slow
 	Quenches                      [RateLimited + 1]uint64 // by [Verdict]
-	UpdatesIgnored                uint64                  // of a superseded controller instance
-	LinksIgnored                  uint64                  // link states that are not newer, or name no such link
+	UpdatesIgnored                uint64                  // from a superseded controller instance
+	LinksIgnored                  uint64                  // link states that are not newer, or name no link
 }
 
 // ErrFlow is wrapped by every error of [Core.Post].
@@ -118,30 +114,30 @@ var ErrFlow = errors.New("hostagent: bad flow")
 type Core struct {
 	cfg     Config
 	fabric  *fabric.Fabric
-	tor     fabric.NodeID // this host's
+	tor     fabric.NodeID // this host's ToR
 	pod     int
-	share   int // uplinks of a ToR of this host's that it uses
+	share   int // number of uplinks of a ToR of this host that it uses
 	from    int // the first of them; the others follow, modulo the ToR's uplinks
-	uplinks int // used, over all planes: of plane q, q*share to q*share+share-1
-	ways    int // uplinks, and with planes, behind them, one for each plane: a ToR with no uplink
+	uplinks int // used uplinks, over all planes: those of plane q are q*share to q*share+share-1
+	ways    int // uplinks; with planes, then one way per plane through the ToR alone
 	aggUps  int // uplinks of an aggregation switch; 1 in two tiers
-	aggs    int // aggregation switches a pod; 0 in two tiers
+	aggs    int // aggregation switches per pod; 0 in two tiers
 	rng     *rand.Rand
 	now     fabric.Time
 
 	nextQP       QP
 	pieces       pieces
 	destinations []*destination // used so far, in order of ToR and host
-	recent       *destination   // of them
+	recent       *destination   // one of destinations
 	uplinkBytes  []int64        // outstanding, by way, over all destinations
 
 	links         map[fabric.LinkID]*linkState
-	cutOff        map[fabric.NodeID]int // other hosts, with planes, and how many links of theirs are dead
+	cutOff        map[fabric.NodeID]int // with planes: the number of dead links per other host
 	deadLinks     []fabric.LinkID       // ascending
-	slowLinks     []fabric.LinkID       // ascending: those of less than their full rate
-	instance      string                // the controller's whose word counts
+	slowLinks     []fabric.LinkID       // ascending: links with less than their full rate
+	instance      string                // the controller instance that is followed
 	connectedOnce bool                  // instance is set
-	heardAt       fabric.Time           // the last update or heartbeat
+	heardAt       fabric.Time           // time of the last update or heartbeat
 	expiries      expiryQueue
 	quenchTAT     fabric.Time // theoretical arrival time of the quench rate limit
 	stats         Stats
@@ -149,14 +145,14 @@ type Core struct {
 	lossy    []*lossy
 	probing  map[QP]lossyProbe
 	carried  []record    // by way: all packets, over all destinations
-	markedIn fabric.Time // when a packet to us was last marked
+	markedIn fabric.Time // when a packet to this host was last marked
 	suspects []*suspect
 
 	slowWays               *slowness // by way; nil before the first mark
-	lowered                []int     // ways that got a smaller share, or a path by them did, since shiftedAt
+	lowered                []int     // ways whose share, or the share of a path on them, was lowered since shiftedAt
 	shiftedAt, shiftedLast fabric.Time
 	trials                 map[fabric.NodeID]trial
-	markedDst              *destination // of the answer that is being taken, if it has a mark
+	markedDst              *destination // of the answer being processed, if it has a mark
 	markedPath             int
 
 	open, openBefore []Piece
@@ -164,7 +160,7 @@ type Core struct {
 	closes, closed   []QP
 	failed, lastFail []Failed
 
-	// Scratch of Post.
+	// Scratch space of Post.
 	touched []*destination
 	paths   []int
 	sizes   []int64
@@ -173,7 +169,7 @@ type Core struct {
 	cuts    []Cut
 }
 
-// New returns a core for one host, or what [Config.Validate] reports.
+// New returns a core for one host, or the error of [Config.Validate].
 func New(cfg Config) (*Core, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -201,8 +197,8 @@ func New(cfg Config) (*Core, error) {
 	return c, nil
 }
 
-// Post splits and labels one batching window's flows. When it returns an error,
-// which wraps [ErrFlow], nothing of the batch was taken.
+// Post splits and labels one batching window's flows. After an error, which wraps [ErrFlow], no flow of the batch
+// was taken.
 func (c *Core) Post(now fabric.Time, batch []Flow) error {
 	c.advance(now)
 	if err := c.checkBatch(batch); err != nil {
@@ -281,11 +277,11 @@ func (c *Core) deal(d *destination) {
 		parts = len(c.cuts)
 	}
 	c.cuts = c.split(d, c.paths)
-	parts = max(1, parts/len(c.cuts)) // fewer would halve the rate of more at a mark
+	parts = max(1, parts/len(c.cuts)) // fewer would halve a larger part of the rate at a mark
 	c.openCuts(d, parts)
 }
 
-// openCuts opens the queue pairs of a batch's cuts, so many parts of each.
+// openCuts opens the queue pairs of a batch's cuts, parts for each cut.
 func (c *Core) openCuts(d *destination, parts int) {
 	races := c.race(len(d.batch))
 	for _, cut := range c.cuts {
@@ -300,9 +296,9 @@ func (c *Core) openCuts(d *destination, parts int) {
 	}
 }
 
-// split cuts c.sizes over some paths to d, which it puts in order of planes. Of each flow a plane gets what it has of the
-// paths: a sender does not know the other senders to a host, so that its ports are loaded alike only if
-// each flow loads them alike. In the plane the parts are dealt as cut does.
+// split cuts c.sizes over some paths to d, which it sorts by planes. Of each flow a plane gets its proportion of
+// the paths: a sender does not know the other senders to a host, so the host's ports are loaded alike only if each
+// flow loads them alike. Within a plane the parts are dealt by cut.
 func (c *Core) split(d *destination, paths []int) []Cut {
 	if c.fabric.Planes() == 1 {
 		return c.cut(c.cuts[:0], c.sizes, len(paths))
@@ -330,7 +326,7 @@ func (c *Core) split(d *destination, paths []int) []Cut {
 	return cuts
 }
 
-// cut is [Split], but for what the configuration says of it.
+// cut is [Split] with the variations of the configuration.
 func (c *Core) cut(dst []Cut, sizes []int64, paths int) []Cut {
 	if !c.cfg.Fewest && alike(sizes) {
 		return dealEqual(dst, sizes, paths)
@@ -363,8 +359,8 @@ func (c *Core) openPiece(f Flow, cut Cut, d *destination) *piece {
 	return p
 }
 
-// Acked says that bytes more of a queue pair's payload are acknowledged.
-// An unknown queue pair is ignored, here and below: it may just be done.
+// Acked reports that bytes more of a queue pair's payload are acknowledged. This and the following functions ignore
+// an unknown queue pair: it may just have ended.
 func (c *Core) Acked(now fabric.Time, qp QP, bytes int64) {
 	c.advance(now)
 	if p := c.pieces.get(qp); p != nil && bytes > 0 {
@@ -388,7 +384,7 @@ func (c *Core) Acked(now fabric.Time, qp QP, bytes int64) {
 	}
 }
 
-// Done says that a queue pair has sent everything, or was closed.
+// Done reports that a queue pair has sent everything, or was closed.
 func (c *Core) Done(now fabric.Time, qp QP) {
 	c.advance(now)
 	p := c.pieces.get(qp)
@@ -406,7 +402,7 @@ func (c *Core) Done(now fabric.Time, qp QP) {
 	c.pieces.remove(p)
 }
 
-// Ready returns what has become due since the last call, for the caller to do.
+// Ready returns the caller's work since the last call.
 func (c *Core) Ready() Ready {
 	r := Ready{Open: c.open, Flip: c.flip, Close: c.closes, Failed: c.failed}
 	c.open, c.openBefore = c.openBefore[:0], c.open
@@ -416,7 +412,7 @@ func (c *Core) Ready() Ready {
 	return r
 }
 
-// Pending reports whether Ready has anything.
+// Pending reports whether Ready would return anything.
 func (c *Core) Pending() bool { return len(c.open)+len(c.flip)+len(c.closes)+len(c.failed) > 0 }
 
 // Tick does what is due by now: see [Core.Deadline].
@@ -425,11 +421,11 @@ func (c *Core) Tick(now fabric.Time) { c.advance(now) }
 // Stats returns the counts so far.
 func (c *Core) Stats() Stats { return c.stats }
 
-// Live returns how many queue pairs are open.
+// Live returns the number of open queue pairs.
 func (c *Core) Live() int { return c.pieces.live }
 
-// GoodPaths returns the labels, ascending, over which the next batch towards a
-// host would go; none for a host under the own ToR.
+// GoodPaths returns the labels, ascending, over which the next batch to a host would be dealt; none for a host
+// under the own ToR.
 func (c *Core) GoodPaths(dst fabric.NodeID) []fabric.Label {
 	if !c.choice(dst) {
 		return nil
@@ -442,13 +438,11 @@ func (c *Core) GoodPaths(dst fabric.NodeID) []fabric.Label {
 	return ls
 }
 
-// ResponderLabel returns the label for an ACK, NAK or CNP to peer: that of the
-// packet it answers, whose exact reverse path it names, unless that path is
-// known here to be dead, or the packet came rerouted: then a switch met a dead
-// uplink on it, and what would go back over the same link would be lost. A
-// receiver asks for what is missing once, so that NAK must arrive. The label is
-// then that of one of the good paths, by another ToR uplink if there is one,
-// always the same for the same label as long as the set of good paths is.
+// ResponderLabel returns the label for an ACK, NAK or CNP to peer. Normally it is the label of the packet that it
+// answers, which names the exact reverse path. If that path is known to be dead, or the packet came rerouted, it is
+// another one: a switch met a dead uplink, and an answer over the same link would be lost. A receiver asks for a
+// missing packet once, so that NAK must arrive. Then the label is that of a good path, by another ToR uplink if
+// there is one, always the same for the same label while the set of good paths does not change.
 func (c *Core) ResponderLabel(now fabric.Time, peer fabric.NodeID, mirrored fabric.Label, rerouted bool) fabric.Label {
 	c.advance(now)
 	if !c.choice(peer) {
@@ -457,7 +451,7 @@ func (c *Core) ResponderLabel(now fabric.Time, peer fabric.NodeID, mirrored fabr
 	d := c.towards(peer)
 	path, ok := c.pathOf(d, mirrored)
 	if !ok {
-		return mirrored // not one of ours: switches will send it by ECMP
+		return mirrored // not a label of this fabric: switches send it by ECMP
 	}
 	good := d.isGood(path)
 	if good && !rerouted {
@@ -473,8 +467,7 @@ func (c *Core) ResponderLabel(now fabric.Time, peer fabric.NodeID, mirrored fabr
 	return c.label(d, path)
 }
 
-// elsewhere keeps of some paths those that leave by another ToR uplink than the
-// one l names. It keeps all if there are none.
+// elsewhere returns those of some paths that use another ToR uplink than l does, or all of them if there are none.
 func (c *Core) elsewhere(d *destination, paths []int, l fabric.Label) []int {
 	uplink, _, _ := c.fabric.SplitLabel(l)
 	kept := 0

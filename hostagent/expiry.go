@@ -2,8 +2,8 @@ package hostagent
 
 import "github.com/ethereal-fabric/ethereal/fabric"
 
-// expiry is the end of the memory of a time-out, or, where dst is nil, of what
-// quenches said of a link. It counts only if the memory was not renewed since.
+// expiry is the end of the memory of a time-out, or, if dst is nil, of the quenches about a link. It counts only if
+// the memory was not renewed since.
 type expiry struct {
 	at   fabric.Time
 	dst  *destination
@@ -11,8 +11,8 @@ type expiry struct {
 	link fabric.LinkID
 }
 
-// expiryQueue is ordered by time of itself, for every memory is equally long
-// and time does not go backwards.
+// expiryQueue is in order of time without sorting, since every memory is equally long and time does not go
+// backwards.
 type expiryQueue struct {
 	items []expiry
 	head  int
@@ -38,7 +38,7 @@ func (q *expiryQueue) pop() {
 	}
 }
 
-// current reports whether e still ends anything.
+// current reports whether e still ends a memory.
 func (c *Core) current(e expiry) bool {
 	if e.dst != nil {
 		return e.dst.until[e.path] == e.at
@@ -47,8 +47,7 @@ func (c *Core) current(e expiry) bool {
 	return l != nil && l.until == e.at
 }
 
-// advance moves the time to now, unless it is later already, and forgets what
-// is due.
+// advance moves the time to now, unless it is later already, and ends the memories that are due.
 func (c *Core) advance(now fabric.Time) {
 	c.now = max(c.now, now)
 	due := false
@@ -82,10 +81,10 @@ func (c *Core) advance(now fabric.Time) {
 	c.probeLossy()
 }
 
-// Rebase does what is due by now, and has all later times count from now. A core that runs
-// for long needs it, since a [fabric.Time] ends after 106 days: see [fabric.LongAgo].
+// Rebase does what is due by now, and counts all later times from now. A core that runs for long needs it, since a
+// [fabric.Time] ends after 106 days: see [fabric.LongAgo].
 func (c *Core) Rebase(now fabric.Time) {
-	c.advance(now) // what is remembered, and is not 0, is remembered till later
+	c.advance(now) // remaining times that are not 0 are in the future
 	c.now, c.quenchTAT, c.markedIn = c.now.Rebase(now), c.quenchTAT.Rebase(now), c.markedIn.Rebase(now)
 	c.heardAt, c.shiftedAt, c.shiftedLast = c.heardAt.Rebase(now), c.shiftedAt.Rebase(now), c.shiftedLast.Rebase(now)
 	for i := range c.open {
@@ -132,8 +131,7 @@ func (c *Core) Rebase(now fabric.Time) {
 	}
 }
 
-// Deadline returns when [Core.Tick] is next to be called. ok is false when
-// nothing will become due by itself.
+// Deadline returns the time at which to call [Core.Tick] next. ok is false if no timer runs.
 func (c *Core) Deadline() (at fabric.Time, ok bool) {
 	at = fabric.Never
 	for _, l := range c.lossy {

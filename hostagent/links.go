@@ -7,28 +7,28 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
-// linkState is what the core knows of one link.
+// linkState is the core's knowledge of one link.
 type linkState struct {
-	down         bool         // a controller's word
-	epoch        uint64       // of that word; 0 never
-	quench       bool         // a quench's word
-	suspected    bool         // a controller's suspicion, joined from all agents' time-outs
-	suspectEpoch uint64       // of that; 0 never
-	until        fabric.Time  // what quenches said is remembered till then; 0 nothing
+	down         bool         // reported by a controller
+	epoch        uint64       // of that report; 0: none
+	quench       bool         // reported by a quench
+	suspected    bool         // suspected by a controller, from all agents' time-outs
+	suspectEpoch uint64       // of that suspicion; 0: none
+	until        fabric.Time  // end of the memory of quenches; 0: none
 	ends         [2]portEpoch // as in quenches: A, B
-	weight       uint32       // of its rate, of fullRate; counts only of those in slowLinks
-	rateEpoch    uint64       // of a controller's word on its rate; 0 never
+	weight       uint32       // by its rate, of fullRate; valid only for links in slowLinks
+	rateEpoch    uint64       // of a controller's report of its rate; 0: none
 
-	// How often the memory of quenches ended though a connected controller never called the
-	// link down, and until when further quenches about it are refused.
+	// The number of memories of quenches that ended although a connected controller never reported the link down,
+	// and the end of the refusal of further quenches about the link.
 	unconfirmed uint8
 	refuseUntil fabric.Time
 }
 
 // portEpoch is the last down event of a port that a quench reported.
 type portEpoch struct {
-	epoch  uint32 // 0: none is remembered
-	undone bool   // a controller has said since that the link is up
+	epoch  uint32 // 0: none
+	undone bool   // a controller has reported the link up since
 }
 
 func (l *linkState) dead() bool { return l.down || l.quench || l.suspected }
@@ -42,8 +42,7 @@ func (c *Core) link(id fabric.LinkID) *linkState {
 	return l
 }
 
-// mark notes that a link's state may have changed: the paths over it are worked
-// out anew by the next movePieces.
+// mark records that a link's state may have changed: the next movePieces recomputes the paths over it.
 func (c *Core) mark(id fabric.LinkID) {
 	at, listed := slices.BinarySearch(c.deadLinks, id)
 	switch dead := c.links[id].dead(); {
@@ -61,7 +60,7 @@ func (c *Core) mark(id fabric.LinkID) {
 	}
 }
 
-// noteCutOff counts another host's dead links: see [Core.towards].
+// noteCutOff updates the count of another host's dead links: see [Core.towards].
 func (c *Core) noteCutOff(id fabric.LinkID, change int) {
 	host := c.fabric.Link(id).A.Node
 	if c.fabric.Node(host).Tier != fabric.Host || host == c.cfg.Host {
@@ -93,13 +92,13 @@ func (c *Core) noteCutOff(id fabric.LinkID, change int) {
 	}
 }
 
-// hasChoice reports whether a link that is there has alternatives: a host's only one has none.
+// hasChoice reports whether a link exists and has alternatives: a host's only link has none.
 func (c *Core) hasChoice(id uint32) bool {
 	return int64(id) < int64(c.fabric.Links()) && (c.fabric.Planes() > 1 || int(id) >= c.fabric.Hosts())
 }
 
-// Timeout says that a queue pair's retransmission timer expired. Where packets to that ToR were marked within
-// [Config.Calm], it may be congestion: a probe follows on the path and decides.
+// Timeout reports that a queue pair's retransmission timer expired. If packets to that ToR were marked within
+// [Config.Calm], congestion may be the cause: a probe on the path decides.
 func (c *Core) Timeout(now fabric.Time, qp QP) {
 	c.advance(now)
 	c.stats.Timeouts++
@@ -121,7 +120,7 @@ func (c *Core) Timeout(now fabric.Time, qp QP) {
 	c.keepAnother(s, ByTimeout)
 }
 
-// timedOut takes a path for dead.
+// timedOut marks a path as dead.
 func (c *Core) timedOut(s sample) {
 	d := s.d
 	if d.isGood(s.path) && !d.dead.get(s.path) {
@@ -137,8 +136,7 @@ func (c *Core) timedOut(s sample) {
 	c.movePieces(ByTimeout)
 }
 
-// Quench says that a switch sent this host a source quench. See the package
-// comment on when it is believed.
+// Quench reports a source quench from a switch to this host. See the package comment on when it is believed.
 func (c *Core) Quench(now fabric.Time, q Quench) Verdict {
 	c.advance(now)
 	v := c.quench(q)
@@ -146,7 +144,7 @@ func (c *Core) Quench(now fabric.Time, q Quench) Verdict {
 	return v
 }
 
-// noticed takes a notice. It is good for destinations that this agent has yet to send to.
+// noticed processes a notice. It also helps destinations to which this agent has not sent yet.
 func (c *Core) noticed(q Quench) Verdict {
 	id, ok := c.fabric.LinkAt(q.Switch, q.Port)
 	if !ok {
@@ -162,7 +160,7 @@ func (c *Core) noticed(q Quench) Verdict {
 	case fabric.Aggregation:
 		near = n.Pod == c.pod
 	}
-	if near != (q.Switch == low) { // what comes towards this host leaves by the port
+	if near != (q.Switch == low) { // packets towards this host leave by the port
 		return NotOurs
 	}
 	return c.believe(q, id)
@@ -189,7 +187,7 @@ func (c *Core) quench(q Quench) Verdict {
 			return NotOurs
 		case c.fabric.Planes() == 1:
 			return NoChoice
-		case d != nil: // the port is no matter of the others of the rack
+		case d != nil: // the port does not matter for the other hosts of the rack
 			d = &destination{tor: tor, host: host, way0: d.way0, vs: d.vs, paths: d.paths, used: d.used}
 		}
 	}
@@ -211,11 +209,11 @@ func (c *Core) quench(q Quench) Verdict {
 	return c.believe(q, id)
 }
 
-// believe takes a link for dead of which a quench speaks that can be true, within the limits
-// that keep a forged one from doing harm.
+// believe marks a link dead if the quench about it is plausible, within the limits that keep a forged quench from
+// doing harm.
 func (c *Core) believe(q Quench, id fabric.LinkID) Verdict {
 	link := c.fabric.Link(id)
-	var l linkState // as known; entered only when believed
+	var l linkState // as known; stored only if the quench is believed
 	if have := c.links[id]; have != nil {
 		l = *have
 	}
@@ -243,7 +241,7 @@ func (c *Core) believe(q Quench, id fabric.LinkID) Verdict {
 	was := l.dead()
 	p := c.link(id)
 	p.ends[end] = portEpoch{epoch: q.Epoch}
-	if !p.quench || p.down || !c.connected() { // else a controller has to confirm it before the memory ends
+	if !p.quench || p.down || !c.connected() { // otherwise a controller has to confirm it before the memory ends
 		p.until = c.now + c.cfg.FailedPathMemory
 		c.expiries.push(expiry{at: p.until, link: id})
 	}
@@ -256,14 +254,16 @@ func (c *Core) believe(q Quench, id fabric.LinkID) Verdict {
 	return Believed
 }
 
-// connected reports whether a controller is there that would confirm a dead link.
+// connected reports whether a controller is connected that would confirm a dead link.
 func (c *Core) connected() bool { return c.connectedOnce && c.now-c.heardAt <= c.cfg.Silence }
 
-// mostUnconfirmed bounds the time for which quenches about a link are refused: the memory doubled so often.
+// mostUnconfirmed bounds the time for which quenches about a link are refused: the memory is doubled at most that
+// often.
 const mostUnconfirmed = 7
 
-// noteUnconfirmed is called when the memory of quenches about a link ends. A link that only quenches call dead, and not
-// the controller, is likely the object of a forger: the next quenches about it are refused, for twice as long each time.
+// noteUnconfirmed is called when the memory of quenches about a link ends. A link that quenches report dead, but
+// not the controller, is probably a forger's target: further quenches about it are refused, for twice as long each
+// time.
 func (c *Core) noteUnconfirmed(l *linkState) {
 	if !l.quench || l.down || !c.connected() {
 		return
@@ -272,7 +272,7 @@ func (c *Core) noteUnconfirmed(l *linkState) {
 	l.unconfirmed = min(l.unconfirmed+1, mostUnconfirmed)
 }
 
-// admitQuench is the rate limit: the generic cell rate algorithm.
+// admitQuench is the rate limit, the generic cell rate algorithm.
 func (c *Core) admitQuench() bool {
 	burst := fabric.Time(c.cfg.QuenchBurst-1) * c.cfg.QuenchInterval
 	if c.quenchTAT-c.now > burst {
@@ -282,9 +282,8 @@ func (c *Core) admitQuench() bool {
 	return true
 }
 
-// Update takes a controller's word: a snapshot or what changed. Words of a
-// controller instance other than the last that sent a snapshot are ignored, and
-// so are link states whose epoch is not above the one known.
+// Update processes a controller's report: a snapshot or changes. It ignores controller instances other than the
+// last that sent a snapshot, and link states whose epoch is not higher than the known one.
 func (c *Core) Update(now fabric.Time, u *statepb.Update) {
 	c.advance(now)
 	if u == nil {
@@ -343,9 +342,8 @@ func (c *Core) Update(now fabric.Time, u *statepb.Update) {
 	}
 }
 
-// replace forgets the words of the controller instance before u's. A link that
-// it called down and the new one does not is up. What it suspected and the new one
-// does not is not suspected.
+// replace forgets the reports of the controller instance before u's. A link is up if the old instance reported it
+// down and the new one does not; the same holds for suspicions.
 func (c *Core) replace(u *statepb.Update) {
 	down := make(map[uint32]bool)
 	for _, s := range u.GetLinks() {
@@ -369,15 +367,15 @@ func (c *Core) replace(u *statepb.Update) {
 	}
 }
 
-// revive forgets everything that speaks against a link a controller calls up:
-// quenches, and time-outs on the paths over it.
+// revive forgets all reports against a link that a controller reports up: quenches, and time-outs on the paths over
+// it.
 func (c *Core) revive(id fabric.LinkID, l *linkState) {
 	l.down, l.quench = false, false
 	c.forgetLosses(id)
 	for i := range l.ends {
 		if l.ends[i].epoch != 0 {
 			l.ends[i].undone = true
-			// Quenches of that event may still be under way; not for long.
+			// Quenches of that event may still be in flight, for a short time.
 			l.until = c.now + c.cfg.FailedPathMemory
 			c.expiries.push(expiry{at: l.until, link: id})
 		}

@@ -6,22 +6,22 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// lossy is a set of paths that are left for what they lose: those that begin with one
-// uplink of this host's ToR, and are said of one destination ToR or all, and of one
-// uplink of the aggregation switch or all. It begins as the one path that lost, and
-// grows to the least such set with the next one by the same uplink.
+// lossy is a set of paths that were left because of losses. Its paths begin with one uplink of this host's ToR;
+// they lead to one destination ToR or to all, by one uplink of the aggregation switch or by all. It begins as the
+// one path that lost, and grows to the smallest such set that also contains the next losing path by the same
+// uplink.
 type lossy struct {
 	span
 	to      *destination // nil: all
-	samples []sample     // paths of it that lost: those are probed
-	record  record       // of the probes, after the losses
-	next    fabric.Time  // round of probes; Never: one is under way
-	open    int          // probes that have not arrived
-	lost    bool         // one of this round
-	rounds  uint         // with losses, in a row
+	samples []sample     // losing paths of the set, which are probed
+	record  record       // of the probes after the losses
+	next    fabric.Time  // time of the next round of probes; Never: one is in progress
+	open    int          // number of unanswered probes
+	lost    bool         // a probe of this round was lost
+	rounds  uint         // consecutive rounds with losses
 }
 
-// sample is a path, and a host that it leads to.
+// sample is a path, with a host to which it leads.
 type sample struct {
 	d    *destination
 	path int
@@ -29,10 +29,10 @@ type sample struct {
 }
 
 const (
-	lossProbes     = 16 // of a round
+	lossProbes     = 16 // per round
 	maxLossySample = 8
-	maxLossyRounds = 10 // the interval doubles that often
-	maxLossCounted = 2  // of losses: more would only delay the return
+	maxLossyRounds = 10 // largest number of doublings of the interval
+	maxLossCounted = 2  // largest number of counted losses: more would only delay the return
 )
 
 // covers reports whether a path to d belongs to l.
@@ -40,7 +40,7 @@ func (l *lossy) covers(d *destination, path int) bool {
 	return (l.to == nil || l.to == d) && d.way(path) == l.u && (l.v < 0 || d.vs > 1 && path%d.vs == l.v)
 }
 
-// grow makes l the least set with another path by the same uplink.
+// grow extends l to the smallest set that contains another path by the same uplink.
 func (l *lossy) grow(s sample) {
 	if l.to != s.d {
 		l.to = nil
@@ -53,14 +53,14 @@ func (l *lossy) grow(s sample) {
 	}
 }
 
-// Loss is what a queue pair is known to have lost.
+// Loss is the known loss of a queue pair.
 type Loss struct {
-	Packets int         `json:",omitempty"` // that its receiver asked for
-	Acks    int         `json:",omitempty"` // answers that did not come, though later ones did
-	Since   fabric.Time `json:",omitempty"` // what is lost was sent then, or later
+	Packets int         `json:",omitempty"` // packets for which its receiver asked
+	Acks    int         `json:",omitempty"` // missing acknowledgements, although later ones came
+	Since   fabric.Time `json:",omitempty"` // the lost packets were sent at this time or later
 }
 
-// Lost says what a queue pair has lost, without a time-out. See the package comment on when its path is left for it.
+// Lost reports a queue pair's losses without a time-out. The package comment says when its path is left.
 func (c *Core) Lost(now fabric.Time, qp QP, l Loss) {
 	c.advance(now)
 	n := l.Packets + l.Acks
@@ -71,24 +71,24 @@ func (c *Core) Lost(now fabric.Time, qp QP, l Loss) {
 	if p == nil || p.dst == nil {
 		return
 	}
-	p.race = nil // it falls behind for that
+	p.race = nil // the loss delays it
 	c.stats.Losses += uint64(n)
 	s := sample{p.dst, int(p.path), p.host}
 	switch {
 	case s.d.dead.get(s.path), c.now-p.flipped < c.cfg.TimeoutGrace:
-		c.stats.LossesIgnored += uint64(n) // of the path before, or no news
+		c.stats.LossesIgnored += uint64(n) // on the path before, or known already
 		return
 	case c.excused(s, l.Since):
 		c.stats.LossesExcused += uint64(n)
 		return
-	case c.markedIn >= l.Since: // answers come by the same link as what other hosts send
+	case c.markedIn >= l.Since: // acknowledgements come by the same link as other hosts' packets
 		c.stats.LossesExcused += uint64(l.Acks)
 		n = l.Packets
 	}
 	c.testLoss(s, n)
 }
 
-// testLoss tests a path that has lost packets more, and leaves it if it is found lossy.
+// testLoss tests a path after further losses, and leaves it if the test finds it lossy.
 func (c *Core) testLoss(s sample, packets int) {
 	d, u := s.d, s.d.way(s.path)
 	if packets < 1 || d.dead.get(s.path) {
@@ -106,8 +106,8 @@ func (c *Core) testLoss(s sample, packets int) {
 	c.leave(s)
 }
 
-// othersLose returns the median of what this host's packets by the other uplinks of
-// its ToR lose, by uplink.
+// othersLose returns the median, over the other uplinks of this host's ToR, of the loss ratio of this host's
+// packets.
 func (c *Core) othersLose(uplink int) float64 {
 	var shares []float64
 	for u, r := range c.carried {
@@ -115,7 +115,7 @@ func (c *Core) othersLose(uplink int) float64 {
 			shares = append(shares, float64(r.lost)/n)
 		}
 	}
-	for i := range c.carried { // what is long past counts less
+	for i := range c.carried { // older packets count less
 		if r := &c.carried[i]; r.fine > carriedMost {
 			r.fine, r.lost = r.fine/2, r.lost/2
 		}
@@ -129,7 +129,7 @@ func (c *Core) othersLose(uplink int) float64 {
 
 const carriedMost = 1 << 20
 
-// leave has a path left for what it loses.
+// leave leaves a path because of losses.
 func (c *Core) leave(s sample) {
 	d, u := s.d, s.d.way(s.path)
 	d.records[s.path] = record{}
@@ -154,7 +154,7 @@ func (c *Core) leave(s sample) {
 	c.movePieces(ByLoss)
 }
 
-// lossyChanged has the destinations worked out anew that l can concern.
+// lossyChanged has the destinations recomputed that l can concern.
 func (c *Core) lossyChanged(l *lossy) {
 	for _, d := range c.destinations {
 		if l.to == nil || l.to == d {
@@ -163,7 +163,7 @@ func (c *Core) lossyChanged(l *lossy) {
 	}
 }
 
-// setLossy marks the paths to d that are left for what they lose.
+// setLossy marks the paths to d that were left because of losses.
 func (c *Core) setLossy(d *destination) {
 	for _, l := range c.lossy {
 		d.each(span{l.u, 1, -1}, func(p int) {
@@ -192,13 +192,13 @@ func (c *Core) probeLossy() {
 	}
 }
 
-// lossyProbe is a probe under way.
+// lossyProbe is a probe in flight.
 type lossyProbe struct {
 	of   *lossy
-	lost bool // the first time, that is: its queue pair sends it again
+	lost bool // counted once: its queue pair retransmits it
 }
 
-// probeLost takes the word that a probe was lost. ok is false if it is none.
+// probeLost records the loss of a probe. ok is false if qp is no probe.
 func (c *Core) probeLost(qp QP) (ok bool) {
 	p, ok := c.probing[qp]
 	if !ok || p.lost {
@@ -212,7 +212,7 @@ func (c *Core) probeLost(qp QP) (ok bool) {
 	return true
 }
 
-// probeDone takes the word that a probe has arrived. ok is false if it is none.
+// probeDone records the arrival of a probe. ok is false if qp is no probe.
 func (c *Core) probeDone(qp QP) (ok bool) {
 	p, ok := c.probing[qp]
 	if !ok {
@@ -251,7 +251,7 @@ func (c *Core) comeBack(l *lossy) {
 	c.movePieces(Return)
 }
 
-// forgetLosses forgets what paths over a link have lost: it was repaired.
+// forgetLosses forgets the losses of paths over a link that was repaired.
 func (c *Core) forgetLosses(id fabric.LinkID) {
 	crosses := func(s sample) bool {
 		at, ok := c.over(s.d, id)

@@ -17,26 +17,25 @@ const (
 	DefaultLossBeta    = 1e-2
 )
 
-// lossRatio is how many times what the others lose a path must lose to be lossy.
+// lossRatio is the smallest ratio of a lossy path's losses to the others' losses.
 const lossRatio = 10
 
-// LossTest is Wald's sequential probability ratio test between two loss ratios of a
-// path, begun anew whenever it finds for the healthy one. Zeros mean the defaults.
+// LossTest is Wald's sequential probability ratio test between two loss ratios of a path. It restarts whenever it
+// finds the path healthy. Zeros mean the defaults.
 type LossTest struct {
-	// Healthy is the share of packets that a path may lose, Lossy the least that is
-	// worth leaving it. Where most other paths of a host lose more than Healthy, their
-	// median counts for it, and Lossy is at least ten times that: what all lose is no
-	// reason to leave one.
+	// Healthy is the loss ratio that a path may have, Lossy the smallest ratio at which leaving pays. If most other
+	// paths of a host lose more than Healthy, their median replaces it, and Lossy is at least ten times the median:
+	// a loss of all paths is no reason to leave one.
 	Healthy, Lossy float64 `json:",omitzero"`
-	// Alpha is the most by which a healthy path is found lossy before it is found
-	// healthy, Beta the other way round.
+	// Alpha is the largest probability that a healthy path is found lossy before it is found healthy, Beta that of
+	// the opposite error.
 	Alpha, Beta float64 `json:",omitzero"`
 	Off         bool    `json:",omitzero"`
-	// Patience is the least time for which a queue pair must be silent, while others are answered, to be moved for it. It is
-	// for hosts whose packets wait longest for a processor.
+	// Patience is the shortest silence of a queue pair, while others get answers, for which it is moved. It is for
+	// hosts whose packets wait longest for a processor.
 	Patience fabric.Time `json:",omitzero"`
-	// Pauses says that switches pause senders. What a pause holds back is not lost: a silent queue pair moves, and a probe
-	// that is not answered is no evidence against its path.
+	// Pauses says that switches pause senders. Paused packets are not lost: a silent queue pair moves, but an
+	// unanswered probe is no evidence against its path.
 	Pauses bool `json:",omitzero"`
 }
 
@@ -66,14 +65,14 @@ func (t LossTest) validate() error {
 	return nil
 }
 
-// record is what became of a path's packets since the test last began anew.
+// record counts a path's packets since the test last restarted.
 type record struct{ fine, lost uint32 }
 
-// weights are what a test adds for a packet lost, takes off for one that was not, and
-// the sums at which it ends.
+// weights are the test's increment for a lost packet, its decrement for another packet, and the sums at which it
+// ends.
 type weights struct{ loss, fine, lossy, healthy float64 }
 
-// against returns the weights where most others lose a share of what they send.
+// against returns the weights if most other paths have the given loss ratio.
 func (t LossTest) against(others float64) weights {
 	p := max(t.Healthy, min(others, 0.1))
 	q := max(t.Lossy, min(lossRatio*p, 0.9))
@@ -88,8 +87,8 @@ func (t LossTest) against(others float64) weights {
 
 func (w weights) sum(r record) float64 { return w.loss*float64(r.lost) - w.fine*float64(r.fine) }
 
-// restart begins the test anew as often as the record's packets, of which the losses
-// came first, have ended it with the finding that the path is healthy.
+// restart restarts the test as often as the record's packets, with the losses first, have ended it with the result
+// healthy.
 func (w weights) restart(r record) record {
 	if first := (w.loss*float64(r.lost) - w.healthy) / w.fine; r.lost > 0 && float64(r.fine) > first {
 		r = record{fine: r.fine - uint32(first)}

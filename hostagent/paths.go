@@ -8,28 +8,27 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// destination is what the core knows of one destination ToR, or, with planes, of one host that
-// some plane does not reach. Its paths are numbered from 0: path u*vs+v takes ToR uplink u of
-// those used and, between pods, aggregation uplink v. Under the own ToR, with planes, path q
-// takes plane q.
+// destination is the core's knowledge of one destination ToR, or, with planes, of one host that some plane does not
+// reach. Its paths are numbered from 0: path u*vs+v takes the u-th used ToR uplink and, between pods, aggregation
+// uplink v. Under the own ToR, with planes, path q takes plane q.
 type destination struct {
 	tor   fabric.NodeID
-	host  fabric.NodeID // wholeRack: all of the ToR's
+	host  fabric.NodeID // wholeRack: all hosts of the ToR
 	pod   int
-	way0  int // the way that path 0 takes
-	vs    int // 1 where the ToR's uplink is the only choice
+	way0  int // the way of path 0
+	vs    int // number of aggregation uplinks; 1 where the ToR's uplink is the only choice
 	paths int
 
 	dead bitmap
-	used bitmap // ever, by a piece or an acknowledgement
-	kept int    // the path to use when all are dead
+	used bitmap // paths ever used by a piece or an acknowledgement
+	kept int    // the path used when all are dead
 
-	until []fabric.Time // by path: a time-out is remembered till then, 0 none; nil if there was never one
+	until []fabric.Time // by path: end of the memory of a time-out, 0: none; nil before the first time-out
 	bytes []int64       // outstanding, by path
 
 	records  []record // by path
 	marks    marks
-	answered []fabric.Time // by host of the ToR: its latest answer
+	answered []fabric.Time // by host of the ToR: time of its latest answer
 	slow     *slowness     // by path; nil before the first mark
 
 	first, last *piece
@@ -39,7 +38,7 @@ type destination struct {
 
 const wholeRack fabric.NodeID = -1
 
-// takeShare works out which uplinks this host uses: see [Config.Uplinks].
+// takeShare computes the uplinks that this host uses: see [Config.Uplinks].
 func (c *Core) takeShare() {
 	all, planes := c.fabric.ToRUplinks(), c.fabric.Planes()
 	c.share = all
@@ -54,13 +53,13 @@ func (c *Core) takeShare() {
 	}
 }
 
-// uplink returns which of the fabric's uplinks one of those used is.
+// uplink returns the fabric's number of a used uplink.
 func (c *Core) uplink(used int) int {
 	all := c.fabric.ToRUplinks()
 	return used/c.share*all + (c.from+used%c.share)%all
 }
 
-// planeOf returns the plane that a way leads into.
+// planeOf returns the plane of a way.
 func (c *Core) planeOf(way int) int {
 	if way >= c.uplinks {
 		return way - c.uplinks
@@ -68,20 +67,20 @@ func (c *Core) planeOf(way int) int {
 	return way / c.share
 }
 
-// usedAs is the inverse of uplink. ok is false for one that this host does not use.
+// usedAs is the inverse of uplink. ok is false for an uplink that this host does not use.
 func (c *Core) usedAs(uplink int) (used int, ok bool) {
 	all := c.fabric.ToRUplinks()
 	i := (uplink%all - c.from + all) % all
 	return uplink/all*c.share + i, i < c.share
 }
 
-// choice reports whether there are paths to choose from to a host; one that is none has none.
+// choice reports whether there are several paths to a host; false for an id that is no host.
 func (c *Core) choice(host fabric.NodeID) bool {
 	return host >= 0 && int(host) < c.fabric.Hosts() && (c.fabric.Planes() > 1 || c.fabric.ToROf(host) != c.tor)
 }
 
-// towards returns the state of a host's ToR, or that of its own, making it on first use. It has its own
-// while it is cut off from some plane, which is no reason against sending to the rack's others.
+// towards returns the destination for a host, and makes it on first use: that of its ToR, or the host's own while
+// some plane does not reach it, since the rack's other hosts can still be reached in that plane.
 func (c *Core) towards(host fabric.NodeID) *destination {
 	if c.cutOff[host] > 0 {
 		return c.destination(c.fabric.ToROf(host), host)
@@ -89,7 +88,7 @@ func (c *Core) towards(host fabric.NodeID) *destination {
 	return c.destination(c.fabric.ToROf(host), wholeRack)
 }
 
-// known returns a destination used before, else nil.
+// known returns a destination used before, or nil.
 func (c *Core) known(tor, host fabric.NodeID) *destination {
 	if d := c.recent; d != nil && d.tor == tor && d.host == host {
 		return d
@@ -101,7 +100,7 @@ func (c *Core) known(tor, host fabric.NodeID) *destination {
 	return nil
 }
 
-// find returns where in destinations one is, or belongs.
+// find returns the index of a destination, or the index at which to insert it.
 func (c *Core) find(tor, host fabric.NodeID) (i int, ok bool) {
 	i = sort.Search(len(c.destinations), func(i int) bool {
 		d := c.destinations[i]
@@ -110,7 +109,7 @@ func (c *Core) find(tor, host fabric.NodeID) (i int, ok bool) {
 	return i, i < len(c.destinations) && c.destinations[i].tor == tor && c.destinations[i].host == host
 }
 
-// destination returns the state of a ToR, or of a host under it, making it on first use.
+// destination returns the state of a ToR, or of a host under it, and makes it on first use.
 func (c *Core) destination(tor, host fabric.NodeID) *destination {
 	if d := c.known(tor, host); d != nil {
 		return d
@@ -168,7 +167,7 @@ func (d *destination) isGood(path int) bool {
 	return !d.dead.get(path) || path == d.kept && d.allDead()
 }
 
-// good appends the paths that may be used, ascending; there is at least one.
+// good appends the usable paths, ascending; there is at least one.
 func (d *destination) good(to []int) []int {
 	for p := range d.paths {
 		if !d.dead.get(p) {
@@ -188,11 +187,10 @@ func (c *Core) label(d *destination, path int) fabric.Label {
 	return c.fabric.LabelFor(c.uplink(path/d.vs), path%d.vs)
 }
 
-// way returns which of the host's ways a path takes.
+// way returns the way of a path.
 func (d *destination) way(path int) int { return d.way0 + path/d.vs }
 
-// pathOf is the inverse of label. A label's lower tier does not matter where
-// there is no choice in it.
+// pathOf is the inverse of label. A label's lower tier does not matter where there is no choice in it.
 func (c *Core) pathOf(d *destination, l fabric.Label) (path int, ok bool) {
 	u, v, ok := c.fabric.SplitLabel(l)
 	if !ok {
@@ -216,7 +214,7 @@ func (c *Core) load(d *destination, path int, bytes int64) {
 	c.uplinkBytes[d.way(path)] += bytes
 }
 
-// order is a seeded total order of d's paths, at random but for ever the same.
+// order is a total order of d's paths, random by the seed but constant.
 func (c *Core) order(d *destination, path int) uint64 {
 	x := c.cfg.Seed ^ uint64(c.cfg.Host)<<40 ^ uint64(d.tor)<<16 ^ uint64(path)
 	// splitmix64's finalizer.
@@ -226,8 +224,7 @@ func (c *Core) order(d *destination, path int) uint64 {
 	return x ^ x>>31
 }
 
-// span is a set of paths: those of n ways from u on and aggregation uplink v, where
-// v -1 is all.
+// span is a set of paths: those of n ways from u on and aggregation uplink v; v -1 means all.
 type span struct{ u, n, v int }
 
 // each calls f for the paths of s.
@@ -243,8 +240,7 @@ func (d *destination) each(s span, f func(path int)) {
 	}
 }
 
-// over returns the paths to d that cross a link, in either direction. ok is
-// false when none does.
+// over returns the paths to d that cross a link, in either direction. ok is false if there are none.
 func (c *Core) over(d *destination, link fabric.LinkID) (s span, ok bool) {
 	low := c.fabric.Link(link).A
 	n := c.fabric.Node(low.Node)
@@ -266,7 +262,7 @@ func (c *Core) over(d *destination, link fabric.LinkID) (s span, ok bool) {
 	return span{}, false
 }
 
-// overHost is over for a host's link: it has its plane's paths, of this host, or to that one.
+// overHost is over for a host's link: the paths of its plane, from this host or to that host.
 func (c *Core) overHost(d *destination, link fabric.LinkID, host fabric.NodeID) (s span, ok bool) {
 	if c.fabric.Planes() == 1 {
 		return span{}, false
@@ -279,8 +275,8 @@ func (c *Core) overHost(d *destination, link fabric.LinkID, host fabric.NodeID) 
 	return s, host == c.cfg.Host || host == d.host
 }
 
-// leaves reports whether packets of ours to d can leave switch from by the
-// link, given that a path crosses it: going up on our side, down on d's.
+// leaves reports whether this host's packets to d can leave switch from by the link, if a path crosses it: up on
+// this host's side, down on d's side.
 func (c *Core) leaves(d *destination, link fabric.LinkID, from fabric.NodeID) bool {
 	l := c.fabric.Link(link)
 	near := l.A.Node == c.cfg.Host
@@ -293,7 +289,7 @@ func (c *Core) leaves(d *destination, link fabric.LinkID, from fabric.NodeID) bo
 	return near == (from == l.A.Node)
 }
 
-// recompute works out anew which paths to d are dead.
+// recompute computes which paths to d are dead.
 func (c *Core) recompute(d *destination) {
 	was := d.dead.clone()
 	d.dead.clear()
@@ -321,7 +317,7 @@ func (c *Core) recompute(d *destination) {
 	}
 }
 
-// movePieces makes the pieces of every dirty destination fit its dead paths.
+// movePieces moves the pieces of every dirty destination off its dead paths.
 func (c *Core) movePieces(why Reason) {
 	for _, d := range c.destinations {
 		if !d.dirty {
@@ -363,7 +359,7 @@ func (c *Core) move(p *piece, to int, why Reason) {
 	p.path, p.flipped, p.race = int16(to), c.now, nil
 }
 
-// leastLoaded returns which of some paths a piece takes whose own is dead.
+// leastLoaded returns the path, of some paths, to which a piece moves if its own is dead.
 func (c *Core) leastLoaded(p *piece, why Reason, of []int) int {
 	c.paths = of
 	d := p.dst
@@ -390,8 +386,8 @@ func (c *Core) leastLoaded(p *piece, why Reason, of []int) int {
 	return best
 }
 
-// shared counts what two paths have in common: 0 when they differ in both
-// tiers, 1 when only the ToR's uplinks differ, 2 when not even those.
+// shared returns the number of tiers in which two paths agree: 0 if they differ in both, 1 if only the ToR's
+// uplinks differ, 2 if neither.
 func (d *destination) shared(a, b int) int {
 	switch {
 	case a/d.vs == b/d.vs:

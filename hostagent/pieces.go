@@ -6,17 +6,17 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// piece is a queue pair that is not done. It is one cache line of 64 B: every
-// acknowledgement asks for one, and a host can have thousands.
+// piece is an open queue pair. It fits one cache line of 64 B: every acknowledgement reads one, and a host can have
+// thousands.
 type piece struct {
 	qp         QP // 0: none
 	host       fabric.NodeID
 	home, path int16
-	size       uint32       // in units of sizeUnit, at most the largest number
+	size       uint32       // in units of sizeUnit, saturated
 	dst        *destination // nil under the own ToR
 	race       *race        // nil: no other piece of its flow takes another path
 	left       int64        // bytes not acknowledged
-	flipped    fabric.Time  // LongAgo: not yet
+	flipped    fabric.Time  // LongAgo: never
 	prev, next *piece       // of dst, in order of opening
 }
 
@@ -25,15 +25,14 @@ const sizeUnit = 256 // bytes
 // pageBits is the log2 of the pieces of a page.
 const pageBits = 5
 
-// page is pieces with consecutive numbers: 2 KiB.
+// page is 32 pieces with consecutive numbers: 2 KiB.
 type page [1 << pageBits]piece
 
-// pieces are the open queue pairs. Their numbers rise and are never used again, so
-// they are found by counting: in pages, from the oldest with an open one to the
-// latest. A page of which all are done is used again; one that stays open costs
-// 16 B for every page since.
+// pieces are the open queue pairs. Their numbers rise and are never reused, so they are found by index: in pages,
+// from the oldest with an open queue pair to the latest. A page without open ones is reused; a page that stays open
+// costs 16 B for every page after it.
 type pieces struct {
-	pages []pageInUse // from number first<<pageBits on
+	pages []pageInUse // from number first<<pageBits up
 	first QP
 	live  int
 	free  []*page
@@ -41,10 +40,10 @@ type pieces struct {
 
 type pageInUse struct {
 	*page     // nil: all done
-	live  int // of the page's pieces
+	live  int // open pieces of the page
 }
 
-// get returns a queue pair that is open, else nil.
+// get returns an open queue pair, or nil.
 func (s *pieces) get(qp QP) *piece {
 	i := uint(qp>>pageBits) - uint(s.first)
 	if i >= uint(len(s.pages)) || s.pages[i].page == nil {
@@ -56,7 +55,7 @@ func (s *pieces) get(qp QP) *piece {
 	return nil
 }
 
-// add opens a queue pair with a number above all before.
+// add opens a queue pair with a number above all earlier ones.
 func (s *pieces) add(qp QP) *piece {
 	at := qp >> pageBits
 	if len(s.pages) == 0 {
@@ -80,7 +79,7 @@ func (s *pieces) add(qp QP) *piece {
 	return p
 }
 
-// remove ends an open queue pair.
+// remove removes an open queue pair.
 func (s *pieces) remove(p *piece) {
 	in := &s.pages[p.qp>>pageBits-s.first]
 	*p = piece{}

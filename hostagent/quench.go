@@ -27,27 +27,25 @@ const (
 // ErrQuench is wrapped by every error of [ParseQuench].
 var ErrQuench = errors.New("hostagent: bad quench")
 
-// Quench is a switch's word that a packet of ours met a dead port. A notice is the
-// word that a port died: it goes to all who could have sent by it, since who lost
-// its last packets there has none left to be answered. Of a notice only Switch, Port
-// and Epoch count.
+// Quench is a switch's report that a packet of this host met a dead port. A notice reports that a port died. It
+// goes to every host with a path through that port, since a host whose last packets were lost there has no packets
+// left to be answered. Of a notice only Switch, Port and Epoch are valid.
 type Quench struct {
 	Notice   bool         `json:",omitempty"`
-	Dst      netip.Addr   // where the packet was going: the quench's IP source
-	Rerouted bool         `json:",omitempty"` // the switch sent it on by another uplink; else it is lost
+	Dst      netip.Addr   // destination of the packet: the quench's IP source
+	Rerouted bool         `json:",omitempty"` // the switch sent the packet on by another uplink; otherwise it is lost
 	Labelled bool         `json:",omitempty"` // Label is valid
 	Label    fabric.Label // the packet's
 	Switch   fabric.NodeID
-	Port     fabric.PortNo // the dead one
+	Port     fabric.PortNo // the dead port
 	Epoch    uint32        // of the port's down event; not 0
 	DstQP    uint32        // of the packet, 24 bits
 	PSN      uint32        // of the packet, 24 bits
 }
 
-// ParseQuench reads the UDP payload of a quench. src is the IP source address of the
-// datagram. A notice has none: a reader of frames must take none to another address
-// than [NoticeAddr], for hosts can forge those and switches pass them on. It checks the form alone; [Core.Quench] checks whether the
-// content can be true.
+// ParseQuench reads the UDP payload of a quench. src is the IP source address of the datagram; a notice has none. A
+// reader of frames must accept notices only to [NoticeAddr], since hosts can forge others and switches pass these
+// on. ParseQuench checks the format alone; [Core.Quench] checks whether the content is plausible.
 func ParseQuench(payload []byte, src netip.Addr) (Quench, error) {
 	if len(payload) != QuenchSize {
 		return Quench{}, fmt.Errorf("%w: %d bytes of payload, a quench has %d", ErrQuench, len(payload), QuenchSize)
@@ -79,8 +77,8 @@ func ParseQuench(payload []byte, src netip.Addr) (Quench, error) {
 	return q, nil
 }
 
-// NoticeAddr is what notices are sent to, by IPv4 whatever hosts speak: all systems
-// of a link, which no host joins and no router passes on.
+// NoticeAddr is the destination of notices, by IPv4 even if the hosts use IPv6: all systems of a link, an address
+// that hosts need not join and routers do not forward.
 var NoticeAddr = netip.AddrFrom4([4]byte{224, 0, 0, 1})
 
 // NoticePayload finds the UDP payload of a notice in an Ethernet frame.
@@ -95,7 +93,7 @@ func NoticePayload(frame []byte) ([]byte, bool) {
 	return frame[udp+8 : udp+8+QuenchSize], ok
 }
 
-// Append writes the quench's UDP payload behind b: what [ParseQuench] reads.
+// Append appends the quench's UDP payload to b, in the format of [ParseQuench].
 func (q *Quench) Append(b []byte) []byte {
 	var flags byte
 	if q.Notice {
@@ -117,19 +115,19 @@ func (q *Quench) Append(b []byte) []byte {
 	return binary.BigEndian.AppendUint32(b, q.PSN)
 }
 
-// Verdict is what [Core.Quench] made of a quench.
+// Verdict is the result of [Core.Quench].
 type Verdict uint8
 
-// Verdicts. All but Believed leave the core as it was.
+// Verdicts. All but Believed leave the core unchanged.
 const (
 	Believed    Verdict = iota
 	Known               // the port's link is dead already
-	Stale               // an older event than one this agent knows, or one undone since
-	NotOurs             // no such host, or the port is on no path this agent has used to it; of a notice, on none of its paths
+	Stale               // an event older than one that this agent knows, or undone since
+	NotOurs             // no such host, or the port is on no path used to it; of a notice: on none of this host's paths
 	NoChoice            // the port leads to a host: there is no other path
 	BadEpoch            // too far ahead of earlier epochs
-	Unconfirmed         // earlier quenches about this link were not confirmed by the controller
-	RateLimited         // too many believed in a short time
+	Unconfirmed         // the controller did not confirm earlier quenches about this link
+	RateLimited         // too many were believed in a short time
 )
 
 func (v Verdict) String() string {

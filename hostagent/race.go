@@ -2,19 +2,19 @@ package hostagent
 
 import "github.com/ethereal-fabric/ethereal/fabric"
 
-// race compares the paths that carry pieces of one flow. They begin at the same time and have the same receiver, so
-// the path of one that falls behind is slow. No switch has to mark for it.
+// race compares the paths of one flow's pieces. They begin at the same time and have the same receiver, so a path
+// whose piece falls behind is slow. This needs no marks from switches.
 type race struct {
 	start        fabric.Time
 	pieces, done int32
-	// What half of the pieces did, when that many were done: the size and the path's share of the last of them.
+	// The size and the path's share of the piece that completed the first half of the pieces.
 	size, share uint32
-	took        fabric.Time // 0: fewer are done
-	early       int16       // path of the first piece that was done, if its share was less than all; else -1
+	took        fabric.Time // time until half of the pieces were done; 0: fewer are done
+	early       int16       // path of the first finished piece, if its share was below full; otherwise -1
 	earlyTook   fabric.Time
 }
 
-// race returns races for the flows of a batch, nil if none of them has several pieces.
+// race returns races for the flows of a batch, nil if no flow has several pieces.
 func (c *Core) race(flows int) []race {
 	if c.cfg.Slow.Off || len(c.cuts) == flows || len(c.paths) < 2 {
 		return nil
@@ -31,7 +31,7 @@ func (r *race) enter(p *piece) {
 	p.race = r
 }
 
-// finished takes the end of a piece.
+// finished processes the end of a piece.
 func (c *Core) finished(p *piece) {
 	r, d := p.race, p.dst
 	if r == nil || p.left > 0 {
@@ -52,8 +52,8 @@ func (c *Core) finished(p *piece) {
 	}
 }
 
-// judge takes an acknowledgement of a piece of whose flow half the pieces are done. One that comes a round trip later
-// shows that the path works: one that is dead is not slow.
+// judge processes an acknowledgement of a piece after half of its flow's pieces are done. An acknowledgement at
+// least a round trip later shows that the path works, since a dead path is not slow.
 func (c *Core) judge(p *piece) {
 	r, d, path, took := p.race, p.dst, int(p.path), c.now-p.race.start
 	if took < r.took+c.cfg.Slow.After/slowTrips || r.size == 0 {
@@ -78,7 +78,8 @@ func (c *Core) judge(p *piece) {
 	p.race = nil
 }
 
-// blameUplink lays what was found of a path to d to its uplink, if a path to another ToR by the same one is slow too.
+// blameUplink applies the result for a path to d to its uplink, if a path to another ToR by the same uplink is slow
+// too.
 func (c *Core) blameUplink(d *destination, path int) {
 	way, memory := d.way(path), c.cfg.Slow.Memory
 	found := d.slow.share(path, c.now, memory)

@@ -6,12 +6,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Resume takes over a queue pair that is in use and carries a label: one that
-// an agent before this one opened, or somebody else's. It is not in
-// [Ready.Open]; if its path is known to be dead it flips like any other. Under
-// the own ToR the label does not matter. home is the label of the path that it
-// returns to when it can: the one that it was opened with. An error wraps
-// [ErrFlow].
+// Resume takes over a labelled queue pair that is in use: one of an earlier agent, or of another program. It is not
+// in [Ready.Open]; if its path is known to be dead, it flips like any other. Under the own ToR the label does not
+// matter. home is the label of the path to which it returns when possible: the one with which it was opened. An
+// error wraps [ErrFlow].
 func (c *Core) Resume(now fabric.Time, f Flow, l, home fabric.Label) (QP, error) {
 	c.advance(now)
 	if err := c.checkBatch([]Flow{f}); err != nil {
@@ -41,9 +39,8 @@ func (c *Core) Resume(now fabric.Time, f Flow, l, home fabric.Label) (QP, error)
 		d.used.set(path)
 		p.path, p.flipped = int16(path), c.now
 	}
-	// While its home is dead for all that is known it stays, or moves off a path
-	// that is dead. When its home is not, it stays too, until the next word: an
-	// agent that has just started has not received yet.
+	// While its home is dead, it stays, or moves off a dead path. If its home seems good, it stays too, until the
+	// next notification: an agent that has just started knows little.
 	if !d.isGood(path) {
 		d.dirty = true
 		c.movePieces(ByPush)

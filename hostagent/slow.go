@@ -10,14 +10,14 @@ import (
 // Defaults of a [SlowTest].
 const (
 	DefaultSlowMemory = fabric.Millisecond
-	// slowTrips is for how many round trips through an idle fabric a path's packets must be marked.
+	// slowTrips is the number of round trips through an idle fabric for which a path's packets must be marked.
 	slowTrips = 2
 )
 
-// SlowTest says when a path counts as slow. Zeros mean the defaults.
+// SlowTest decides when a path counts as slow. Zeros mean the defaults.
 type SlowTest struct {
-	// After is how long a path's packets must be marked while packets by other paths to the same ToR
-	// are not. Two round trips of a full packet through the idle fabric when 0.
+	// After is the time for which a path's packets must be marked while packets by other paths to the same ToR are
+	// not. 0: two round trips of a full packet through the idle fabric.
 	After fabric.Time `json:",omitzero"`
 	// Memory is the time after which the share of a slow path doubles.
 	Memory fabric.Time `json:",omitzero"`
@@ -40,7 +40,7 @@ func (t SlowTest) validate() error {
 	return nil
 }
 
-// idleTrip is the round trip of a packet of 9 KB over the fabric's longest path when nothing else is under way.
+// idleTrip returns the round trip of a packet of 9 KB over the longest path of an otherwise idle fabric.
 func idleTrip(f *fabric.Fabric) (trip fabric.Time) {
 	const packet = 9216
 	s := f.Spec()
@@ -56,14 +56,15 @@ func idleTrip(f *fabric.Fabric) (trip fabric.Time) {
 
 const (
 	fullShare  = 64 // of a path that is not slow
-	leastShare = 8  // a slow path keeps an eighth, which tries it
-	// cleanRun answers without a mark, one after the other, end a streak of marks.
+	leastShare = 8  // a slow path keeps an eighth, which tests it
+	// cleanRun is the number of consecutive answers without a mark that end a streak of marks.
 	cleanRun = 8
-	// A pause of so many times SlowTest.After ends one as well.
+	// A pause of longPause times SlowTest.After ends a streak as well.
 	longPause = 20
 )
 
-// slowness is what is known of some paths' marks: the paths to one destination, or the uplinks of this host's ToR.
+// slowness is the knowledge of marks on some paths: the paths to one destination, or the uplinks of this host's
+// ToR.
 type slowness struct {
 	streaks []streak
 	shares  []share
@@ -71,17 +72,17 @@ type slowness struct {
 
 // streak is a series of marked answers by one path.
 type streak struct {
-	since, last fabric.Time   // of its first mark and its latest
-	fine        fabric.Time   // of the latest answer without a mark, whether or not marks is 0
-	host        fabric.NodeID // that its first packet went to
-	marks       uint16        // 0: there is no streak
+	since, last fabric.Time   // time of its first mark and its latest
+	fine        fabric.Time   // time of the latest answer without a mark, whether or not marks is 0
+	host        fabric.NodeID // destination of its first packet
+	marks       uint16        // 0: no streak
 	fines       uint8         // answers without a mark since the latest mark
 	several     bool          // packets to other hosts were marked too
 }
 
-// share is the part of a full path's load that a slow path gets.
+// share is a slow path's part of a full path's load.
 type share struct {
-	of uint8 // 0: all
+	of uint8 // 0: full
 	at fabric.Time
 }
 
@@ -117,7 +118,7 @@ func (s *slowness) rebase(now fabric.Time) {
 	}
 }
 
-// share returns what a path gets of a full path's load.
+// share returns a path's share of a full path's load.
 func (s *slowness) share(path int, now, memory fabric.Time) uint32 {
 	if s == nil {
 		return fullShare
@@ -125,7 +126,7 @@ func (s *slowness) share(path int, now, memory fabric.Time) uint32 {
 	return s.shares[path].value(now, memory)
 }
 
-// fine takes an answer without a mark.
+// fine processes an answer without a mark.
 func (s *slowness) fine(path int, now fabric.Time) {
 	if s == nil {
 		return
@@ -139,8 +140,8 @@ func (s *slowness) fine(path int, now fabric.Time) {
 	}
 }
 
-// marked takes an answer with a mark, and reports whether the path's packets have been marked for long enough while
-// some other path's were not.
+// marked processes an answer with a mark. It reports whether the path's packets have been marked for long enough
+// while some other path's were not.
 func (s *slowness) marked(path int, host fabric.NodeID, now fabric.Time, t SlowTest, load []int64) bool {
 	k := &s.streaks[path]
 	if k.marks == 0 || now-k.last > longPause*t.After {
@@ -148,7 +149,7 @@ func (s *slowness) marked(path int, host fabric.NodeID, now fabric.Time, t SlowT
 	}
 	k.marks, k.fines, k.last = min(k.marks+1, 1<<15), 0, now
 	k.several = k.several || host != k.host
-	// The queue that was there at the last verdict takes a while to drain.
+	// The queue of the last verdict takes a while to drain.
 	after := t.After
 	for x := s.share(path, now, t.Memory); x < fullShare; x *= 2 {
 		after *= 2
@@ -162,7 +163,7 @@ func (s *slowness) marked(path int, host fabric.NodeID, now fabric.Time, t SlowT
 		switch marked := o.marks > 0 && o.last >= k.since; {
 		case q == path:
 		case marked && o.host == k.host && !k.several:
-			return false // it is the host, or its link
+			return false // the host, or its link, is slow
 		case !marked && o.fine > k.since && load[q] >= load[path]/2 && s.share(q, now, t.Memory) == fullShare:
 			clean = true
 		}
@@ -170,7 +171,7 @@ func (s *slowness) marked(path int, host fabric.NodeID, now fabric.Time, t SlowT
 	return clean
 }
 
-// uneven reports whether some path to d is dead, or has a link that a controller says is slow.
+// uneven reports whether some path to d is dead, or has a link that a controller reports slow.
 func (c *Core) uneven(d *destination) bool {
 	return d.dead.count() > 0 || slices.ContainsFunc(c.slowLinks, func(id fabric.LinkID) bool {
 		_, ok := c.over(d, id)
@@ -183,7 +184,8 @@ func (s *slowness) all(path int) bool {
 	return s.streaks[path].several && s.streaks[path].fine < s.streaks[path].since
 }
 
-// lower gives a slow path, which begins with a way, or all paths of the way, a smaller share, and begins its streak anew.
+// lower lowers the share of a slow path, or of all paths of a way, and restarts its streak. way is the path's first
+// one.
 func (c *Core) lower(s *slowness, path, way int, to uint32) {
 	s.shares[path] = share{uint8(max(to, leastShare)), c.now}
 	s.streaks[path].marks = 0
@@ -193,7 +195,7 @@ func (c *Core) lower(s *slowness, path, way int, to uint32) {
 	c.stats.Slow++
 }
 
-// noteShift notes that load moves from one path to another.
+// noteShift records that load moves from one path to another.
 func (c *Core) noteShift() {
 	if !c.unsettled() {
 		c.lowered, c.shiftedAt = c.lowered[:0], c.now
@@ -204,8 +206,8 @@ func (c *Core) noteShift() {
 // unsettled reports whether load has moved within the memory.
 func (c *Core) unsettled() bool { return c.now-c.shiftedLast < c.cfg.Slow.Memory }
 
-// shifted reports whether what a way showed since a time may be due to load that is uneven: pieces moved before, for
-// another reason than that this way is slow, or some path is dead or known to be slow.
+// shifted reports whether uneven load may explain a way's marks since a time: pieces moved before, not because this
+// way is slow, or some path is dead or known to be slow.
 func (c *Core) shifted(way int, since fabric.Time) bool {
 	if c.unsettled() && since >= c.shiftedAt && !slices.Contains(c.lowered, way) {
 		return true
@@ -213,10 +215,10 @@ func (c *Core) shifted(way int, since fabric.Time) bool {
 	return slices.ContainsFunc(c.destinations, func(d *destination) bool { return d.first != nil && c.uneven(d) })
 }
 
-// trial is the move of a host's packets off a path that may be slow. If they are marked by the next one too, it is
-// the host.
+// trial is the move of a host's packets off a path that may be slow. If they are marked on the next path too, the
+// host is the cause.
 type trial struct {
-	d     *destination // nil: it is over, and the host was to blame
+	d     *destination // nil: the trial is over, and the host was the cause
 	path  int
 	was   share
 	at    fabric.Time
@@ -225,7 +227,8 @@ type trial struct {
 
 const trialMarks = 2
 
-// noteMark takes an answer with a mark, of a packet to a host by a path to d, and unloads the path if it is slow.
+// noteMark processes an answer with a mark, of a packet to a host by a path to d, and unloads the path if it is
+// slow.
 func (c *Core) noteMark(d *destination, path int, host fabric.NodeID) {
 	t := c.cfg.Slow
 	if t.Off || d.paths < 2 {
@@ -253,7 +256,7 @@ func (c *Core) noteMark(d *destination, path int, host fabric.NodeID) {
 	c.unload(d, path, false)
 }
 
-// watch makes the state of d's paths, and of the uplinks.
+// watch allocates the state of d's paths, and of the uplinks.
 func (c *Core) watch(d *destination) {
 	if d.slow == nil {
 		d.slow = newSlowness(d.paths)
@@ -263,7 +266,7 @@ func (c *Core) watch(d *destination) {
 	}
 }
 
-// blamed takes a mark of a host's packet, and reports whether the host is to blame for it rather than the path.
+// blamed processes a mark of a host's packet, and reports whether the host, not the path, is the cause.
 func (c *Core) blamed(d *destination, path int, host fabric.NodeID) bool {
 	t, ok := c.trials[host]
 	switch {
@@ -287,7 +290,7 @@ func (c *Core) blamed(d *destination, path int, host fabric.NodeID) bool {
 	return true
 }
 
-// noteFine takes an answer of a packet by a path to d, which had no mark unless noteMark has just said so.
+// noteFine processes an answer to a packet by a path to d, without a mark unless noteMark was called for it.
 func (c *Core) noteFine(d *destination, path int) {
 	if c.markedDst == d && c.markedPath == path {
 		c.markedDst = nil
@@ -298,8 +301,8 @@ func (c *Core) noteFine(d *destination, path int) {
 	c.slowWays.fine(d.way(path), c.now)
 }
 
-// unload moves pieces off a slow path to d, until it has no more left to send than its share; of all of its uplink's
-// load, if byWay.
+// unload moves pieces off a slow path to d until the rest fits its share; with byWay, its share of the uplink's
+// whole load.
 func (c *Core) unload(d *destination, path int, byWay bool) {
 	for p := d.first; p != nil; p = p.next {
 		if int(p.path) != path || c.now-p.flipped < c.cfg.Slow.Memory {
@@ -328,7 +331,7 @@ func (c *Core) unload(d *destination, path int, byWay bool) {
 	}
 }
 
-// lighter reports whether so many bytes on path a take less time than so many on path b.
+// lighter reports whether onA bytes on path a take less time than onB bytes on path b.
 func (c *Core) lighter(d *destination, a, b int, onA, onB int64) bool {
 	x, y := c.weight(d, a), c.weight(d, b)
 	if heavier(onB, y, onA, x) {

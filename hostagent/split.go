@@ -14,7 +14,7 @@ type Cut struct {
 	Path   int   // 0 to paths-1
 }
 
-// each calls f with a cut in so many parts, of which none is empty.
+// each divides a cut into at most parts nonempty cuts and calls f for each.
 func (c Cut) each(parts int, f func(Cut)) {
 	n, bytes, offset := int64(parts), c.Bytes, c.Offset
 	for k := range n {
@@ -25,31 +25,26 @@ func (c Cut) each(parts int, f func(Cut)) {
 	}
 }
 
-// Split cuts a batch of flows to one destination ToR into pieces and deals them
-// onto its paths. It appends to dst and returns the result. Sizes are in bytes
-// and at least 1; paths is at least 1.
+// Split cuts a batch of flows to one destination ToR into pieces and deals them onto its paths. It appends to dst
+// and returns the result. Sizes are in bytes and at least 1; paths is at least 1.
 //
 // # Equal sizes
 //
-// This is Ethereal's Theorem 1 (arXiv 2407.00550). With n flows of f bytes, s
-// paths, r = n mod s and g = gcd(r, s), the first n-r flows go whole to the
-// paths, round robin. Each of the last r is cut into m = s/g pieces of
-// floor(f/m) bytes, the last piece taking the remainder too, and the pieces
-// continue the same round robin. See [Pieces] for how many that makes.
+// This is Ethereal's Theorem 1 (arXiv 2407.00550). With n flows of f bytes, s paths, r = n mod s and g = gcd(r, s),
+// the first n-r flows go whole to the paths, round robin. Each of the last r is cut into m = s/g pieces of
+// floor(f/m) bytes, the last piece taking the remainder too, and the pieces continue the same round robin. [Pieces]
+// returns their number.
 //
-// Were bytes divisible, every path would carry exactly n*f/s. Whole bytes cost,
-// with e = f mod m: on s-g paths (r/g)*e/m bytes less than that, and on the
-// other g, which get every last piece, (r/g)*e*(m-1)/m bytes more. So the
-// fullest and emptiest path differ by exactly (r/g)*e, and by less than r*s/g^2
-// bytes in any case; when m divides f they do not differ.
+// If bytes were divisible, every path would carry exactly n*f/s. With whole bytes and e = f mod m, s-g paths carry
+// (r/g)*e/m bytes less, and the other g, which get every last piece, (r/g)*e*(m-1)/m bytes more. So the fullest and
+// emptiest path differ by exactly (r/g)*e, and by less than r*s/g^2 bytes in any case; if m divides f they do not
+// differ.
 //
-// A flow of fewer than m bytes makes one piece only: the empty ones are not
-// opened.
+// A flow of fewer than m bytes makes one piece only: the empty ones are not opened.
 //
 // # Unequal sizes
 //
-// The theorem says nothing about these, and what Split does is this project's
-// own extension: [SplitFewest], without slack.
+// The theorem does not cover these. Split uses this project's extension, [SplitFewest] without slack.
 func Split(dst []Cut, sizes []int64, paths int) []Cut {
 	if !alike(sizes) {
 		return SplitFewest(dst, sizes, paths, 0)
@@ -66,9 +61,8 @@ func alike(sizes []int64) bool {
 	return true
 }
 
-// Pieces returns how many pieces [Split] makes of n flows of equal size over s
-// paths, when they are not smaller than s bytes: (n-r) + r*s/gcd(r, s), where r
-// is n mod s.
+// Pieces returns the number of pieces that [Split] makes of n flows of equal size, at least s bytes, over s paths:
+// (n-r) + r*s/gcd(r, s), where r is n mod s.
 func Pieces(n, s int) int {
 	r := n % s
 	if r == 0 {
@@ -81,7 +75,7 @@ func dealEqual(dst []Cut, sizes []int64, paths int) []Cut {
 	n := len(sizes)
 	r := n % paths
 	for i := range n - r {
-		if sizes[i] > 0 { // a small flow's part of a plane can be of none
+		if sizes[i] > 0 { // a small flow's part in a plane can be empty
 			dst = append(dst, Cut{Flow: i, Bytes: sizes[i], Path: i % paths})
 		}
 	}
@@ -108,35 +102,32 @@ func dealEqual(dst []Cut, sizes []int64, paths int) []Cut {
 	return dst
 }
 
-// SplitFewest cuts flows of any sizes such that paths carry alike, with few pieces,
-// which need not be equal. Of T bytes in all a path's share is floor(T/s) or a byte more;
-// it carries at most slack bytes more than its share. Without slack no two paths differ by
-// more than a byte; with it some carry less, all together no more than others carry more.
+// SplitFewest cuts flows of any sizes into few pieces, which need not be equal, such that paths carry equal loads.
+// With T bytes in all, a path's share is floor(T/s) or a byte more; it carries at most slack bytes more than its
+// share. Without slack any two paths differ by at most a byte. With slack some carry less, in total no more than
+// the others carry more.
 //
 // # How few
 //
-// Take flows and paths as the nodes of a graph and pieces as its edges: n+s-K pieces, of a
-// graph of K parts, each of which has flows of as many bytes as its paths' shares. So the
-// fewest pieces are those of the most parts, into which the flows can be dealt such that
-// each has a multiple of T/s bytes. For two paths that asks whether some flows are half of
-// all bytes (PARTITION), for any number it has 3-PARTITION in it: NP-hard, in the strong
-// sense. One part always is there: the flows laid end to end and cut where a path is full
-// (McNaughton 1959) make n+s-1 pieces, and that is the most that this function makes. When
-// sizes have nothing in common it is the least as well. Equal sizes have gcd(n, s) parts,
-// which it finds: [Pieces] is more, (n-r) + r*s/g, the fewest of pieces that are equal.
+// Take flows and paths as the nodes of a graph and pieces as its edges. A graph of K parts has n+s-K pieces, and
+// each part has flows of as many bytes as its paths' shares. So the fewest pieces need the most parts into which
+// the flows can be dealt such that each has a multiple of T/s bytes. For two paths this asks whether some flows are
+// half of all bytes (PARTITION); for any number of paths it contains 3-PARTITION: NP-hard, in the strong sense. One
+// part always exists: the flows laid end to end and cut where a path is full (McNaughton 1959) make n+s-1 pieces,
+// the most that this function makes. If sizes have nothing in common, that is also the minimum. Equal sizes have
+// gcd(n, s) parts, which the function finds; [Pieces] is more, (n-r) + r*s/g, the minimum with equal pieces.
 //
-// What it does: a flow of a share or more fills whole paths, and what is left of it is
-// dealt with the others, which changes no part. These go whole, the longest first, to the
-// path with the least room that has enough (best fit decreasing). What fits nowhere is laid
-// end to end over the rooms that are left. The optimum is as good as always met:
-// TestFewestAgainstOptimum.
+// The function lets a flow of a share or more fill whole paths and deals its rest with the others, which does not
+// change the parts. These go whole, the longest first, to the path with the least sufficient room (best fit
+// decreasing). Flows that fit nowhere are laid end to end over the remaining rooms. The result is nearly always the
+// optimum: TestFewestAgainstOptimum.
 func SplitFewest(dst []Cut, sizes []int64, paths int, slack int64) []Cut {
 	var total int64
 	for _, size := range sizes {
 		total += size
 	}
 	s := int64(paths)
-	rooms := make([]room, 0, paths) // of paths with any: ascending
+	rooms := make([]room, 0, paths) // of paths with any room: ascending
 	for k := range s {
 		if slack > 0 {
 			k = s - 1 // all shares are the larger one
@@ -148,8 +139,8 @@ func SplitFewest(dst []Cut, sizes []int64, paths int, slack int64) []Cut {
 	return fill(dst, sizes, rooms, slack)
 }
 
-// SplitWeighted is [SplitFewest] without slack for paths of unequal rates: of all bytes a path carries its weight's
-// share, within a byte. Weights are above 0 and below 2^31.
+// SplitWeighted is [SplitFewest] without slack for paths of unequal rates: a path carries its weight's share of all
+// bytes, within a byte. Weights are above 0 and below 2^31.
 func SplitWeighted(dst []Cut, sizes []int64, weights []uint32) []Cut {
 	var sum, before uint64
 	var total, upTo int64
@@ -172,16 +163,16 @@ func SplitWeighted(dst []Cut, sizes []int64, weights []uint32) []Cut {
 	return fill(dst, sizes, rooms, 0)
 }
 
-// fill cuts flows into rooms, which are ascending and have enough for all.
+// fill cuts flows into rooms, which are ascending and suffice for all.
 func fill(dst []Cut, sizes []int64, rooms []room, slack int64) []Cut {
-	spare := int64(0) // what is left of rooms beyond what is needed
+	spare := int64(0) // room beyond the need
 	for _, r := range rooms {
 		spare += r.left
 	}
 	for _, size := range sizes {
 		spare -= size
 	}
-	// full says whether a path has enough, if it has so much room.
+	// full reports whether a path with that much room left is full enough.
 	full := func(left int64) bool {
 		if left > min(slack, spare) {
 			return false
@@ -232,7 +223,7 @@ func fill(dst []Cut, sizes []int64, rooms []room, slack int64) []Cut {
 	return dst
 }
 
-// take cuts so many bytes off the front of c, for a path.
+// take cuts bytes off the front of c, for a path.
 func (c *Cut) take(bytes int64, path int) Cut {
 	piece := Cut{c.Flow, c.Offset, bytes, path}
 	c.Offset += bytes
@@ -240,13 +231,13 @@ func (c *Cut) take(bytes int64, path int) Cut {
 	return piece
 }
 
-// room is what a path has left of its share.
+// room is the unused rest of a path's share.
 type room struct {
 	left int64
 	path int
 }
 
-// fits returns which of some rooms, ascending, is the first of so many bytes.
+// fits returns the index of the first of some rooms, ascending, with enough bytes.
 func fits(rooms []room, bytes int64) int {
 	return sort.Search(len(rooms), func(i int) bool { return rooms[i].left >= bytes })
 }

@@ -6,34 +6,35 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// suspect is a path on which a queue pair met silence, or a time-out near marks. Neither is a verdict: a probe follows
-// on the path and decides.
+// suspect is a path with a silent queue pair, or with a time-out while packets were marked. Both need a verdict: a
+// probe on the path decides.
 type suspect struct {
 	sample
 	probe    QP
-	since    fabric.Time // the packet that is not answered was sent then, or later
+	since    fabric.Time // the unanswered packet was sent at this time or later
 	wait     fabric.Time // for an answer
-	waits    uint        // how often it was waited for again
-	judged   bool        // two losses are counted
-	until    fabric.Time // the probe is lost if it is not answered by then
-	late     bool        // an answer has come by the path, to a queue pair that had left it
-	timedOut bool        // it was a time-out
+	waits    uint        // how often the wait was prolonged
+	judged   bool        // both losses are counted
+	until    fabric.Time // the probe is lost if not answered by then
+	late     bool        // an answer came by the path, to a queue pair that had left it
+	timedOut bool        // the cause was a time-out
 }
 
-// Silence is what is known of a queue pair that is not answered.
+// Silence is the knowledge of a queue pair without answers.
 type Silence struct {
-	Since fabric.Time `json:",omitempty"` // what is not answered was sent then, or later
-	Wait  fabric.Time `json:",omitempty"` // an answer takes no longer, by what is known of the path
-	Times int         `json:",omitempty"` // how often it was silent before, at doubling intervals
+	Since fabric.Time `json:",omitempty"` // the unanswered packet was sent at this time or later
+	Wait  fabric.Time `json:",omitempty"` // longest time of an answer, from what is known of the path
+	Times int         `json:",omitempty"` // number of earlier silences, at doubling intervals
 }
 
-// mostExcuses is how often a queue at the end of a path excuses a silence: where packets to the ToR are marked, or links
-// near it are dead, it may be longer than a host can know. A path that is dead is excused no more often.
+// mostExcuses is how often a queue at the end of a path excuses a silence. Where packets to the ToR are marked, or
+// links near it are dead, the queue may be longer than a host can know. This also bounds the excuses of a dead
+// path.
 const mostExcuses = 3
 
-// Unanswered says that a queue pair is silent, though other queue pairs of this host are answered. It is evidence
-// against its path, unless packets on that path were marked meanwhile. The queue pair leaves the path for a spare one,
-// and a probe follows on the path it left.
+// Unanswered reports that a queue pair gets no answers, though other queue pairs of this host do. It is evidence
+// against the path, unless packets on that path were marked meanwhile. The queue pair moves to a spare path, and a
+// probe follows on the path that it left.
 func (c *Core) Unanswered(now fabric.Time, qp QP, l Silence) {
 	c.advance(now)
 	p := c.pieces.get(qp)
@@ -56,7 +57,7 @@ func (c *Core) Unanswered(now fabric.Time, qp QP, l Silence) {
 		return
 	}
 	if p.flipped != fabric.LongAgo {
-		p.home = int16(to) // it has moved before: it does not go to and fro
+		p.home = int16(to) // it has moved before: it does not alternate
 	}
 	c.suspect(s, l.Since, l.Wait)
 	c.move(p, to, BySilence)
@@ -69,16 +70,16 @@ func (c *Core) answeredSince(p *piece, since fabric.Time) bool {
 	return p.dst.answered[p.host-first] >= since
 }
 
-// peerSilent reports whether a path by another uplink to the same host is a suspect, and the host has answered nothing
-// since a time: it can be the host.
+// peerSilent reports whether a path to the same host by another uplink is a suspect, and the host has answered
+// nothing since a time. Then the host may be the cause.
 func (c *Core) peerSilent(p *piece, since fabric.Time) bool {
 	return !c.answeredSince(p, since) && slices.ContainsFunc(c.suspects, func(x *suspect) bool {
 		return x.host == p.host && x.d.way(x.path) != p.dst.way(int(p.path))
 	})
 }
 
-// hostSilent reports whether a suspect's host has answered nothing since then by other uplinks either, though queue pairs
-// to it take them: it can be the host.
+// hostSilent reports whether a suspect's host has answered nothing since the suspicion by other uplinks either,
+// though queue pairs to it use them. Then the host may be the cause.
 func (c *Core) hostSilent(x *suspect) bool {
 	first, _ := c.fabric.HostsOf(x.d.tor)
 	if x.d.answered[x.host-first] >= x.since {
@@ -92,8 +93,8 @@ func (c *Core) hostSilent(x *suspect) bool {
 	return false
 }
 
-// carriesMore reports whether all other uplinks that lead to a piece's peer have suspects or lossy paths: what leaves
-// those comes by the piece's own uplink, which has none.
+// carriesMore reports whether all other uplinks that lead to a piece's peer have suspects or lossy paths. The load
+// that leaves these moves to the piece's own uplink.
 func (c *Core) carriesMore(p *piece) bool {
 	own := p.dst.way(int(p.path))
 	if c.doubted(own) {
@@ -107,14 +108,14 @@ func (c *Core) carriesMore(p *piece) bool {
 	return true
 }
 
-// doubted reports whether a path by an uplink is a suspect or was left for what it loses.
+// doubted reports whether a path by an uplink is a suspect or was left because of losses.
 func (c *Core) doubted(way int) bool {
 	return slices.ContainsFunc(c.suspects, func(x *suspect) bool { return x.d.way(x.path) == way }) ||
 		slices.ContainsFunc(c.lossy, func(l *lossy) bool { return l.u == way })
 }
 
-// narrowed reports whether links are known to be dead or slow on paths to a ToR, or in its pod or this host's: what they do not
-// carry is in the queues of others.
+// narrowed reports whether links on paths to a ToR, or in its pod or this host's pod, are known to be dead or slow:
+// their load is in the queues of others.
 func (c *Core) narrowed(d *destination) bool {
 	near := func(id fabric.LinkID) bool {
 		low := c.fabric.Node(c.fabric.Link(id).A.Node)
@@ -124,8 +125,8 @@ func (c *Core) narrowed(d *destination) bool {
 	return slices.ContainsFunc(c.deadLinks, near) || slices.ContainsFunc(c.slowLinks, near)
 }
 
-// keepAnother has another path kept where all are left and the kept one does not work either: what speaks against the
-// others speaks against it as well. Links that are known to be dead are the last choice.
+// keepAnother keeps another path if all are left and the kept one does not work either: the evidence against the
+// others holds against it as well. Paths with links known to be dead are the last choice.
 func (c *Core) keepAnother(s sample, why Reason) {
 	d := s.d
 	if !d.allDead() || s.path != d.kept || d.paths == 1 {
@@ -146,7 +147,7 @@ func (c *Core) keepAnother(s sample, why Reason) {
 	}
 }
 
-// spare returns the least loaded path that a queue pair can take in place of its own. ok is false if there is none.
+// spare returns the least loaded path to which a queue pair can move. ok is false if there is none.
 func (c *Core) spare(p *piece) (path int, ok bool) {
 	c.paths = slices.DeleteFunc(p.dst.good(c.paths[:0]), func(q int) bool {
 		return q == int(p.path) || c.suspected(p.dst, q) >= 0
@@ -161,12 +162,12 @@ func (c *Core) spare(p *piece) (path int, ok bool) {
 	return c.leastLoaded(p, BySilence, c.paths), true
 }
 
-// suspected returns which of the suspects a path is, -1 if it is none.
+// suspected returns the index of a path among the suspects, or -1.
 func (c *Core) suspected(d *destination, path int) int {
 	return slices.IndexFunc(c.suspects, func(s *suspect) bool { return s.d == d && s.path == path })
 }
 
-// suspect has a probe follow on a path.
+// suspect makes a path a suspect and sends a probe on it.
 func (c *Core) suspect(s sample, since, wait fabric.Time) *suspect {
 	if i := c.suspected(s.d, s.path); i >= 0 {
 		return c.suspects[i]
@@ -178,8 +179,8 @@ func (c *Core) suspect(s sample, since, wait fabric.Time) *suspect {
 	return x
 }
 
-// Late says that an answer of a peer came by a path, to a queue pair that is not on that path any more: what was silent
-// there was slow, and is not lost.
+// Late reports an answer by a path, from a peer, to a queue pair that has left that path: the silent packets there
+// were slow, and are not lost.
 func (c *Core) Late(now fabric.Time, peer fabric.NodeID, l fabric.Label) {
 	c.advance(now)
 	for _, x := range c.suspects {
@@ -189,8 +190,8 @@ func (c *Core) Late(now fabric.Time, peer fabric.NodeID, l fabric.Label) {
 	}
 }
 
-// suspectCleared takes note that a suspect's probe is answered. ok is false if it is none's. Packets on a path stay in
-// order: if nothing that was sent before the probe was answered by then, it is lost.
+// suspectCleared records that a suspect's probe is answered. ok is false if qp is no such probe. Packets on a path
+// stay in order: if nothing sent before the probe has been answered by then, one packet is lost.
 func (c *Core) suspectCleared(qp QP) (ok bool) {
 	i := slices.IndexFunc(c.suspects, func(x *suspect) bool { return x.probe == qp })
 	if i < 0 {
@@ -207,8 +208,8 @@ func (c *Core) suspectCleared(qp QP) (ok bool) {
 	return true
 }
 
-// judgeSuspects gives a verdict on the suspects whose probes are late. A path that is not left then stays a suspect until
-// its probe is answered, as long as a piece waits to return to it.
+// judgeSuspects decides about the suspects whose probes are late. A path that is then not left remains a suspect
+// until its probe is answered, while a piece waits to return to it.
 func (c *Core) judgeSuspects() {
 	for {
 		i := slices.IndexFunc(c.suspects, func(x *suspect) bool { return x.until <= c.now })
@@ -232,7 +233,7 @@ func (c *Core) judgeSuspects() {
 			if !queued && !x.judged && !c.cfg.Losses.Pauses {
 				x.judged = true
 				c.stats.Losses += 2
-				c.testLoss(x.sample, 2) // what was silent, and the probe
+				c.testLoss(x.sample, 2) // the silent packet, and the probe
 			}
 			c.dropIdle(x.d)
 		}
@@ -249,7 +250,7 @@ func (c *Core) awaited(x *suspect) bool {
 	return false
 }
 
-// dropIdle forgets the suspects among the paths to d whose probes were waited for in vain, and to which no piece is to
+// dropIdle forgets the suspects among the paths to d whose probes stayed unanswered, and to which no piece is to
 // return. A piece with nothing left to send returns when pieces are moved next.
 func (c *Core) dropIdle(d *destination) {
 	c.dropSuspects(func(x *suspect) bool {
@@ -259,7 +260,7 @@ func (c *Core) dropIdle(d *destination) {
 	})
 }
 
-// dropDead forgets the suspects among the paths to d that are dead: they have their verdict.
+// dropDead forgets the suspects among the paths to d that are dead: these are decided.
 func (c *Core) dropDead(d *destination) {
 	c.dropSuspects(func(x *suspect) bool { return x.d == d && d.dead.get(x.path) })
 }
@@ -279,15 +280,15 @@ func (c *Core) dropSuspect(i int) {
 	c.suspects = slices.Delete(c.suspects, i, i+1)
 }
 
-// marks are when packets to a ToR were last marked. Both slices are nil until one was.
+// marks are the times of the latest marks of packets to a ToR. Both slices are nil before the first mark.
 type marks struct {
 	last fabric.Time
 	by   []fabric.Time // by way
 	to   []fabric.Time // by host of the ToR
 }
 
-// Congested says that a switch has marked a packet to a peer, or one from it, on a path: what is lost there of what was
-// sent by then is no reason to leave the path.
+// Congested reports that a switch has marked a packet to a peer, or one from it, on a path. Losses on that path of
+// packets sent until then are no reason to leave it.
 func (c *Core) Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool) {
 	c.advance(now)
 	if inbound {
@@ -323,8 +324,8 @@ func longAgo(n int) []fabric.Time {
 	return slices.Repeat([]fabric.Time{fabric.LongAgo}, n)
 }
 
-// excused reports whether a packet on a path was marked since a time: one to the same ToR by the same uplink, or one to
-// the same host, whose link is on all paths to it.
+// excused reports whether a packet on a path was marked since a time: one to the same ToR by the same uplink, or
+// one to the same host, whose link is on all paths to it.
 func (c *Core) excused(s sample, since fabric.Time) bool {
 	if s.d.marks.to == nil {
 		return false
@@ -333,7 +334,7 @@ func (c *Core) excused(s sample, since fabric.Time) bool {
 	return max(c.markedBy(s), s.d.marks.to[s.host-first]) >= since
 }
 
-// markedBy returns when a packet to a path's ToR by its uplink was last marked.
+// markedBy returns the time of the latest mark of a packet to a path's ToR by its uplink.
 func (c *Core) markedBy(s sample) fabric.Time {
 	if s.d.marks.by == nil {
 		return fabric.LongAgo

@@ -8,10 +8,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
-// fullRate is the weight of a path whose links have their full rate, if it is not slow.
+// fullRate is the weight of a path that is not slow and whose links have their full rate.
 const fullRate = 1 << 12
 
-// weight returns what a path to d carries beside others: by the rates of its links, and by what was found of it.
+// weight returns the relative capacity of a path to d, by the rates of its links and its slowness.
 func (c *Core) weight(d *destination, path int) uint32 {
 	w := uint32(fullRate)
 	for _, id := range c.slowLinks {
@@ -27,7 +27,7 @@ func (c *Core) weight(d *destination, path int) uint32 {
 	return max(1, w*found/fullShare)
 }
 
-// weigh works out the weights of some paths to d, and reports whether they differ.
+// weigh computes the weights of some paths to d, and reports whether they differ.
 func (c *Core) weigh(d *destination, paths []int) bool {
 	if d.slow == nil && c.slowWays == nil && len(c.slowLinks) == 0 {
 		return false
@@ -39,7 +39,7 @@ func (c *Core) weigh(d *destination, paths []int) bool {
 	return slices.ContainsFunc(c.weights, func(w uint32) bool { return w != c.weights[0] })
 }
 
-// splitWeighted cuts c.sizes over c.paths by their weights. With planes each flow is first cut into a part for each
+// splitWeighted cuts c.sizes over c.paths by their weights. With planes each flow is first cut into one part per
 // plane, by the weights of the plane's paths: see [Core.split].
 func (c *Core) splitWeighted(d *destination) []Cut {
 	if c.fabric.Planes() == 1 {
@@ -74,7 +74,7 @@ func (c *Core) splitWeighted(d *destination) []Cut {
 	return cuts
 }
 
-// portion returns size*part/whole, where part is whole at most.
+// portion returns size*part/whole; part is at most whole.
 func portion(size int64, part, whole uint64) int64 {
 	high, low := bits.Mul64(uint64(size), part)
 	q, _ := bits.Div64(high, low, whole)
@@ -88,14 +88,14 @@ func heavier(a int64, wa uint32, b int64, wb uint32) bool {
 	return ah > bh || ah == bh && al > bl
 }
 
-// has reports whether a path to d is one of s.
+// has reports whether s contains a path to d.
 func (s span) has(d *destination, path int) bool {
 	way := d.way(path)
 	return s.u <= way && way < s.u+s.n && (s.v < 0 || d.vs > 1 && path%d.vs == s.v)
 }
 
-// takeRate takes what a controller says of a link's rate. Pieces leave the paths over it until what is left to send by
-// them fits their weights.
+// takeRate processes a controller's report of a link's rate. Pieces leave the paths over the link until the rest
+// fits their weights.
 func (c *Core) takeRate(r *statepb.LinkRate) {
 	if !c.hasChoice(r.GetLink()) {
 		c.stats.LinksIgnored++
@@ -116,7 +116,7 @@ func (c *Core) takeRate(r *statepb.LinkRate) {
 		c.slowLinks = slices.Delete(c.slowLinks, at, at+1)
 	}
 	if l.weight == fullRate {
-		return // the next batches use it
+		return // the next batches use the new rate
 	}
 	for _, d := range c.destinations {
 		if s, ok := c.over(d, id); ok {
@@ -125,7 +125,7 @@ func (c *Core) takeRate(r *statepb.LinkRate) {
 	}
 }
 
-// rateWeight returns the weight of a link's rate; 0 is its full one.
+// rateWeight returns the weight of a link's rate; a rate of 0 means full.
 func rateWeight(rate, full uint64) uint32 {
 	if rate == 0 || rate >= full {
 		return fullRate

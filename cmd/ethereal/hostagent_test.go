@@ -218,7 +218,7 @@ func TestHostagentMutualTLS(t *testing.T) {
 	}, tlsFlags[0])
 	ctx2, end := context.WithTimeout(t.Context(), 2*time.Second)
 	defer end()
-	if _, _, errs := etherealCommand(ctx2, stranger...); !strings.Contains(errs, "no word from controller") || strings.Contains(errs, "following controller") {
+	if _, _, errs := etherealCommand(ctx2, stranger...); !strings.Contains(errs, "no updates from controller") || strings.Contains(errs, "following controller") {
 		t.Errorf("an agent without a certificate: %s", errs)
 	}
 }

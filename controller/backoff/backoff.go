@@ -1,8 +1,7 @@
-// Package backoff says how long to wait before trying again: longer after every
-// failure in a row, up to a limit, with jitter, so that many sessions that broke
-// at one moment do not all come back at one moment.
+// Package backoff computes waits between attempts: longer after every failure in a row, up to a limit, with jitter,
+// so that many sessions that broke at one moment do not all come back at one moment.
 //
-// A [Policy] is immutable and safe for concurrent use; who retries counts.
+// A [Policy] is immutable and safe for concurrent use; the caller counts failures.
 package backoff
 
 import (
@@ -15,18 +14,17 @@ import (
 // ErrPolicy is wrapped by the errors of [Policy.Validate].
 var ErrPolicy = errors.New("backoff: bad policy")
 
-// Policy is a rule of waiting. Its zero value is [Default].
+// Policy describes the waits. Its zero value is [Default].
 type Policy struct {
 	First time.Duration // after the first failure
 	Most  time.Duration // never longer than this
-	// Factor is how much longer each wait is than the one before; at least 1.
+	// Factor is the ratio of each wait to the previous one; at least 1.
 	Factor float64
-	// Jitter is how much of a wait is left to chance: a wait w is drawn evenly
-	// from (1-Jitter)*w to w. 0 to 1.
+	// Jitter is the random share of a wait: a wait w is drawn evenly from (1-Jitter)*w to w. 0 to 1.
 	Jitter float64
 }
 
-// What the zero Policy stands for.
+// The values of [Default].
 const (
 	defaultFirst  = 500 * time.Millisecond
 	defaultMost   = 30 * time.Second
@@ -34,9 +32,8 @@ const (
 	defaultJitter = 0.5
 )
 
-// Default returns the policy that the zero value stands for: half a second, and
-// twice as long after every failure, up to half a minute; half of each wait is
-// left to chance.
+// Default returns the policy of the zero value: half a second, doubled after every failure, up to half a minute;
+// half of each wait is random.
 func Default() Policy {
 	return Policy{First: defaultFirst, Most: defaultMost, Factor: defaultFactor, Jitter: defaultJitter}
 }
@@ -48,7 +45,7 @@ func (p Policy) withDefaults() Policy {
 	return p
 }
 
-// Validate reports the first thing wrong with p, naming the field.
+// Validate returns the first error in p, naming the field.
 func (p Policy) Validate() error {
 	p = p.withDefaults()
 	switch {
@@ -64,8 +61,8 @@ func (p Policy) Validate() error {
 	return nil
 }
 
-// Wait returns how long to wait after so many failures in a row; none, no wait.
-// chance is a number from 0 to below 1, drawn anew for each wait.
+// Wait returns the wait after a number of failures in a row; 0 without failures. chance is a random number from 0
+// to below 1, drawn anew for each wait.
 func (p Policy) Wait(failures int, chance float64) time.Duration {
 	p = p.withDefaults()
 	if failures <= 0 {

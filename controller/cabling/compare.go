@@ -9,14 +9,14 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// State is what is known of a link.
+// State is the result for a link.
 type State uint8
 
 // The states.
 const (
 	Confirmed State = iota // as planned, received both ways
 	OneWay                 // as planned, but one end does not receive the other
-	Miswired               // an end's cable leads elsewhere
+	Miswired               // the cable of an end leads elsewhere
 	Silent                 // nothing was received at either end
 	Unasked                // no switch at its ends could be asked
 )
@@ -38,36 +38,36 @@ func (s *State) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Link is the verdict on one link.
+// Link is the result for one link.
 type Link struct {
 	ID    fabric.LinkID `json:"-"`
 	Name  string        `json:"name"`
 	State State         `json:"state"`
-	// FoundA and FoundB say where the cables of its ends lead instead, when they do.
+	// FoundA and FoundB say where the cables of its ends lead, if elsewhere.
 	FoundA string `json:"found_a,omitempty"`
 	FoundB string `json:"found_b,omitempty"`
 }
 
-// Fault is one thing to be put right.
+// Fault is one error in the cabling.
 type Fault struct {
 	What   string   `json:"what"`
 	Remedy string   `json:"remedy"`
-	Links  []string `json:"links,omitempty"` // names of those that it concerns
+	Links  []string `json:"links,omitempty"` // names of the links concerned
 }
 
-// Report is the outcome of a check.
+// Report is the result of a check.
 type Report struct {
 	Links   []Link            `json:"links"` // all, by id
 	Faults  []Fault           `json:"faults,omitempty"`
 	Unasked map[string]string `json:"unasked,omitempty"` // switches that could not be asked, and why
 }
 
-// OK reports whether every link is confirmed, and nothing else is wrong.
+// OK reports whether every link is confirmed and there are no other faults.
 func (r *Report) OK() bool {
 	return len(r.Faults)+len(r.Unasked) == 0 && r.Count(Confirmed) == len(r.Links)
 }
 
-// Count returns how many links are in a state.
+// Count returns the number of links in a state.
 func (r *Report) Count(s State) int {
 	n := 0
 	for _, l := range r.Links {
@@ -78,20 +78,20 @@ func (r *Report) Count(s State) int {
 	return n
 }
 
-// comparison is a comparison under way.
+// comparison is a comparison in progress.
 type comparison struct {
 	f        *fabric.Fabric
 	name     Names
 	ev       Evidence
 	received map[Arrival]bool
-	// partner is where a place's cable leads; places with several are in crowded.
+	// partner is the other end of a place's cable; places with several are in crowded.
 	partner map[Place]Place
 	crowded map[Place][]Place
-	done    map[Place]bool // named in a fault already
+	done    map[Place]bool // already named in a fault
 	report  Report
 }
 
-// Compare compares what was received with the fabric.
+// Compare compares the received frames with the fabric.
 func Compare(f *fabric.Fabric, ev Evidence, name Names) *Report {
 	if name == nil {
 		name = PlainNames(f)
@@ -168,8 +168,8 @@ func (c *comparison) fault(what, remedy string, at ...Place) {
 	c.report.Faults = append(c.report.Faults, fault)
 }
 
-// strangers are not at fault where the planned neighbour speaks too: a host has
-// an LLDP agent beside ours, and so may a switch.
+// strangers reports unknown senders. They are no fault where the planned neighbour sends too: a host may have an
+// LLDP agent beside ours, and so may a switch.
 func (c *comparison) strangers() {
 	said := map[Place][]string{}
 	for _, s := range c.ev.Strangers {
@@ -190,7 +190,7 @@ func (c *comparison) strangers() {
 	}
 }
 
-// several finds ports that receive frames of more than one other port.
+// several reports ports that receive frames of more than one other port.
 func (c *comparison) several() {
 	for _, p := range sorted(c.crowded) {
 		var names []string
@@ -202,7 +202,7 @@ func (c *comparison) several() {
 	}
 }
 
-// loops finds ports that receive their own frames.
+// loops reports ports that receive their own frames.
 func (c *comparison) loops() {
 	for _, p := range sorted(c.partner) {
 		if c.partner[p] == p {
@@ -211,14 +211,14 @@ func (c *comparison) loops() {
 	}
 }
 
-// right reports whether a place's cable is where it should be.
+// right reports whether a place's cable leads to the planned place.
 func (c *comparison) right(p Place) bool {
 	q, found := c.partner[p]
 	want, planned := expected(c.f, p)
 	return found && planned && q == want
 }
 
-// wrong returns the places whose cables lead elsewhere and that no fault names.
+// wrong returns the places whose cables lead elsewhere and that no fault names yet.
 func (c *comparison) wrong() []Place {
 	var out []Place
 	for _, p := range sorted(c.partner) {
@@ -229,7 +229,7 @@ func (c *comparison) wrong() []Place {
 	return out
 }
 
-// links says of every link how it is.
+// links writes the state of every link.
 func (c *comparison) links() {
 	for i := range c.f.Links() {
 		l := c.f.Link(fabric.LinkID(i))
@@ -254,7 +254,7 @@ func (c *comparison) links() {
 	}
 }
 
-// elsewhere says where a place's cable leads if not where it should.
+// elsewhere returns the place to which a place's cable leads, if not the planned one.
 func (c *comparison) elsewhere(p Place) string {
 	if qs := c.crowded[p]; len(qs) > 0 {
 		return "several"
@@ -271,7 +271,7 @@ func (c *comparison) oneWay(a, b Place) {
 		deaf, mute = b, a
 	}
 	if c.ev.Unasked[deaf.Node] != nil {
-		return // the link is as planned, as far as anybody could say
+		return // as far as known, the link is as planned
 	}
 	c.fault(fmt.Sprintf("%s does not receive %s, though the other way works", c.name(deaf), c.name(mute)),
 		"clean or replace the fibre that leads there, or its transceivers", a, b)

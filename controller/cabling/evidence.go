@@ -6,8 +6,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Place is a port of a node. Port 0 is one that the fabric does not know: ID is
-// then the number by which the switch does.
+// Place is a port of a node. Port 0 is a port that the fabric does not have; ID is then the switch's number of it.
 type Place struct {
 	Node fabric.NodeID
 	Port fabric.PortNo
@@ -17,26 +16,24 @@ type Place struct {
 // At returns the place of a link's end.
 func At(e fabric.End) Place { return Place{Node: e.Node, Port: e.Port} }
 
-// Arrival is a frame that came in at a place and that another sent.
+// Arrival is a frame's receiving place and its sending place.
 type Arrival struct{ At, From Place }
 
-// Stranger is a frame that came in at a place, from somebody whom the fabric does
-// not know.
+// Stranger is a frame from a sender that the fabric does not have, and the place that received it.
 type Stranger struct {
 	At  Place
 	Who string
 }
 
-// Evidence is what a check found out.
+// Evidence is what a check has observed.
 type Evidence struct {
 	Received  []Arrival
 	Strangers []Stranger
 	Unasked   map[fabric.NodeID]error // switches that could not be asked, and why
-	Down      map[Place]bool          // ports that the switch calls down
+	Down      map[Place]bool          // ports that the switch reports down
 }
 
-// expected returns where a place's cable should lead. ok is false where there
-// should be none.
+// expected returns the place to which a place's cable should lead. ok is false if there should be no cable.
 func expected(f *fabric.Fabric, p Place) (_ Place, ok bool) {
 	if p.Port == 0 {
 		return Place{}, false
@@ -48,10 +45,10 @@ func expected(f *fabric.Fabric, p Place) (_ Place, ok bool) {
 	return At(f.Link(l).Peer(p.Node)), true
 }
 
-// Names writes places for people; nil is [PlainNames].
+// Names formats places for display; nil means [PlainNames].
 type Names func(Place) string
 
-// PlainNames writes a place as "tor0 port 3".
+// PlainNames formats a place as "tor0 port 3".
 func PlainNames(f *fabric.Fabric) Names {
 	return func(p Place) string {
 		n := f.Node(p.Node)

@@ -8,8 +8,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// exchangedNodes finds pairs of switches that stand in each other's place: all
-// that either received is right once their names are exchanged.
+// exchangedNodes finds pairs of switches that are in each other's place: everything that they received is right
+// once their names are exchanged.
 func (c *comparison) exchangedNodes() {
 	tried := map[fabric.NodeID]bool{}
 	for _, p := range c.wrong() {
@@ -18,7 +18,7 @@ func (c *comparison) exchangedNodes() {
 			continue
 		}
 		tried[x] = true
-		// The one that the other end should have met in x's place.
+		// The switch that the other end should have found in x's place.
 		want, ok := expected(c.f, c.partner[p])
 		if !ok || want.Port != p.Port || want.Node == x || tried[want.Node] {
 			continue
@@ -32,9 +32,8 @@ func (c *comparison) exchangedNodes() {
 	}
 }
 
-// explainedBy returns the places of x and y, and of their neighbours, if all are
-// right once x and y are exchanged, and each has two or more that are wrong as it
-// is.
+// explainedBy returns the places of x and y, and of their neighbours, if all are right once x and y are exchanged,
+// and both x and y now have two or more wrong ones.
 func (c *comparison) explainedBy(x, y fabric.NodeID) []Place {
 	if c.f.Node(x).Tier != c.f.Node(y).Tier {
 		return nil
@@ -65,17 +64,17 @@ func (c *comparison) explainedBy(x, y fabric.NodeID) []Place {
 		}
 	}
 	if count[x] < 2 || count[y] < 2 {
-		return nil // two cables are more easily exchanged than two switches
+		return nil // an exchange of two cables is likelier than one of two switches
 	}
 	return at
 }
 
-// cable is one that leads elsewhere. Planned cables and those found form chains
-// and rings, in turn; side 0 and side 1 are every other end along them.
+// cable is a cable that leads elsewhere. Planned cables and actual ones alternate in chains and rings; side 0 and
+// side 1 are every other end along them.
 type cable struct{ end [2]Place }
 
-// movedPlugs names the cables that lead elsewhere: those whose ends were exchanged
-// among each other together.
+// movedPlugs reports the cables that lead elsewhere; cables whose ends were exchanged among each other are one
+// fault.
 func (c *comparison) movedPlugs() {
 	wrong := c.wrong()
 	seen := map[Place]bool{}
@@ -98,7 +97,7 @@ func (c *comparison) movedPlugs() {
 	}
 }
 
-// ring collects the cables that hang together with a place's by planned links.
+// ring collects the cables that are connected with a place's cable by planned links.
 func (c *comparison) ring(from Place, seen map[Place]bool) []cable {
 	type sided struct {
 		Place
@@ -130,8 +129,7 @@ func (c *comparison) ring(from Place, seen map[Place]bool) []cable {
 	return out
 }
 
-// remedy says which plugs to move where: those of the side that has the shorter
-// way to go.
+// remedy says which plugs to move where: those of the side with the shorter way.
 func (c *comparison) remedy(cables []cable) string {
 	side := 0
 	if c.effort(cables, 1) < c.effort(cables, 0) {
@@ -159,15 +157,14 @@ func (c *comparison) remedy(cables []cable) string {
 	return strings.Join(moves, "; ")
 }
 
-// move says where the plug at one end of a cable belongs: where the other end's
-// should lead.
+// move returns where the plug at one end of a cable belongs: the planned partner of the other end.
 func (c *comparison) move(w cable, side int) (from, to Place, ok bool) {
 	to, ok = expected(c.f, w.end[1-side])
 	return w.end[side], to, ok
 }
 
-// effort ranks the sides by how far plugs have to be carried: impossible moves,
-// then nodes to go to, then hosts among them, which have no plugs to spare.
+// effort ranks the sides by the work of moving plugs: impossible moves, then nodes to visit, then hosts among them,
+// which have no spare plugs.
 func (c *comparison) effort(cables []cable, side int) int {
 	var nodes []fabric.NodeID
 	bad, hosts := 0, 0

@@ -12,8 +12,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/lldp"
 )
 
-// Round collects the frames of one check that switches receive. It is safe for
-// concurrent use.
+// Round collects the frames of one check that switches receive. It is safe for concurrent use.
 type Round struct {
 	f     *fabric.Fabric
 	token lldp.Token
@@ -21,17 +20,17 @@ type Round struct {
 
 	mu        sync.Mutex
 	received  map[Arrival]bool
-	astray    map[Place]int // how many of those received there are not as planned
+	astray    map[Place]int // number of unplanned arrivals recorded there
 	strangers map[Stranger]bool
-	missing   map[Arrival]bool // of those that a healthy fabric receives
+	missing   map[Arrival]bool // planned arrivals not seen yet
 	complete  chan struct{}    // closed when none is missing
 }
 
-// MaxFrame is the longest frame that a check sends, in bytes.
+// MaxFrame is the maximum length of a check's frames, in bytes.
 const MaxFrame = 9600
 
-// NewRound returns a round whose frames carry the token and have so many bytes at
-// least. Nobody else's are believed to be of it.
+// NewRound returns a round whose frames carry the token and have at least frame bytes. Frames with another token
+// are ignored.
 func NewRound(f *fabric.Fabric, token lldp.Token, frame int) *Round {
 	r := &Round{
 		f: f, token: token, frame: min(frame, MaxFrame), received: map[Arrival]bool{}, astray: map[Place]int{}, strangers: map[Stranger]bool{}, missing: map[Arrival]bool{}, complete: make(chan struct{}),
@@ -47,7 +46,7 @@ func NewRound(f *fabric.Fabric, token lldp.Token, frame int) *Round {
 	return r
 }
 
-// In takes a packet that a switch handed over.
+// In processes a packet-in of a switch.
 func (r *Round) In(node fabric.NodeID, in p4rt.PacketIn) {
 	w, err := lldp.Parse(in.Frame)
 	if err != nil || w.Ours && w.Token != r.token {
@@ -80,15 +79,14 @@ func (r *Round) In(node fabric.NodeID, in p4rt.PacketIn) {
 	}
 }
 
-// Bounds on what is remembered of frames: anyone who receives one may forge more. What
-// is as planned is always remembered, and what is not by place: one port at which a
-// host makes them up leaves the others' evidence as it is.
+// Limits of the recorded frames: every receiver of a frame may forge more. Planned arrivals are always recorded,
+// others up to a limit per place. So a host that makes up frames at one port does not affect the others' evidence.
 const (
 	maxStrangers = 4096
-	maxAstray    = 16 // at one place; a cable has one other end
+	maxAstray    = 16 // per place; a cable has one other end
 )
 
-// Evidence returns what was received so far.
+// Evidence returns the evidence so far.
 func (r *Round) Evidence() Evidence {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,16 +100,14 @@ func (r *Round) Evidence() Evidence {
 	return ev
 }
 
-// Sender sends a frame by a port of a switch.
+// Sender sends a frame through a port of a switch.
 type Sender func(port fabric.PortNo, frame []byte) error
 
-// again is how often frames are repeated: one may be lost, and a host may not
-// listen yet.
+// again is the interval at which frames are repeated: one may be lost, and a host may not listen yet.
 const again = 250 * time.Millisecond
 
-// Conduct has the switches send, again and again, until everything is received that
-// a healthy fabric receives, or until wait is over. It returns the switches that could not
-// send. Each Sender is called by one goroutine at a time.
+// Conduct makes the switches send repeatedly, until all frames of a healthy fabric have been received, or until
+// wait has passed. It returns the switches that could not send. Each Sender is called by one goroutine at a time.
 func (r *Round) Conduct(ctx context.Context, wait time.Duration, senders map[fabric.NodeID]Sender) (map[fabric.NodeID]error, error) {
 	end := time.NewTimer(wait)
 	defer end.Stop()

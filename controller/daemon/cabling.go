@@ -23,9 +23,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/lldp"
 )
 
-// cables is a daemon's check of its cables.
+// cables is the state of a daemon's cabling checks.
 type cables struct {
-	one   sync.Mutex // held by the check that is under way
+	one   sync.Mutex // held by the check in progress
 	round atomic.Pointer[cabling.Round]
 }
 
@@ -41,13 +41,12 @@ func newRound(f *fabric.Fabric, frame int) *cabling.Round {
 	return cabling.NewRound(f, token, frame)
 }
 
-// ErrChecking is returned while another check of the cables is under way.
+// ErrChecking is returned while another check of the cables is in progress.
 var ErrChecking = errors.New("the cables are being checked already: ask again when that is done")
 
-// Cabling compares the cables with the fabric, over the sessions that the daemon
-// has, with frames of so many bytes at least; it takes so long at most, and less
-// when all is well. Only a primary can: of several controllers ask the one that is.
-// One check runs at a time; others get [ErrChecking].
+// Cabling compares the cables with the fabric, over the daemon's sessions, with frames of at least frame bytes. It
+// takes at most wait, and less if all is well. Only a primary controller can check: ask that one. One check runs at
+// a time; others get [ErrChecking].
 func (d *Daemon) Cabling(ctx context.Context, wait time.Duration, frame int) (*cabling.Report, error) {
 	if !d.cables.one.TryLock() {
 		return nil, ErrChecking
@@ -81,7 +80,7 @@ func (d *Daemon) Cabling(ctx context.Context, wait time.Duration, frame int) (*c
 	return cabling.Compare(d.f, ev, placeNames(d.f, d.cfg.Targets)), nil
 }
 
-// maxCablingWait bounds what a caller may ask for.
+// maxCablingWait is the largest wait that a caller may request.
 const maxCablingWait = time.Minute
 
 func (d *Daemon) serveCabling(w http.ResponseWriter, r *http.Request) {
@@ -112,22 +111,19 @@ func (d *Daemon) serveCabling(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// defaultCablingWait is long enough for frames that are repeated every 250 ms on a
-// busy switch.
+// defaultCablingWait suffices for frames that are repeated every 250 ms on a busy switch.
 const defaultCablingWait = 3 * time.Second
 
-// CablingOptions say how [CheckCabling] goes about it.
+// CablingOptions are the options of [CheckCabling].
 type CablingOptions struct {
-	Wait time.Duration // for frames at most; 0: 3 s
-	// Push installs the program on switches that run another, or none. Without it
-	// they are not asked.
+	Wait time.Duration // longest wait for frames; 0: 3 s
+	// Push installs the program on switches that run another, or none. Without it these switches are skipped.
 	Push  bool
-	Frame int // the least bytes of a frame; see cabling.MaxFrame
+	Frame int // minimum length of a frame in bytes; see cabling.MaxFrame
 }
 
-// CheckCabling compares the cables with the fabric, on switches that no
-// controller has in hand: it is primary while it lasts, with the election id
-// Config.Own, and writes no table.
+// CheckCabling compares the cables with the fabric, on switches without a controller. During the check it is
+// primary, with the election id Config.Own; it writes no table.
 func CheckCabling(ctx context.Context, cfg Config, o CablingOptions) (*cabling.Report, error) {
 	cfg = cfg.withDefaults()
 	if cfg.Own == 0 {
@@ -201,7 +197,7 @@ func (c *cablingCheck) dial(addr string) (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// errOtherProgram is why a switch is not asked.
+// errOtherProgram is why a switch is skipped.
 var errOtherProgram = errors.New("it does not run the program; start a controller, or have it pushed")
 
 // open becomes primary at a switch, and asks for its ports.
@@ -253,7 +249,7 @@ func (c *cablingCheck) askPorts(ctx context.Context, id fabric.NodeID) error {
 	}
 	states, err := linkstate.Once(ctx, conn, linkstate.Subscription{Target: t.GNMITarget, Names: t.Ports})
 	if err != nil {
-		return nil // what is received counts; whether ports are up only explains
+		return nil // received frames count; port states only explain
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -263,7 +259,7 @@ func (c *cablingCheck) askPorts(ctx context.Context, id fabric.NodeID) error {
 	return nil
 }
 
-// placeNames writes places with the names that the switches' front panels have.
+// placeNames formats places with the names on the switches' front panels.
 func placeNames(f *fabric.Fabric, ts map[fabric.NodeID]Target) cabling.Names {
 	plain := cabling.PlainNames(f)
 	return func(p cabling.Place) string {

@@ -28,24 +28,24 @@ import (
 // ErrConfig is wrapped by the errors of [New] and of [ReadFile].
 var ErrConfig = errors.New("daemon: bad config")
 
-// Target is how a switch is reached.
+// Target describes how to reach a switch.
 type Target struct {
 	P4Runtime string // host:port
-	// GNMI is host:port of the gNMI server, which may be the same. Empty: the
-	// switch has none, and its links are as their other ends say.
+	// GNMI is host:port of the gNMI server, which may be the same. Empty: the switch has none, and the other ends
+	// report its links.
 	GNMI       string
 	GNMITarget string // names the switch to a gNMI server that serves several
 	DeviceID   uint64 // P4Runtime device id
-	// Admin is where the switch says over HTTP why it drops packets, host:port or unix:PATH. Empty: nowhere.
+	// Admin is where the switch reports over HTTP why it drops packets, host:port or unix:PATH. Empty: nowhere.
 	Admin string
 	// Profile is the kind of switch; nil: targets.Default.
 	Profile *targets.Profile
 	Ports   *targets.PortMap // nil: the fabric's own numbers and names
-	// Pipeline is the program of the switch; nil: Config's.
+	// Pipeline is the switch's program; nil: Config's.
 	Pipeline *p4rt.Pipeline
 }
 
-// Kind returns the kind of switch, with what it is able to do.
+// Kind returns the kind of switch, with its traits.
 func (t Target) Kind() *targets.Profile {
 	if t.Profile == nil {
 		return kinds.Default()
@@ -60,48 +60,45 @@ type Config struct {
 	Targets  map[fabric.NodeID]Target // of every switch of the fabric
 	// Own is the controller's own number; see p4rt.SessionConfig.
 	Own uint64
-	// Dial makes a connection, which must not block. It is made once per address.
+	// Dial makes a connection, without blocking. It is called once per address.
 	Dial func(addr string) (*grpc.ClientConn, error)
 
-	// SwitchTLS is of the connections to switches' Admin; nil: without TLS.
+	// SwitchTLS is for connections to switches' Admin; nil: without TLS.
 	SwitchTLS *tls.Config
 
 	// Settle bounds the wait for port states at the start. 0: 5 s.
 	Settle time.Duration
 	// StageTimeout bounds the wait for one stage's acknowledgements. 0: 1 s.
 	StageTimeout time.Duration
-	// SurveyTimeout bounds what one switch is asked, and pushed, without a controller: Survey, CheckCabling. 0: 10 s.
+	// SurveyTimeout bounds the requests and pushes to one switch without a controller: Survey, CheckCabling. 0: 10
+	// s.
 	SurveyTimeout time.Duration
-	// Heartbeat is of gNMI subscriptions. 0: 5 s.
+	// Heartbeat is the interval of gNMI subscriptions' heartbeats. 0: 5 s.
 	Heartbeat time.Duration
-	// KeepAlive is of P4Runtime sessions. 0: 5 s.
+	// KeepAlive is the interval of P4Runtime sessions' keep-alives. 0: 5 s.
 	KeepAlive time.Duration
-	// Audit is how often the tables of a switch are read back although nothing
-	// seems wrong. 0: never.
+	// Audit is the interval at which a switch's tables are read back without a reason. 0: never.
 	Audit     time.Duration
 	BatchSize int // updates in one request; 0: 500
 	History   int // updates kept for agents that resume; 0: 4096
 	Backoff   backoff.Policy
 	Damping   damping.Config
-	// Suspicion sets up how agents' time-outs are joined; its Fabric is Core's.
+	// Suspicion configures how agents' time-outs are combined; its Fabric is Core's.
 	Suspicion suspicion.Config
-	// StateFile keeps what is drained. Empty: a restart forgets it, unless a peer
-	// remembers.
+	// StateFile stores the drains. Empty: a restart forgets them, unless a peer remembers.
 	StateFile string
-	// Files is where it is. Nil: the operating system's.
+	// Files is the file system of StateFile. Nil: the operating system's.
 	Files durable.FS
-	// Peers are the agents' addresses of the other controllers of these switches,
-	// with which it is agreed what is drained.
+	// Peers are the agents' addresses of the other controllers of these switches, which agree on the drains.
 	Peers []string
-	// DialPeer makes a connection to a peer; nil: as Dial.
+	// DialPeer makes a connection to a peer; nil: Dial.
 	DialPeer func(addr string) (*grpc.ClientConn, error)
-	// Token is what operators and peers must know to change something. Empty:
-	// nobody may.
+	// Token is the secret with which operators and peers may change something. Empty: nobody may.
 	Token string
 
-	// Loads is how often the switches' counters of what their ports send are read. 0: never.
+	// Loads is the interval at which the switches' counters of sent bytes are read. 0: never.
 	Loads time.Duration
-	// View prepares the page of the live fabric; see Daemon.View. It needs Loads.
+	// View serves the page of the live fabric; see Daemon.View. It needs Loads.
 	View bool
 
 	Log    *slog.Logger  // nil: silent
@@ -138,7 +135,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// rollout returns the setup of the core.
+// rollout returns the core's configuration.
 func (c Config) rollout() rollout.Config {
 	r := rollout.Config{
 		Core: c.Core, Damping: c.Damping, Suspicion: &c.Suspicion, Peers: len(c.Peers) > 0, TablesWait: rollout.DefaultTablesWait,
@@ -159,7 +156,7 @@ func (c Config) rollout() rollout.Config {
 	return r
 }
 
-// Validate reports the first thing wrong with c.
+// Validate returns the first error in c.
 func (c Config) Validate() error {
 	if err := c.Core.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
@@ -194,7 +191,7 @@ func (c Config) Validate() error {
 	return bad
 }
 
-// checkCarriers refuses carriers of labels that some switch does not find them in.
+// checkCarriers returns an error for a label carrier that some switch cannot read.
 func (c *Config) checkCarriers() error {
 	for _, id := range slices.Sorted(maps.Keys(c.Targets)) {
 		kind := c.Targets[id].Kind()
@@ -205,7 +202,7 @@ func (c *Config) checkCarriers() error {
 	return nil
 }
 
-// checkTargets calls say with each switch that has no target, and with each target without an address.
+// checkTargets calls say for each switch without target, and for each target without address.
 func checkTargets(f *fabric.Fabric, targets map[fabric.NodeID]Target, say func(id fabric.NodeID, problem string)) {
 	for i := range f.Switches() {
 		id := fabric.NodeID(f.Hosts() + i)
@@ -219,8 +216,8 @@ func checkTargets(f *fabric.Fabric, targets map[fabric.NodeID]Target, say func(i
 	}
 }
 
-// groupLimit returns how many shares a group may have in the programs of all switches;
-// 0 if none states a limit. Tables follow from the links alone, so all have one limit.
+// groupLimit returns the largest group, in shares, that the programs of all switches can hold; 0 if none states a
+// limit. Tables follow from the links alone, so all switches have one limit.
 func (c *Config) groupLimit() int {
 	limit := 0
 	consider := func(p *p4rt.Pipeline) {
@@ -244,7 +241,7 @@ func (c *Config) groupLimit() int {
 	return limit
 }
 
-// pipeline returns the program of a switch, in its dialect.
+// pipeline returns a switch's program, in its dialect.
 func (c *Config) pipeline(id fabric.NodeID) *p4rt.Pipeline {
 	t := c.Targets[id]
 	p := c.Pipeline
@@ -254,10 +251,10 @@ func (c *Config) pipeline(id fabric.NodeID) *p4rt.Pipeline {
 	return p.In(p4rt.NewDialect(t.Kind(), id, t.Ports))
 }
 
-// PipelineOf returns the program of a switch, in its dialect.
+// PipelineOf returns a switch's program, in its dialect.
 func (c *Config) PipelineOf(id fabric.NodeID) *p4rt.Pipeline { return c.pipeline(id) }
 
-// batchSize returns how many updates one request to a switch may carry.
+// batchSize returns the largest number of updates in one request to a switch.
 func (c *Config) batchSize(id fabric.NodeID) int {
 	n := c.BatchSize
 	if most := c.Targets[id].Kind().BatchSize; most > 0 && (n == 0 || n > most) {

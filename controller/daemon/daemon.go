@@ -24,7 +24,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/loglimit"
 )
 
-// Daemon is a controller at work; see the package comment.
+// Daemon is a running controller; see the package comment.
 type Daemon struct {
 	cfg     Config
 	f       *fabric.Fabric
@@ -34,13 +34,13 @@ type Daemon struct {
 	began   time.Time
 	metrics *metrics
 	cables  cables
-	loads   *observe.Loads // nil: nobody reads them
+	loads   *observe.Loads // nil: counters are not read
 	paths   observe.Paths
 	largest observe.Largest
 	drops   observe.Drops
-	viewer  *viewer // nil: there is no page
+	viewer  *viewer // nil: no page
 
-	// What follows belongs to the goroutine of loop.
+	// The following fields belong to the goroutine of loop.
 	core     *rollout.Core
 	zero     time.Time // of the core's clock
 	peers    []*peer   // their number does not change
@@ -48,12 +48,12 @@ type Daemon struct {
 	last     Convergence
 	changes  uint64
 	refusals uint64
-	flips    uint64 // that agents reported
+	flips    uint64 // reported by agents
 
 	badReports, wrongTokens *loglimit.Limiter
 }
 
-// device is what is known of one switch.
+// device is the state of one switch.
 type device struct {
 	id      fabric.NodeID
 	name    string
@@ -67,16 +67,16 @@ type device struct {
 	healthEr string
 	sampling bool
 	tenure   uint64
-	stray    []*p4.Entity // read back last, to be deleted by the next repair
+	stray    []*p4.Entity // found when last read back; the next repair deletes them
 	verdict  Verdict
-	entries  int    // read back last
-	repairs  uint64 // updates that read-backs asked for
+	entries  int    // when last read back
+	repairs  uint64 // updates that repaired read-back tables
 	unfit    string // why the program cannot hold the tables
 }
 
 func (d *Daemon) device(id fabric.NodeID) *device { return d.switches[int(id)-d.f.Hosts()] }
 
-// New returns a daemon, or what [Config.Validate] reports.
+// New returns a daemon, or the error of [Config.Validate].
 func New(cfg Config) (*Daemon, error) {
 	if cfg.Core.Instance == "" {
 		cfg.Core.Instance = newInstance()
@@ -122,14 +122,14 @@ func New(cfg Config) (*Daemon, error) {
 	return d, nil
 }
 
-// newInstance names a run so that no other has its name.
+// newInstance returns a unique name of a run.
 func newInstance() string {
 	var b [8]byte
 	rand.Read(b[:]) //nolint:errcheck // never returns an error
 	return hex.EncodeToString(b[:])
 }
 
-// Service returns what agents watch, to be registered with a gRPC server.
+// Service returns the service that agents watch, to be registered with a gRPC server.
 func (d *Daemon) Service() *notify.Service { return d.service }
 
 func (d *Daemon) conn(addr string) (*grpc.ClientConn, error) {
@@ -187,7 +187,7 @@ func (d *Daemon) newDevice(id fabric.NodeID) (*device, error) {
 	return dev, err
 }
 
-// Run works until ctx ends, and returns ctx's error. A daemon runs once.
+// Run runs the daemon until ctx ends, and returns ctx's error. A daemon runs once.
 func (d *Daemon) Run(ctx context.Context) error {
 	spec := d.f.Spec()
 	d.cfg.Events.Add(eventlog.Record{Time: time.Now(), Kind: "start", State: d.cfg.Core.Instance, Fabric: &spec})

@@ -16,11 +16,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/durable"
 )
 
-// Drain takes a link or switch, by name, out of use while it still works, or,
-// with undo set, back into use. It returns the links concerned once the tables
-// are written and the agents notified, here and by the peers that answer: nothing is
-// sent over them any more then but what is on its way. Without force it returns an error
-// that wraps [rollout.ErrSevers], and drains nothing, if hosts would lose their last path.
+// Drain takes a link or switch, by name, out of use while it still works, or, with undo, back into use. It returns
+// the links concerned once the tables are written and the agents notified, here and by the peers that answer. From
+// then on only packets already in flight cross the links. Without force, if hosts would lose their last path, it
+// drains nothing and returns an error that wraps [rollout.ErrSevers].
 func (d *Daemon) Drain(ctx context.Context, name string, undo, force bool) ([]string, error) {
 	ids, err := d.named(name)
 	if err != nil {
@@ -39,7 +38,7 @@ func (d *Daemon) Drain(ctx context.Context, name string, undo, force bool) ([]st
 	if err := errors.Join(err, failed); err != nil {
 		return nil, err
 	}
-	// The peer that is primary has to write them.
+	// The primary peer has to write them.
 	if err := errors.Join(d.idle(ctx), d.exchangeMarks(ctx, true)); err != nil {
 		return names, err
 	}
@@ -49,7 +48,7 @@ func (d *Daemon) Drain(ctx context.Context, name string, undo, force bool) ([]st
 	err = d.ask(ctx, func() {
 		for i, id := range ids {
 			if !d.core.Tables().LinkReport(id).Drained {
-				failed = fmt.Errorf("daemon: %s is back in use: %w, together with what was drained at a peer at the same time", names[i], rollout.ErrSevers)
+				failed = fmt.Errorf("daemon: %s is back in use: %w, together with a peer's drains of the same time", names[i], rollout.ErrSevers)
 				return
 			}
 		}
@@ -57,7 +56,7 @@ func (d *Daemon) Drain(ctx context.Context, name string, undo, force bool) ([]st
 	return names, errors.Join(err, failed)
 }
 
-// named returns the links that a link's or switch's name stands for.
+// named returns the links of a link's or switch's name.
 func (d *Daemon) named(name string) ([]fabric.LinkID, error) {
 	if id, err := d.f.LinkByName(name); err == nil {
 		return []fabric.LinkID{id}, nil
@@ -69,7 +68,7 @@ func (d *Daemon) named(name string) ([]fabric.LinkID, error) {
 	return d.core.Tables().DrainLinks(node) // reads the fabric only
 }
 
-// idle waits until nothing is being written.
+// idle waits until no write is in progress.
 func (d *Daemon) idle(ctx context.Context) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -91,7 +90,7 @@ func (d *Daemon) idle(ctx context.Context) error {
 
 // drainedFile is the state file.
 type drainedFile struct {
-	Links []drainedLink `json:"links"` // that were ever drained
+	Links []drainedLink `json:"links"` // all that were ever drained
 }
 
 // drainedLink is a drains.Mark.
@@ -118,7 +117,7 @@ func (d *Daemon) readDrained() error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&file); err != nil {
-		return fmt.Errorf("daemon: state file %s: %w; remove it to forget what is drained", d.cfg.StateFile, err)
+		return fmt.Errorf("daemon: state file %s: %w; remove it to forget the drains", d.cfg.StateFile, err)
 	}
 	var marks []drains.Mark
 	for _, l := range file.Links {

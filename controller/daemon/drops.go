@@ -10,13 +10,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/adminhttp"
 )
 
-// How often switches are asked why they drop packets, and how long an answer may take.
+// The interval at which switches are asked why they drop packets, and the time allowed for an answer.
 const (
 	dropsEvery = 5 * time.Second
 	dropsLimit = 2 * time.Second
 )
 
-// watchDrops asks the switches that have an admin address.
+// watchDrops asks the switches with an admin address.
 func (d *Daemon) watchDrops(ctx context.Context) error {
 	tick := time.NewTicker(dropsEvery)
 	defer tick.Stop()

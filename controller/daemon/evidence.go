@@ -1,14 +1,14 @@
 package daemon
 
-// Verdict is what is to be thought of a switch.
+// Verdict is the conclusion about a switch.
 type Verdict uint8
 
 // The verdicts.
 const (
-	Alive    Verdict = iota // at least one session to it lives
-	CutOff                  // no session lives, but a neighbour sees its port up
-	Dead                    // no session lives, and no neighbour that says anything sees a port of it up
-	NotKnown                // no session lives, and no neighbour says anything
+	Alive    Verdict = iota // it has at least one open session
+	CutOff                  // no open session, but a neighbour reports its port up
+	Dead                    // no open session, and all reporting neighbours report their ports to it down
+	NotKnown                // no open session, and no reporting neighbour
 )
 
 func (v Verdict) String() string {
@@ -18,14 +18,13 @@ func (v Verdict) String() string {
 // MarshalText prints the verdict.
 func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
-// Witness is what the other end of one of a switch's links says of the link.
+// Witness is the state of one of a switch's links as reported by the other end.
 type Witness struct {
 	Reporting bool // its port states can be believed
 	Up        bool
 }
 
-// Judge distinguishes a dead switch from one that is only cut off from the controller. The controller has no session
-// to either.
+// Judge distinguishes a dead switch from one that is only unreachable for the controller. Both have no session.
 func Judge(witnesses []Witness) Verdict {
 	v := NotKnown
 	for _, w := range witnesses {

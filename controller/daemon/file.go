@@ -19,35 +19,35 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 )
 
-// NoGNMI as the gnmi address of a switch says that it has no gNMI server.
+// NoGNMI, as the gnmi address of a switch, means that it has no gNMI server.
 const NoGNMI = "none"
 
-// File is the YAML that says how switches are reached and what their tables are
-// to be, beside what follows from the fabric.
+// File is the YAML file that describes how to reach the switches, and the parts of their tables that do not follow
+// from the fabric.
 type File struct {
 	Switches map[string]FileTarget `yaml:"switches"` // by name: tor0, agg1, core2, spine0
 	Tables   FileTables            `yaml:"tables"`
-	// Programs are what the switches run, by the names that their kinds have for them: v1model, tna, t2na, sai. The
-	// program of v1model need not be named.
+	// Programs are the switches' programs, by the names of their kinds: v1model, tna, t2na, sai. The program of
+	// v1model need not be named.
 	Programs map[string]FileProgram `yaml:"programs"`
-	// Profiles are kinds of switches beside Kinds, by name.
+	// Profiles are additional kinds of switches, by name.
 	Profiles  map[string]targets.Custom `yaml:"profiles"`
 	Suspicion FileSuspicion             `yaml:"suspicion"`
-	// Hosts says where preflight checks find the agents, by host.
+	// Hosts has the agents' addresses for preflight checks, by host.
 	Hosts map[string]FileHost `yaml:"hosts"`
 
-	Kinds targets.Kinds `yaml:"-"` // that there are; nil: all of package kinds
+	Kinds targets.Kinds `yaml:"-"` // known kinds; nil: all of package kinds
 
-	dir string                           // of the file
-	at  func(path string) strictyaml.Pos // where a key stands; nil: no file holds it
+	dir string                           // the file's folder
+	at  func(path string) strictyaml.Pos // returns the place of a key; nil: not from a file
 }
 
-// FileHost is what is known of a host.
+// FileHost is the configuration of a host.
 type FileHost struct {
 	Admin string `yaml:"admin"` // of its agent: host:port or unix:PATH
 }
 
-// Agents returns the admin addresses of the hosts' agents, as [File.Apply] has found them right.
+// Agents returns the admin addresses of the hosts' agents. Call it after [File.Apply], which checks them.
 func (f File) Agents(fab *fabric.Fabric) (map[fabric.NodeID]string, error) {
 	out := map[fabric.NodeID]string{}
 	for name, h := range f.Hosts {
@@ -63,23 +63,23 @@ func (f File) Agents(fab *fabric.Fabric) (map[fabric.NodeID]string, error) {
 // FileTarget is a [Target] in YAML.
 type FileTarget struct {
 	P4Runtime  string  `yaml:"p4runtime"`   // host:port
-	GNMI       string  `yaml:"gnmi"`        // host:port; empty: as p4runtime, if the profile has one; none: it has none
-	GNMITarget string  `yaml:"gnmi_target"` // names the switch to a server of several
+	GNMI       string  `yaml:"gnmi"`        // host:port; empty: as p4runtime, if the profile has gNMI; none: no gNMI
+	GNMITarget string  `yaml:"gnmi_target"` // names the switch to a gNMI server that serves several
 	DeviceID   *uint64 `yaml:"device_id"`   // default: the switch's number in the fabric + 1
-	Admin      string  `yaml:"admin"`       // where the switch says why it drops packets: host:port or unix:PATH; default: nowhere
+	Admin      string  `yaml:"admin"`       // where the switch reports why it drops packets: host:port or unix:PATH; default: nowhere
 	Profile    string  `yaml:"profile"`     // the kind of switch, of Profiles or of Kinds; default: ethereal
 	// Ports maps the fabric's ports 1, 2, ... to the switch's; default: the same
 	// numbers, and interfaces Ethernet1, Ethernet2, ...
 	Ports []targets.Port `yaml:"ports"`
 }
 
-// FileTables is what of a controller.Config a file can set.
+// FileTables is the part of a controller.Config that a file can set.
 type FileTables struct {
 	CarrierV4 controller.Carrier `yaml:"carrier_v4"` // none, udp-sport
 	CarrierV6 controller.Carrier `yaml:"carrier_v6"` // none, udp-sport, ipv6-flowlabel, srv6-usid (and carrier_v4: none)
 	ECN       FileECN            `yaml:"ecn"`
-	// QuenchInterval is the least time between two quenches to one source for one
-	// port, in whole microseconds; 0 turns quenches off.
+	// QuenchInterval is the minimum time between two quenches to one source for one port, in whole microseconds; 0
+	// turns quenches off.
 	QuenchInterval  fabric.Time `yaml:"quench_interval"`
 	ControlPriority int         `yaml:"control_priority"` // 0 to 7
 	HashSeed        uint32      `yaml:"hash_seed"`
@@ -91,14 +91,13 @@ type FileECN struct {
 	KMin fabric.Bytes `yaml:"kmin"`
 	KMax fabric.Bytes `yaml:"kmax"` // 0: no marking
 	PMax float64      `yaml:"pmax"`
-	// Unit is what one step of the target's queue depth stands for: the bytes of a
-	// packet on BMv2, of a cell on hardware. 0: as the switches' profiles say.
+	// Unit is the size of one step of the target's queue depth: the bytes of a packet on BMv2, of a cell on
+	// hardware. 0: the switches' profiles decide.
 	Unit fabric.Bytes `yaml:"unit"`
 }
 
-// FileSuspicion is what of a suspicion.Config a file can set. Zeros stand for the
-// defaults, which suit an RNIC's microseconds; a fabric of software takes longer to
-// answer a probe.
+// FileSuspicion is the part of a suspicion.Config that a file can set. Zeros mean the defaults, which suit an
+// RNIC's microseconds; a fabric of software takes longer to answer a probe.
 type FileSuspicion struct {
 	Gather       fabric.Time `yaml:"gather"`
 	Memory       fabric.Time `yaml:"memory"`
@@ -119,13 +118,13 @@ func defaultTables() FileTables {
 	}
 }
 
-// Limits of a file, which lists every switch, and on some every port.
+// Limits of a file, which lists every switch, and sometimes every port.
 const (
 	maxFileBytes  = 64 << 20
 	maxFileValues = 1 << 22
 )
 
-// ReadFile reads a [File]. What is wrong with its content is strictyaml.Errors.
+// ReadFile reads a [File]. Errors in its content are strictyaml.Errors.
 func ReadFile(path string) (File, error) {
 	text, err := strictyaml.ReadLarge(path, maxFileBytes)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -137,8 +136,7 @@ func ReadFile(path string) (File, error) {
 	return ParseFile(path, text)
 }
 
-// ParseFile reads the YAML form of a [File] from memory. name goes into messages, and
-// files are named relative to its folder.
+// ParseFile reads the YAML form of a [File] from memory. name appears in errors; files are relative to its folder.
 func ParseFile(name string, text []byte) (File, error) {
 	f := File{Tables: defaultTables(), dir: filepath.Dir(name)}
 	d := strictyaml.New(name, nil)
@@ -150,8 +148,7 @@ func ParseFile(name string, text []byte) (File, error) {
 	return f, d.Err()
 }
 
-// Apply sets what the file says in a config whose Core.Fabric is set. What is wrong is strictyaml.Errors,
-// all that could be found.
+// Apply applies the file to a config whose Core.Fabric is set. It returns all errors found, as strictyaml.Errors.
 func (f File) Apply(c *Config) error {
 	var bad strictyaml.Errors
 	say := func(path, problem, remedy string) {
@@ -187,7 +184,7 @@ func (f File) Apply(c *Config) error {
 	return bad.Err()
 }
 
-// kinds returns the kinds of switches that there are.
+// kinds returns the known kinds of switches.
 func (f File) kinds() targets.Kinds {
 	if f.Kinds == nil {
 		return kinds.All()
@@ -195,7 +192,7 @@ func (f File) kinds() targets.Kinds {
 	return f.Kinds
 }
 
-// profiles returns the file's own kinds of switches.
+// profiles returns the file's additional kinds of switches.
 func (f File) profiles(say complain) map[string]*targets.Profile {
 	own, known := map[string]*targets.Profile{}, f.kinds()
 	for _, name := range slices.Sorted(maps.Keys(f.Profiles)) {
@@ -212,10 +209,10 @@ func (f File) profiles(say complain) map[string]*targets.Profile {
 	return own
 }
 
-// complain takes one thing that is wrong: where, what, and the remedy.
+// complain records an error: its place, the problem, and the remedy.
 type complain func(path, problem, remedy string)
 
-// applySwitch sets one switch's target. own are the file's own kinds.
+// applySwitch sets one switch's target. own are the file's additional kinds.
 func (f File) applySwitch(c *Config, name string, own map[string]*targets.Profile, say complain) {
 	t, path, fab := f.Switches[name], "switches."+name, c.Core.Fabric
 	id, err := fab.NodeByName(name)
@@ -246,7 +243,7 @@ func (f File) applySwitch(c *Config, name string, own map[string]*targets.Profil
 			strictyaml.Choose(t.Profile, append(known, f.kinds().Names()...)))
 	}
 	if x.Profile == nil {
-		return // that was said
+		return // reported already
 	}
 	switch {
 	case t.GNMI == NoGNMI:
@@ -268,7 +265,7 @@ func (f File) applySwitch(c *Config, name string, own map[string]*targets.Profil
 	c.Targets[id] = x
 }
 
-// checkAddress complains about what is given and no HOST:PORT.
+// checkAddress reports a nonempty address that is not HOST:PORT.
 func checkAddress(path, addr string, say complain) {
 	if addr == "" || strings.HasPrefix(addr, "unix:") {
 		return
@@ -278,7 +275,7 @@ func checkAddress(path, addr string, say complain) {
 	}
 }
 
-// checkHosts complains about agents of hosts that the fabric has not.
+// checkHosts reports agents of hosts that the fabric does not have.
 func (f File) checkHosts(fab *fabric.Fabric, say complain) {
 	for _, name := range slices.Sorted(maps.Keys(f.Hosts)) {
 		id, err := fab.NodeByName(name)
@@ -294,7 +291,7 @@ func (f File) checkHosts(fab *fabric.Fabric, say complain) {
 	}
 }
 
-// apply sets the settings of tables. targets says whether those are right, of which one setting follows.
+// apply sets the tables' settings. targets says whether the targets are right; one setting depends on them.
 func (t FileTables) apply(c *Config, targets bool, say complain) {
 	us := t.QuenchInterval / fabric.Microsecond
 	if us*fabric.Microsecond != t.QuenchInterval || us >= controller.NeverQuench {
@@ -313,7 +310,7 @@ func (t FileTables) apply(c *Config, targets bool, say complain) {
 				say("tables.ecn.unit", "missing; the switches' profiles name none, or different ones",
 					"give the bytes that one step of queue depth stands for")
 			}
-			ecn.Unit = 1 // so that the rest is checked
+			ecn.Unit = 1 // so that the rest can be checked
 		}
 	}
 	bad, wrong := errors.AsType[*controller.FieldError](c.Core.Validate())
@@ -325,7 +322,7 @@ func (t FileTables) apply(c *Config, targets bool, say complain) {
 		"MaxGroupSize": "max_group_size",
 		"ECN.Kmax":     "ecn.kmax", "ECN.Pmax": "ecn.pmax", "ECN.Unit": "ecn.unit",
 	}[bad.Field]
-	if !ours { // of what no file says
+	if !ours { // of a setting that is not in the file
 		key = bad.Field
 	}
 	problem, remedy, _ := strings.Cut(bad.Problem, "; ")
@@ -348,7 +345,7 @@ func (s FileSuspicion) apply(c *Config, say complain) {
 	}
 }
 
-// queueUnit returns the unit of queue depth that all targets share; 0 if there is none.
+// queueUnit returns the unit of queue depth that all targets share; 0 if they differ.
 func queueUnit(of map[fabric.NodeID]Target) fabric.Bytes {
 	unit := -1
 	for _, t := range of {

@@ -11,7 +11,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Handler returns what operators ask over HTTP:
+// Handler serves operators over HTTP:
 //
 //	GET  /healthz  the process lives
 //	GET  /readyz   started, every switch in hand and every port reported; else what is missing
@@ -21,8 +21,8 @@ import (
 //	POST /cabling  [wait=TIME] [frame=BYTES]: compares the cables with the fabric; cabling.Report as JSON
 //	POST /drain    name=LINK|SWITCH [undo=true] [force=true]: see Daemon.Drain
 //
-// What acts on the fabric, POST, needs the header "Authorization: Bearer TOKEN" with
-// [Config.Token]; without one nobody may.
+// POST requests, which act on the fabric, need the header "Authorization: Bearer TOKEN" with [Config.Token];
+// without a configured token they are refused.
 func (d *Daemon) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
@@ -82,7 +82,7 @@ func (d *Daemon) Handler() http.Handler {
 	return mux
 }
 
-// drainable returns the names that a drain takes, which never change.
+// drainable returns the names that a drain accepts, which never change.
 func (d *Daemon) drainable() []string {
 	var names []string
 	for i := d.f.Hosts(); i < d.f.Links(); i++ {

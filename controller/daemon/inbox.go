@@ -6,12 +6,11 @@ import (
 	"sync"
 )
 
-// ErrStopped is returned by the methods of a daemon that does not run any more.
+// ErrStopped is returned by the methods of a daemon that has stopped.
 var ErrStopped = errors.New("daemon: not running")
 
-// inbox is what others ask of the daemon's goroutine. It takes everything: those
-// who put must not block, and what they put is bounded by what sessions have
-// under way.
+// inbox is the queue of requests to the daemon's goroutine. It is unlimited: senders must not block, and sessions
+// bound their own work in progress.
 type inbox struct {
 	mu     sync.Mutex
 	items  []func()
@@ -43,14 +42,14 @@ func (b *inbox) take() []func() {
 	return items
 }
 
-// close refuses what comes later.
+// close refuses later requests.
 func (b *inbox) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed, b.items = true, nil
 }
 
-// ask has f called on the daemon's goroutine and waits until it was.
+// ask calls f on the daemon's goroutine and waits for it.
 func (d *Daemon) ask(ctx context.Context, f func()) error {
 	done := make(chan struct{})
 	if !d.inbox.put(func() { f(); close(done) }) {

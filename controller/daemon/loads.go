@@ -12,13 +12,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// portCounters are the program's counters of what ports send, by port number. A program may lack some.
+// portCounters are the program's counters of the packets that ports send, by port number. A program may lack some.
 var portCounters = []string{p4rt.CounterData, p4rt.CounterControl}
 
-// readersAtOnce ask switches.
+// readersAtOnce is the number of switches that are asked at the same time.
 const readersAtOnce = 16
 
-// watchLoads reads the counters of all switches so often.
+// watchLoads reads the counters of all switches at intervals.
 func (d *Daemon) watchLoads(ctx context.Context) error {
 	tick := time.NewTicker(d.cfg.Loads)
 	defer tick.Stop()

@@ -43,13 +43,13 @@ func (d *Daemon) loop(ctx context.Context) error {
 	}
 }
 
-// rebaseAfter keeps the core's times far from where they end; see [rollout.Core.Rebase].
+// rebaseAfter keeps the core's times far from their limit; see [rollout.Core.Rebase].
 const rebaseAfter = 24 * 3600 * fabric.Second
 
-// idle is how long the loop sleeps at most.
+// idle is the longest sleep of the loop.
 const idle = time.Second
 
-// untilDue returns how long the core has nothing to do but to take events.
+// untilDue returns the time until the core's next timer.
 func (d *Daemon) untilDue() time.Duration {
 	at, ok := d.core.Deadline()
 	if !ok {
@@ -58,18 +58,18 @@ func (d *Daemon) untilDue() time.Duration {
 	return min(max(duration(at-d.clock()), 0), idle)
 }
 
-// clock is the core's time. Updates to agents carry the wall clock instead.
+// clock returns the core's time. Updates to agents carry the wall clock instead.
 func (d *Daemon) clock() fabric.Time { return fabricTime(time.Since(d.zero)) }
 
-// wall returns what the wall clock shows at a time of the core's.
+// wall converts the core's time to the wall clock's.
 func (d *Daemon) wall(t fabric.Time) time.Time { return d.zero.Add(duration(t)) }
 
-// fabricTime takes what is longer than 53 days for that.
+// fabricTime converts a duration; over 53 days it means "never".
 func fabricTime(t time.Duration) fabric.Time {
 	return fabric.Time(min(t.Nanoseconds(), int64(-fabric.LongAgo/fabric.Nanosecond))) * fabric.Nanosecond
 }
 
-// duration rounds up, so that what is due at a time is due when it has passed.
+// duration rounds up, so that a timer is due when its duration has passed.
 func duration(t fabric.Time) time.Duration {
 	return time.Duration((t + fabric.Nanosecond - 1) / fabric.Nanosecond)
 }
@@ -111,7 +111,7 @@ func (d *Daemon) portsChanged(dev *device, cs []linkstate.Change) {
 	}
 }
 
-// saidStrays is how many stray entities of one reading are logged one by one.
+// saidStrays is the number of stray entities of one reading that are logged singly.
 const saidStrays = 16
 
 func (d *Daemon) tablesRead(dev *device, tenure uint64, t p4rt.Tables) {
@@ -131,7 +131,7 @@ func (d *Daemon) tablesRead(dev *device, tenure uint64, t p4rt.Tables) {
 	d.core.TablesRead(d.clock(), dev.id, t.Entries, len(t.Stray))
 }
 
-// carryOut does what the core wants done.
+// carryOut carries out the core's requests.
 func (d *Daemon) carryOut(r rollout.Ready) {
 	now := time.Now()
 	d.cfg.Events.Ready(d.f, now, r)
@@ -193,7 +193,7 @@ func (d *Daemon) write(w rollout.Write) {
 	})
 }
 
-// wrote takes the outcome of a write.
+// wrote processes the outcome of a write.
 func (d *Daemon) wrote(dev *device, w rollout.Write, stray int, took time.Duration, err error) {
 	outcome := rollout.Failed
 	switch {
@@ -223,7 +223,7 @@ func (d *Daemon) refused(dev *device, err error) {
 	d.cfg.Log.Warn("write failed", "switch", dev.name, "err", err)
 }
 
-// happened logs and counts what the core decided.
+// happened logs and counts the core's decisions.
 func (d *Daemon) happened(e rollout.Event) {
 	log := d.cfg.Log
 	switch e.Kind {
@@ -240,7 +240,7 @@ func (d *Daemon) happened(e rollout.Event) {
 	case rollout.Suspected:
 		log.Warn("link", "link", d.f.LinkName(e.Link), "suspected", !e.Up, "confirmed", e.Confirmed, "epoch", e.Epoch)
 	case rollout.TakenBack:
-		log.Warn("drain taken back: with what is drained at a peer, hosts would lose their last path", "link", d.f.LinkName(e.Link))
+		log.Warn("drain reverted: together with a peer's drains, hosts would lose their last path", "link", d.f.LinkName(e.Link))
 	case rollout.Started:
 		log.Info("started", "after", time.Since(d.began).Round(time.Millisecond), "epoch", e.Epoch)
 	case rollout.Repaired:
@@ -248,7 +248,7 @@ func (d *Daemon) happened(e rollout.Event) {
 			log.Info("tables as desired", "switch", d.f.Name(e.Node))
 		}
 	case rollout.Late:
-		log.Warn("going on without a switch that is late", "switch", d.f.Name(e.Node), "after", d.cfg.StageTimeout)
+		log.Warn("continuing without a late switch", "switch", d.f.Name(e.Node), "after", d.cfg.StageTimeout)
 	case rollout.Changed:
 		c := e.Change
 		d.changes++
@@ -260,7 +260,7 @@ func (d *Daemon) happened(e rollout.Event) {
 	}
 }
 
-// judge looks at the evidence again.
+// judge concludes again about all switches.
 func (d *Daemon) judge() {
 	for _, dev := range d.switches {
 		v := d.verdict(dev)

@@ -16,8 +16,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 )
 
-// metrics is what Prometheus scrapes: times measured as they happen, and at each
-// scrape what the status says.
+// metrics are the metrics for Prometheus: times measured as they happen, and the status at each scrape.
 type metrics struct {
 	converged prometheus.Histogram
 	badTokens prometheus.Counter
@@ -28,27 +27,27 @@ type metrics struct {
 	largest   *prometheus.Desc
 }
 
-// scrapedPath is a metric that every recently probed path has.
+// scrapedPath is a metric per recently probed path.
 type scrapedPath struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
 	value func(*observe.PathStatus) float64
 }
 
-// scrapedTier is one that every tier of links has, where counters are read.
+// scrapedTier is a metric per tier of links, where counters are read.
 type scrapedTier struct {
 	desc  *prometheus.Desc
 	value func(*observe.TierLoad) float64
 }
 
-// scraped is a metric that follows from the status.
+// scraped is a metric of the status.
 type scraped struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
 	value func(*Status) float64
 }
 
-// scrapedSwitch is one that every switch has.
+// scrapedSwitch is a metric per switch.
 type scrapedSwitch struct {
 	desc  *prometheus.Desc
 	value func(*SwitchStatus) float64
@@ -166,7 +165,7 @@ func pathMetrics() (all []scrapedPath) {
 	return all
 }
 
-// collector gives Prometheus a daemon's metrics.
+// collector provides a daemon's metrics to Prometheus.
 type collector struct{ d *Daemon }
 
 // Describe implements prometheus.Collector.
@@ -209,13 +208,13 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	for _, x := range c.d.metrics.paths {
 		for i := range s.Paths {
 			p := &s.Paths[i]
-			if v := x.value(p); v > 0 || x.kind == counter { // a time that was not measured is none
+			if v := x.value(p); v > 0 || x.kind == counter { // a time that was not measured is left out
 				out <- prometheus.MustNewConstMetric(x.desc, x.kind, v, p.From, p.To, strconv.Itoa(p.Label))
 			}
 		}
 	}
 	for i, x := range s.Largest {
-		if !slices.ContainsFunc(s.Largest[:i], func(y observe.FlowStatus) bool { return y.From == x.From }) { // it is the host's largest
+		if !slices.ContainsFunc(s.Largest[:i], func(y observe.FlowStatus) bool { return y.From == x.From }) { // the host's largest
 			out <- prometheus.MustNewConstMetric(c.d.metrics.largest, prometheus.GaugeValue, x.Rate, x.From)
 		}
 	}

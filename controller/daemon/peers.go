@@ -22,8 +22,8 @@ import (
 
 // Times between peers.
 const (
-	peerEvery   = 2 * time.Second // from one exchange to the next
-	peerTimeout = time.Second     // of one
+	peerEvery   = 2 * time.Second // between two exchanges
+	peerTimeout = time.Second     // of one exchange
 	peerWait    = 10 * time.Second
 )
 
@@ -31,8 +31,8 @@ const (
 type peer struct {
 	addr   string
 	conn   *grpc.ClientConn
-	tried  bool // once: the loop's
-	failed bool // last time: the loop's
+	tried  bool // at least once; the loop's
+	failed bool // at the last attempt; the loop's
 }
 
 // newPeers is called once the daemon is otherwise complete.
@@ -69,7 +69,7 @@ func (d *Daemon) peerTried(p *peer, err error) {
 		if failed {
 			d.cfg.Log.Warn("peer", "addr", p.addr, "err", err)
 		} else {
-			d.cfg.Log.Info("peer", "addr", p.addr, "state", "agrees on what is drained")
+			d.cfg.Log.Info("peer", "addr", p.addr, "state", "agrees on the drains")
 		}
 		p.failed = failed
 	}
@@ -79,8 +79,8 @@ func (d *Daemon) peerTried(p *peer, err error) {
 	}
 }
 
-// exchange shows a peer our marks and takes its own. With wait it has written what
-// follows when this returns.
+// exchange sends a peer our marks and merges its own. With wait, it returns after the peer has written the
+// resulting changes.
 func (d *Daemon) exchange(ctx context.Context, p *peer, wait bool) error {
 	timeout := peerTimeout
 	if wait {
@@ -102,8 +102,8 @@ func (d *Daemon) exchange(ctx context.Context, p *peer, wait bool) error {
 	return errors.Join(err, failed)
 }
 
-// exchangeMarks exchanges marks with all peers at once. It returns an error if there
-// are peers and none has written what follows.
+// exchangeMarks exchanges marks with all peers at once. It returns an error if there are peers but none has written
+// the resulting changes.
 func (d *Daemon) exchangeMarks(ctx context.Context, wait bool) error {
 	if len(d.peers) == 0 {
 		return nil
@@ -162,8 +162,8 @@ type peerService struct {
 	d *Daemon
 }
 
-// PeerService returns what other controllers call, to be registered with a gRPC
-// server. It refuses callers without the token, and all callers if no token is set.
+// PeerService returns the service for other controllers, to be registered with a gRPC server. It refuses callers
+// without the token, and all callers if no token is configured.
 func (d *Daemon) PeerService() statepb.ControllersServer { return &peerService{d: d} }
 
 // Exchange implements statepb.ControllersServer.
@@ -190,7 +190,7 @@ func (s *peerService) Exchange(ctx context.Context, in *statepb.DrainMarks) (*st
 	return out, nil
 }
 
-// authorized reports whether a caller's "authorization" may change things. One that may not is counted and logged.
+// authorized reports whether a caller's "authorization" permits changes. A refusal is counted and logged.
 func (d *Daemon) authorized(given, caller string) bool {
 	if d.cfg.Token != "" && subtle.ConstantTimeCompare([]byte(given), []byte("Bearer "+d.cfg.Token)) == 1 {
 		return true

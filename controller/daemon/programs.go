@@ -14,21 +14,21 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 )
 
-// FileProgram names the files of one program, as its compiler wrote them. Paths
-// are relative to the file that names them.
+// FileProgram names the files of one program, as its compiler wrote them. Paths are relative to the file that
+// contains them.
 type FileProgram struct {
 	P4Info string `yaml:"p4info"` // in text form
-	JSON   string `yaml:"json"`   // BMv2 JSON; of v1model
-	// Of the chip's compiler and assembler.
+	JSON   string `yaml:"json"`   // BMv2 JSON, for v1model
+	// The following files are from the chip's compiler and assembler.
 	Name    string   `yaml:"name"`    // default: ethereal
 	BFRT    string   `yaml:"bf_rt"`   // bf-rt.json
 	Context string   `yaml:"context"` // pipe/context.json
 	Binary  string   `yaml:"binary"`  // pipe/tofino.bin
-	Pipes   []uint32 `yaml:"pipes"`   // that run the program; none: all
+	Pipes   []uint32 `yaml:"pipes"`   // that run the program; empty: all
 }
 
-// pipelines sets the pipeline of every target whose program the file names, and
-// complains about a target that needs one and has none.
+// pipelines sets the pipeline of every target whose program the file names. It reports a target whose required
+// program is missing.
 func (f File) pipelines(c *Config, say complain) {
 	for _, name := range slices.Sorted(maps.Keys(f.Programs)) {
 		if known := f.kinds().Programs(); !slices.Contains(known, name) {
@@ -43,7 +43,7 @@ func (f File) pipelines(c *Config, say complain) {
 	for _, id := range slices.Sorted(maps.Keys(c.Targets)) {
 		t := c.Targets[id]
 		if t.Profile == nil {
-			continue // that was said
+			continue // reported already
 		}
 		r, tried := made[t.Profile.Name]
 		if !tried {
@@ -57,7 +57,7 @@ func (f File) pipelines(c *Config, say complain) {
 	}
 }
 
-// pipeline returns the program of a kind of switch, of which one is named; nil where the controller's own will do.
+// pipeline returns the program of a kind of switch, of which one is named; nil if the controller's own fits.
 func (f File) pipeline(c *Config, of string, profile *targets.Profile, say complain) (*p4rt.Pipeline, bool) {
 	program := profile.Program()
 	path := "programs." + program.Name
@@ -97,7 +97,7 @@ func (p FileProgram) load(c *Config, dir string, profile *targets.Profile) (*p4r
 		{"context", p.Context, &compiled.Context}, {"binary", p.Binary, &compiled.Binary},
 	} {
 		if part.path == "" {
-			continue // Pack says what it needs
+			continue // Pack reports what is missing
 		}
 		path := part.path
 		if !filepath.IsAbs(path) {

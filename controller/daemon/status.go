@@ -12,7 +12,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Convergence is how long a change of links took.
+// Convergence is the duration of a change of links.
 type Convergence struct {
 	Trigger  time.Time     `json:"trigger"` // when the controller learned of the first link
 	Took     time.Duration `json:"took_ns"` // until the last write was acknowledged
@@ -21,7 +21,7 @@ type Convergence struct {
 	Updates  int           `json:"updates"`
 }
 
-// SwitchStatus is what is known of a switch.
+// SwitchStatus is the state of a switch.
 type SwitchStatus struct {
 	Name      string     `json:"name"`
 	P4Runtime string     `json:"p4runtime"`
@@ -37,10 +37,11 @@ type SwitchStatus struct {
 	// NeverSeen are interfaces of expected ports that the switch has never named over gNMI.
 	NeverSeen []string `json:"ports_never_seen,omitempty"`
 	Verdict   Verdict  `json:"verdict"`
-	Entries   int      `json:"entries"` // when its tables were read last
-	// Unfit says why the program cannot hold what the switch should.
+	Entries   int      `json:"entries"` // when its tables were last read
+	// Unfit is why the program cannot hold the switch's tables.
 	Unfit string `json:"unfit,omitempty"`
-	// Drops are the reasons for which it drops packets, where it has an admin address; DropsError why that is not known.
+	// Drops are the reasons for which the switch drops packets, if it has an admin address; DropsError is the error
+	// of reading them.
 	Drops      []observe.Drop `json:"drops,omitempty"`
 	DropsError string         `json:"drops_error,omitempty"`
 }
@@ -52,19 +53,19 @@ type LinkStatus struct {
 	DownA   bool   `json:"down_a,omitempty"`
 	DownB   bool   `json:"down_b,omitempty"`
 	Drained bool   `json:"drained,omitempty"`
-	// Flapping: it is held down though its ends may say that it is up.
+	// Flapping: the link is held down although its ends may report it up.
 	Flapping bool `json:"flapping,omitempty"`
-	// Suspected: agents' time-outs point to it; Confirmed: probes over it are lost.
+	// Suspected: agents' time-outs point to the link; Confirmed: probes over it are lost.
 	Suspected bool `json:"suspected,omitempty"`
 	Confirmed bool `json:"confirmed,omitempty"`
-	// UnseenA, UnseenB: the switch at that end has gNMI, and never spoke of the port. The
-	// link is used as if that end were up.
+	// UnseenA, UnseenB: the switch at that end has gNMI, but has never reported the port. The link is used as if
+	// that end were up.
 	UnseenA bool `json:"unseen_a,omitempty"`
 	UnseenB bool `json:"unseen_b,omitempty"`
-	// Carries is what the switches report that the link carries, in bits/s, where that is less than its full rate: its
-	// paths get less.
+	// Carries is the link's rate as the switches report it, in bits/s, if it is below the full rate: the link's
+	// paths get less load.
 	Carries fabric.Rate `json:"carries_bps,omitempty"`
-	// Epoch numbers the link's last change among those of all links.
+	// Epoch is the number of the link's last change among the changes of all links.
 	Epoch uint64 `json:"epoch"`
 }
 
@@ -73,16 +74,16 @@ type Status struct {
 	Instance string    `json:"instance"`
 	Since    time.Time `json:"since"`
 	Started  bool      `json:"started"`
-	// Ready: started, every switch synced or in another controller's hands, and every
-	// port of switches with gNMI has been reported.
+	// Ready: started, every switch is synced or another controller is its primary, and every port of switches with
+	// gNMI has been reported.
 	Ready    bool           `json:"ready"`
-	Epoch    uint64         `json:"epoch"` // of the last change of a link: how many there were
+	Epoch    uint64         `json:"epoch"` // of the last change of a link: the number of changes
 	Busy     bool           `json:"busy"`  // a change is being written
 	Last     Convergence    `json:"last_convergence"`
 	Changes  uint64         `json:"changes"`  // written
-	Repairs  uint64         `json:"repairs"`  // updates that read-backs asked for
+	Repairs  uint64         `json:"repairs"`  // updates that repaired read-back tables
 	Refusals uint64         `json:"refusals"` // writes that failed
-	Flips    uint64         `json:"flips"`    // of queue pairs, as agents reported
+	Flips    uint64         `json:"flips"`    // of queue pairs, reported by agents
 	Links    int            `json:"links"`
 	Switches []SwitchStatus `json:"switches"`
 	NotUp    []LinkStatus   `json:"links_not_up"`
@@ -90,9 +91,9 @@ type Status struct {
 
 	Suspicion suspicion.Stats `json:"suspicion"`
 
-	Loads *observe.LoadStatus  `json:"loads,omitempty"` // where counters are read
-	Paths []observe.PathStatus `json:"paths,omitempty"` // that were probed recently: those over links that agents blame
-	// Largest are the pairs of hosts that send most, as agents reported in the last seconds.
+	Loads *observe.LoadStatus  `json:"loads,omitempty"` // if counters are read
+	Paths []observe.PathStatus `json:"paths,omitempty"` // recently probed: paths over links that agents blame
+	// Largest are the pairs of hosts with the most traffic, from the agents' reports of the last seconds.
 	Largest []observe.FlowStatus `json:"largest,omitempty"`
 }
 

@@ -14,24 +14,23 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Found is what a survey found at one switch.
+// Found is a survey's result for one switch.
 type Found struct {
 	Node     fabric.NodeID
-	Err      error // the switch could not be read; the rest is empty
+	Err      error // the switch could not be read; the other fields are empty
 	Pipeline bool  // it runs our pipeline
 	Tables   p4rt.Tables
 	Ports    map[fabric.PortNo]bool // up; nil without gNMI
 }
 
-// surveyAtOnce is how many switches are asked at once.
+// surveyAtOnce is the number of switches that are asked at the same time.
 const surveyAtOnce = 32
 
-// Survey reads all switches, and changes nothing. It needs no role: any client
-// may read.
+// Survey reads all switches, and changes nothing. It needs no role: any client may read.
 func Survey(ctx context.Context, cfg Config) ([]Found, error) {
 	cfg = cfg.withDefaults()
 	if cfg.Own == 0 {
-		cfg.Own = 1 // nobody bids
+		cfg.Own = 1 // unused: a survey does not bid
 	}
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -82,7 +81,7 @@ func survey(ctx context.Context, cfg Config, id fabric.NodeID) (f Found) {
 	return f
 }
 
-// Linked returns a core that has the port states that a survey read.
+// Linked returns a core with the port states of a survey.
 func Linked(cfg controller.Config, found []Found) (*controller.Core, error) {
 	core, err := controller.New(cfg)
 	if err != nil {
@@ -101,8 +100,8 @@ func Linked(cfg controller.Config, found []Found) (*controller.Core, error) {
 	return core, nil
 }
 
-// Plan prints what a controller that started now would write, and returns how
-// many updates that are and how many switches could not be read.
+// Plan prints the updates that a controller would write if it started now. It returns the number of updates and of
+// switches that could not be read.
 func Plan(ctx context.Context, cfg Config, w io.Writer) (updates, unread int, err error) {
 	cfg = cfg.withDefaults()
 	found, err := Survey(ctx, cfg)

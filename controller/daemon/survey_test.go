@@ -201,7 +201,7 @@ func TestFile(t *testing.T) {
 		{all.String() + "programs: {sia: {}}\n", "programs.sia: is the program of no kind of switch; did you mean sai?"},
 		{pins, "programs.sai: missing; tor0 is a pins; name the p4info of the switch's sai_p4"},
 		{pins + "programs: {sai: {p4info: ../../p4src/build/ethereal.p4info.txtpb}}\n",
-			"programs.sai.p4info: pins: not a sai_p4 that will do: there is no table router_interface_table; give the P4Info of tor,"},
+			"programs.sai.p4info: pins: unsuitable sai_p4: there is no table router_interface_table; give the P4Info of tor,"},
 		{"switch: {}", "switch: unknown key; did you mean switches?"},
 		{"switches: {tor99: {}}", `no node "tor99"`},
 		{"switches: {h0: {}}", "h0 is a host"},

@@ -13,7 +13,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
-// reported takes what an agent says of paths that timed out and of probes.
+// reported processes an agent's reports of paths that timed out and of probes.
 func (d *Daemon) reported(host fabric.NodeID, r *statepb.Report) {
 	now := d.clock()
 	for _, s := range r.GetSuspicions() {
@@ -46,16 +46,16 @@ func (d *Daemon) reported(host fabric.NodeID, r *statepb.Report) {
 	}
 }
 
-// flipsNamed is how many flips of a report an event log names.
+// flipsNamed is the number of a report's flips that the event log names.
 const flipsNamed = 3
 
-// flipsText says what an agent has moved.
+// flipsText describes an agent's flips.
 func flipsText(fs []*statepb.Flip, count int) string {
 	var parts []string
 	for _, f := range fs[:min(flipsNamed, len(fs))] {
 		reason := f.GetReason()
 		if !flipReason.MatchString(reason) {
-			reason = "for a reason that cannot be" // it is an agent's word
+			reason = "for a reason that cannot be" // the text comes from an agent
 		}
 		parts = append(parts, fmt.Sprintf("queue pair %d from path %d to %d: %s", f.GetQp(), f.GetFrom(), f.GetTo(), reason))
 	}
@@ -65,10 +65,10 @@ func flipsText(fs []*statepb.Flip, count int) string {
 	return strings.Join(parts, "; ")
 }
 
-// flipReason is what a reason to flip looks like.
+// flipReason is the form of a valid reason for a flip.
 var flipReason = regexp.MustCompile(`^[a-z -]{1,24}$`)
 
-// askForProbes hands agents what the core wants probed.
+// askForProbes sends the core's probe requests to agents.
 func (d *Daemon) askForProbes(ps []suspicion.Probe) {
 	for _, p := range ps {
 		d.service.Ask(uint32(p.Host), &statepb.ProbeRequest{

@@ -12,22 +12,22 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// How the page of the live fabric is fed.
+// Limits and intervals of the live fabric's page.
 const (
 	viewEvery  = 500 * time.Millisecond
-	viewSoon   = 50 * time.Millisecond // after something happened, so that what happens together comes together
+	viewSoon   = 50 * time.Millisecond // after an event, so that simultaneous events come together
 	viewKeeps  = 1200                  // ticks: ten minutes
-	viewEvents = 200                   // in one tick
-	viewWhole  = 250                   // a busiest link's use; see view.Tick
-	viewAgain  = 300                   // ticks after which even unchanged values are sent again, for pages opened since
+	viewEvents = 200                   // per tick
+	viewWhole  = 250                   // largest use of a link; see view.Tick
+	viewAgain  = 300                   // ticks after which unchanged values are sent again, for pages opened since
 )
 
-// viewer gathers what the page is sent next.
+// viewer collects the page's next tick.
 type viewer struct {
 	live *view.Live
-	kick chan struct{} // something happened
+	kick chan struct{} // signals an event
 
-	// On the daemon's goroutine: the paths last sent to the page, and ticks since.
+	// On the daemon's goroutine: the paths last sent to the page, and the number of ticks since.
 	probed []view.Flow
 	ticks  int
 
@@ -38,7 +38,7 @@ type viewer struct {
 
 func newViewer() *viewer { return &viewer{live: view.NewLive(viewKeeps), kick: make(chan struct{}, 1)} }
 
-// View returns the server of the page of the live fabric; nil without [Config.View].
+// View returns the server of the live fabric's page; nil without [Config.View].
 func (d *Daemon) View() *view.Server {
 	if d.viewer == nil {
 		return nil
@@ -46,7 +46,7 @@ func (d *Daemon) View() *view.Server {
 	return view.NewServer(d.page, d.viewer.live).Answering(d.viewSwitch)
 }
 
-// page is what the page begins with; what happens comes by its events.
+// page returns the initial content of the page; later events follow.
 func (d *Daemon) page() (*view.Page, error) {
 	run := &view.Run{Title: "live since " + d.began.Format(time.DateTime), QueueUnit: 1, Facts: [][2]string{
 		{"use", "of the busiest link's since the controller began, by the switches' counters; what hosts send is not counted"},
@@ -56,7 +56,7 @@ func (d *Daemon) page() (*view.Page, error) {
 	return &view.Page{Title: "Ethereal: " + d.cfg.Core.Instance, Live: true, Runs: []*view.Run{run}}, nil
 }
 
-// addEvent takes a record of the event log for the page.
+// addEvent adds a record of the event log to the next tick.
 func (v *viewer) addEvent(f *fabric.Fabric, began time.Time, r eventlog.Record) {
 	e := r.Event(f, began)
 	v.mu.Lock()
@@ -72,7 +72,7 @@ func (v *viewer) addEvent(f *fabric.Fabric, began time.Time, r eventlog.Record) 
 	}
 }
 
-// feed sends the page what is new.
+// feed sends the page its ticks.
 func (d *Daemon) feed(ctx context.Context) error {
 	timer, soon := time.NewTimer(0), false
 	defer timer.Stop()
@@ -100,7 +100,7 @@ func (d *Daemon) feed(ctx context.Context) error {
 	}
 }
 
-// viewFacts sums up what the page shows. It is called on the daemon's goroutine.
+// viewFacts summarises the page's content. It is called on the daemon's goroutine.
 func (d *Daemon) viewFacts(states []string) [][2]string {
 	not := map[string]int{}
 	for _, s := range states {
@@ -139,7 +139,7 @@ func (d *Daemon) viewProbed() []view.Flow {
 	return nil
 }
 
-// tick is the fabric as it is.
+// tick returns the fabric's present state.
 func (d *Daemon) tick(ctx context.Context) (*view.Tick, error) {
 	t := &view.Tick{T: float64(time.Since(d.began).Microseconds()), State: make([]string, d.f.Links()), Use: make([]byte, 2*d.f.Links())}
 	err := d.ask(ctx, func() {

@@ -10,7 +10,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// viewSwitch is what the page shows of a switch: its ports and its tables, as they were written and acknowledged.
+// viewSwitch returns the page's data of a switch: its ports and its tables, as written and acknowledged.
 func (d *Daemon) viewSwitch(ctx context.Context, _ int, name string, _ float64) (*view.Switch, error) {
 	id, err := d.f.NodeByName(name)
 	if err != nil || int(id) < d.f.Hosts() {
@@ -58,7 +58,7 @@ func (d *Daemon) viewSwitch(ctx context.Context, _ int, name string, _ float64) 
 	return s, nil
 }
 
-// linkState is what the page says of a link, empty if it is simply up. It is called on the daemon's goroutine.
+// linkState returns the page's text about a link, empty if it is simply up. It is called on the daemon's goroutine.
 func (d *Daemon) linkState(id fabric.LinkID) string {
 	switch r := d.core.Tables().LinkReport(id); {
 	case r.DownA || r.DownB:

@@ -1,11 +1,9 @@
-// Package damping keeps links that flap from shaking the fabric.
+// Package damping limits the effect of flapping links on the fabric.
 //
-// A port that goes down is believed at once: packets are being lost. A port that
-// comes up is believed at once too, until it has flapped so often that it is held
-// down: each time it goes down adds [Penalty] to its account, which halves every
-// half-life; above Suppress it stays down for everybody, until its account has
-// fallen below Reuse and it is up. So the first failures of a link cost nothing,
-// and one that flaps all the time changes the fabric once and then no more.
+// A port that goes down is believed at once, because packets are being lost. A port that comes up is believed at
+// once too, until it has flapped too often. Each time it goes down, [Penalty] is added to its account, which halves
+// every half-life. Above Suppress the port is held down, until its account has fallen below Reuse and it is up. So
+// the first failures of a link cost nothing, and a link that keeps flapping changes the fabric once.
 //
 // A [Damper] has no goroutine and no clock, and is not safe for concurrent use.
 package damping
@@ -19,29 +17,28 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Penalty is what one failure costs.
+// Penalty is the cost of one failure.
 const Penalty = 1000
 
 // ErrConfig is wrapped by the errors of [New].
 var ErrConfig = errors.New("damping: bad config")
 
-// Config says how much flapping is too much. With the zero value, which stands
-// for the defaults, a port that goes down a third time within some 10 s is held
-// down: for 30 s if it goes on no longer, and for at most a minute after its last
+// Config sets the limits of flapping. With the zero value, which means the defaults, a port that goes down a third
+// time within some 10 s is held down: for 30 s if it does not flap again, and for at most a minute after its last
 // failure.
 type Config struct {
 	Suppress float64     // account above which a port is held down; 0: 2500
-	Reuse    float64     // account below which it is let go; 0: 750
+	Reuse    float64     // account below which it is released; 0: 750
 	HalfLife fabric.Time // of the account; 0: 15 s
-	Longest  fabric.Time // a port is held no longer after its last failure; 0: 60 s
-	// Off believes everything at once.
+	Longest  fabric.Time // longest hold after its last failure; 0: 60 s
+	// Off disables damping.
 	Off bool
 }
 
-// Port is what is damped.
+// Port is the damped port.
 type Port = fabric.End
 
-// Event is a state to be believed from now on.
+// Event is a port's new state after damping.
 type Event struct {
 	Port Port
 	Up   bool
@@ -50,16 +47,16 @@ type Event struct {
 // Damper keeps the accounts of ports.
 type Damper struct {
 	cfg   Config
-	ports map[Port]*account // of those that ever went down
+	ports map[Port]*account // ports that ever went down
 }
 
 type account struct {
-	up, damped bool // the port's own word; whether it is held down
+	up, damped bool // the port's reported state; whether it is held down
 	penalty    float64
 	at         fabric.Time // of penalty
 }
 
-// New returns a damper that knows of no failure.
+// New returns a damper without recorded failures.
 func New(cfg Config) (*Damper, error) {
 	if cfg.Suppress == 0 {
 		cfg.Suppress = 2.5 * Penalty
@@ -80,7 +77,7 @@ func New(cfg Config) (*Damper, error) {
 	return &Damper{cfg: cfg, ports: map[Port]*account{}}, nil
 }
 
-// decay brings an account up to date.
+// decay updates an account to the present time.
 func (d *Damper) decay(a *account, now fabric.Time) {
 	if dt := now - a.at; dt > 0 {
 		a.penalty *= math.Exp2(-float64(dt) / float64(d.cfg.HalfLife))
@@ -88,13 +85,13 @@ func (d *Damper) decay(a *account, now fabric.Time) {
 	}
 }
 
-// ceiling is the account from which it takes Longest to fall to Reuse.
+// ceiling is the account that takes Longest to fall to Reuse.
 func (d *Damper) ceiling() float64 {
 	return d.cfg.Reuse * math.Exp2(float64(d.cfg.Longest)/float64(d.cfg.HalfLife))
 }
 
-// State takes a port's word on itself and reports whether it is to be believed
-// now. What is not comes out of [Damper.Tick] later, if it still holds.
+// State processes a port's reported state and reports whether to believe it now. [Damper.Tick] returns an
+// unbelieved state later, if it still holds.
 func (d *Damper) State(now fabric.Time, p Port, up bool) (believe bool) {
 	a := d.ports[p]
 	switch {
@@ -117,7 +114,7 @@ func (d *Damper) State(now fabric.Time, p Port, up bool) (believe bool) {
 	return true
 }
 
-// release is when a held port is let go.
+// release returns the time at which a held port is released.
 func (d *Damper) release(a *account) fabric.Time {
 	wait := float64(d.cfg.HalfLife) * math.Log2(a.penalty/d.cfg.Reuse)
 	return a.at + fabric.Time(math.Ceil(max(wait, 0))) + fabric.Nanosecond
@@ -133,8 +130,8 @@ func (d *Damper) Deadline() (due fabric.Time, ok bool) {
 	return due, ok
 }
 
-// Tick lets go of the ports that have calmed down and returns what is to be
-// believed now, in port order. It forgets ports whose failures are long past.
+// Tick releases the ports that have calmed down and returns their new states, in port order. It forgets ports whose
+// failures are long past.
 func (d *Damper) Tick(now fabric.Time) []Event {
 	var out []Event
 	for p, a := range d.ports {
@@ -157,14 +154,14 @@ func (d *Damper) Tick(now fabric.Time) []Event {
 	return out
 }
 
-// Rebase has all later times count from now.
+// Rebase counts all later times from now.
 func (d *Damper) Rebase(now fabric.Time) {
 	for _, a := range d.ports {
 		a.at = a.at.Rebase(now)
 	}
 }
 
-// Damped returns whether a port is held down though it may say that it is up.
+// Damped reports whether a port is held down although it may report that it is up.
 func (d *Damper) Damped(p Port) bool {
 	a := d.ports[p]
 	return a != nil && a.damped

@@ -1,11 +1,10 @@
-// Package drains remembers which links operators have taken out of use, so that
-// several controllers agree, though operators reach them at different times and they may restart at any.
+// Package drains stores which links operators have taken out of use, so that several controllers agree, although
+// operators reach them at different times and they may restart at any time.
 //
-// A [Set] holds the latest mark of each link. Marks are ordered by version and, for
-// two operators at the same time, by who took them; merging is commutative,
-// associative and idempotent, so controllers need only show each other their sets
-// now and then. A Set has no goroutine, socket or clock, and is not safe for
-// concurrent use.
+// A [Set] holds the latest mark of each link. Marks are ordered by version and, for two operators at the same time,
+// by the controller that took them. Merging is commutative, associative and idempotent, so controllers need only
+// send each other their sets at intervals. A Set has no goroutine, socket or clock, and is not safe for concurrent
+// use.
 package drains
 
 import (
@@ -16,7 +15,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Mark says that a link was taken out of use, or back into it.
+// Mark records that a link was taken out of use, or back into it.
 type Mark struct {
 	Link    fabric.LinkID
 	Drained bool
@@ -25,14 +24,13 @@ type Mark struct {
 	Forced  bool   // the operator insists, even if hosts lose their last path
 }
 
-// newer reports whether m holds against o, a mark of the same link.
+// newer reports whether m overrides o, a mark of the same link.
 func (m Mark) newer(o Mark) bool {
 	by := cmp.Compare(m.By, o.By)
 	return m.Version > o.Version || m.Version == o.Version && (by > 0 || by == 0 && m.rank() > o.rank())
 }
 
-// rank orders marks that nobody would make but by mistake: of one version, by one
-// controller.
+// rank orders marks that only an error can make: of one version, by one controller.
 func (m Mark) rank() int {
 	r := 0
 	if m.Drained {
@@ -50,8 +48,7 @@ type Set struct{ marks map[fabric.LinkID]Mark }
 // Clone returns a copy.
 func (s *Set) Clone() Set { return Set{maps.Clone(s.marks)} }
 
-// Put marks a link as somebody asks. It returns false, and changes nothing, if it is
-// marked so already.
+// Put marks a link. It returns false, and changes nothing, if the link has that mark already.
 func (s *Set) Put(id fabric.LinkID, drained, forced bool, by string) bool {
 	m, ok := s.marks[id]
 	if m.Drained == drained && (ok || !drained) {
@@ -68,8 +65,7 @@ func (s *Set) put(m Mark) {
 	s.marks[m.Link] = m
 }
 
-// Drained returns the marks of what is drained, the oldest first as far as versions
-// tell: in one order, whichever controller asks.
+// Drained returns the marks of drained links, by version: in the same order at every controller.
 func (s *Set) Drained() []Mark {
 	out := slices.DeleteFunc(s.Marks(), func(m Mark) bool { return !m.Drained })
 	slices.SortFunc(out, func(a, b Mark) int {
@@ -78,7 +74,7 @@ func (s *Set) Drained() []Mark {
 	return out
 }
 
-// Merge takes others' marks and returns those that are news.
+// Merge merges another set's marks and returns the new ones.
 func (s *Set) Merge(marks []Mark) (added []Mark) {
 	for _, m := range marks {
 		if have, ok := s.marks[m.Link]; !ok || m.newer(have) {

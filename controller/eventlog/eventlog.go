@@ -1,6 +1,5 @@
-// Package eventlog is the log of what a controller received, decided, wrote and sent to agents: JSON,
-// a line each. A world's log can be led through another world, and two worlds' logs
-// compared.
+// Package eventlog is the log of what a controller received, decided, wrote and sent to agents: JSON, one record
+// per line. A log from one world can be replayed in another, and two worlds' logs can be compared.
 package eventlog
 
 import (
@@ -21,13 +20,12 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
-// Record is one line. Fields that say nothing are left out.
+// Record is one line. Empty fields are left out.
 type Record struct {
 	Time time.Time `json:"time"`
-	// Kind is start or end, of the controller; port, speed, phase, health, report or flip, of what it
-	// received; settled, believed, calmed, link, drain, suspect, verdict, late or refused, of
-	// what it decided; write, repair or change, of what switches were sent; notice, of
-	// what was sent to agents; lost, of records that could not be written.
+	// Kind is one of these. The controller: start, end. Received: port, speed, phase, health, report, flip.
+	// Decided: settled, believed, calmed, link, drain, suspect, verdict, late, refused. Sent to switches: write,
+	// repair, change. Sent to agents: notice. The log: lost, for records that could not be written.
 	Kind   string  `json:"kind"`
 	Switch string  `json:"switch,omitempty"`
 	Port   int     `json:"port,omitempty"`
@@ -36,7 +34,7 @@ type Record struct {
 	To     string  `json:"to,omitempty"` // ToR
 	Label  int     `json:"label,omitempty"`
 	Up     *bool   `json:"up,omitempty"`
-	Damped bool    `json:"damped,omitempty"` // not believed, since it flaps
+	Damped bool    `json:"damped,omitempty"` // not believed, because it flaps
 	Epoch  uint64  `json:"epoch,omitempty"`
 	State  string  `json:"state,omitempty"`
 	Count  int     `json:"count,omitempty"` // updates
@@ -46,19 +44,19 @@ type Record struct {
 	Fabric *fabric.Spec `json:"fabric,omitempty"`
 }
 
-// Log writes records. It is safe for concurrent use; a nil Log writes nothing. [Replay]
-// leads a core through it again. What cannot be written is lost and said so: at once to
-// [Log.Warn]'s log, and in a record of kind "lost" when writing works again.
+// Log writes records. It is safe for concurrent use; a nil Log writes nothing. [Replay] replays it. A record that
+// cannot be written is lost and reported: at once to [Log.Warn]'s log, and in a record of kind "lost" when writing
+// works again.
 type Log struct {
 	mu   sync.Mutex
 	w    io.Writer
 	log  *slog.Logger
 	err  error // why the latest record was not written
-	lost int   // records, since the last that was
-	ever int   // records lost
-	cut  bool  // the last line has no end
+	lost int   // records lost since the last written one
+	ever int   // all records lost
+	cut  bool  // the last line is incomplete
 
-	watch func(Record) // nil: nobody
+	watch func(Record) // nil: no watcher
 }
 
 // New returns a log that writes to w.
@@ -66,7 +64,7 @@ func New(w io.Writer) *Log {
 	return &Log{w: w, log: slog.New(slog.DiscardHandler)}
 }
 
-// Open returns a log that goes on with the file at path, and what closes it.
+// Open returns a log that appends to the file at path, and a function that closes it.
 func Open(path string) (*Log, func() error, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o644)
 	if err != nil {
@@ -76,19 +74,19 @@ func Open(path string) (*Log, func() error, error) {
 	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
 		var last [1]byte
 		_, err := f.ReadAt(last[:], info.Size()-1)
-		l.cut = err != nil || last[0] != '\n' // by a crash; an empty line does no harm
+		l.cut = err != nil || last[0] != '\n' // because of a crash; an empty line does no harm
 	}
 	return l, func() error { return errors.Join(f.Sync(), f.Close()) }, nil
 }
 
-// Warn has log say when writing fails, and when it works again.
+// Warn makes log report when writing fails, and when it works again.
 func (l *Log) Warn(log *slog.Logger) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.log = log
 }
 
-// Watch has every record handed to watch as well, before it is written. It must return at once and not call the log.
+// Watch also passes every record to watch, before it is written. watch must return at once and not call the log.
 func (l *Log) Watch(watch func(Record)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,14 +115,14 @@ func (l *Log) Add(r Record) {
 		return
 	}
 	if l.lost == 0 {
-		l.log.Error("event log: what happens is lost", "err", err)
+		l.log.Error("event log: records are lost", "err", err)
 	}
 	l.err = err
 	l.lost++
 	l.ever++
 }
 
-// write writes one line. A line that was cut off is ended before.
+// write writes one line. It first ends an incomplete line.
 func (l *Log) write(r Record) error {
 	line, err := json.Marshal(r)
 	if err != nil {
@@ -138,7 +136,7 @@ func (l *Log) write(r Record) error {
 	if n > 0 {
 		l.cut = n < len(line)
 	}
-	if n == len(line)-1 { // only its end is missing
+	if n == len(line)-1 { // only the newline is missing
 		return nil
 	}
 	return err
@@ -160,17 +158,17 @@ func (l *Log) Err() error {
 	return nil
 }
 
-// maxRecord bounds a line of an event log, in bytes.
+// maxRecord is the maximum length of a line, in bytes.
 const maxRecord = 1 << 20
 
-// Records calls f with the records of an event log, numbered from 1. Lines that were
-// cut off, when a disk was full or the power went, are left out; cut says which.
+// Records calls f with the records of an event log, numbered from 1. Incomplete lines, from a full disk or a power
+// loss, are left out; cut lists them.
 func Records(r io.Reader, f func(n int, rec Record) error) (cut []int, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxRecord)
 	n := 0
 	for lines.Scan() {
-		// A file system that grew the file before the power went may show zeros.
+		// A file system that grew the file before a power loss may show zeros.
 		line := bytes.TrimSpace(bytes.TrimRight(lines.Bytes(), "\x00"))
 		if len(line) == 0 {
 			continue
@@ -197,7 +195,7 @@ func Records(r io.Reader, f func(n int, rec Record) error) (cut []int, err error
 	return cut, nil
 }
 
-// Ready writes what a core decided and wants done.
+// Ready writes a core's decisions and requests.
 func (l *Log) Ready(f *fabric.Fabric, at time.Time, r rollout.Ready) {
 	if l == nil {
 		return
@@ -252,7 +250,7 @@ func record(f *fabric.Fabric, e rollout.Event) (r Record, ok bool) {
 	return r, true
 }
 
-// notice returns the record of an update to agents: of one link.
+// notice returns the record of an update to agents about one link.
 func notice(f *fabric.Fabric, at time.Time, u *statepb.Update) Record {
 	r := Record{Time: at, Kind: "notice", Epoch: u.GetEpoch()}
 	for _, l := range u.GetLinks() {
@@ -281,11 +279,10 @@ func suspected(is, confirmed bool) string {
 	return "cleared"
 }
 
-// Replay feeds a core what another core received according to a log, at the log's times
-// from its first record on: ports that were believed, speeds, drains, suspicions. The core then
-// has the tables of the one that wrote the log, and step, if not nil, is called after
-// each change to look at what it wants done. A log of several runs begins anew with each,
-// with a core from fresh.
+// Replay feeds a core the inputs of another core from a log, at the log's times from its first record on: believed
+// ports, speeds, drains, suspicions. The core then has the tables of the core that wrote the log. step, if not nil,
+// is called after each change to examine the core's requests. A log of several runs restarts with each run, with a
+// new core from fresh.
 func Replay(r io.Reader, fresh func() (*controller.Core, error), step func(*controller.Core)) (*controller.Core, error) {
 	l := led{fresh: fresh}
 	if err := l.begin(); err != nil {
@@ -304,24 +301,24 @@ func Replay(r io.Reader, fresh func() (*controller.Core, error), step func(*cont
 	return l.core, nil
 }
 
-// leads are the kinds of records that lead a core.
+// leads are the kinds of records that are inputs of a core.
 var leads = []string{"start", "believed", "speed", "drain", "suspect"}
 
-// led is a core that is led through a log.
+// led is a core that replays a log.
 type led struct {
 	fresh func() (*controller.Core, error)
 	core  *controller.Core
 	began time.Time
 }
 
-// begin begins anew.
+// begin restarts the replay.
 func (l *led) begin() (err error) {
 	l.began = time.Time{}
 	l.core, err = l.fresh()
 	return err
 }
 
-// take leads the core through one record; did is false for one that does not.
+// take replays one record; did is false if it is no input.
 func (l *led) take(rec Record) (did bool, err error) {
 	if l.began.IsZero() || rec.Kind == "start" {
 		l.began = rec.Time

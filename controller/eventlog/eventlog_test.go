@@ -148,7 +148,7 @@ func TestLogUnderFaults(t *testing.T) {
 				l.Add(Record{Kind: "end"})
 				tried++
 				name := fmt.Sprintf("%v at write %d for %d", fault, at, length)
-				if l.Err() == nil || !strings.Contains(said.String(), "what happens is lost") {
+				if l.Err() == nil || !strings.Contains(said.String(), "records are lost") {
 					t.Errorf("%s: said %q, %v", name, said.String(), l.Err())
 				}
 				links, lost, cut := records(t, disk.Now(f.Name()))

@@ -18,7 +18,7 @@ import (
 // counted are the kinds of records whose count is of updates.
 var counted = []string{"write", "repair", "change"}
 
-// Event returns the record as a page shows it; its time is since a moment.
+// Event returns the record as a page's event; its time counts from since.
 func (r Record) Event(f *fabric.Fabric, since time.Time) view.Event {
 	e := view.Event{T: float64(r.Time.Sub(since).Microseconds()), Kind: r.Kind, Node: -1, Dir: -1, Count: int64(r.Count), Text: r.text()}
 	for _, name := range []string{r.Switch, r.Host} {
@@ -36,7 +36,7 @@ func (r Record) Event(f *fabric.Fabric, since time.Time) view.Event {
 	return e
 }
 
-// text says what a record has beyond its kind and place.
+// text returns the content of a record besides its kind and place.
 func (r Record) text() string {
 	var parts []string
 	if r.Up != nil {
@@ -53,25 +53,25 @@ func (r Record) text() string {
 	return strings.Join(parts, ", ")
 }
 
-// Viewed is a log, or what of it is one controller's run, as a page shows it.
+// Viewed is one controller run of a log, as a page shows it.
 type Viewed struct {
 	Run *view.Run
 	f   *fabric.Fabric
-	// began is when the run does, and records holds what feeds a core, in the order of the log.
+	// began is the start of the run, and records are the core's inputs in the order of the log.
 	began   time.Time
 	records []Record
 
-	// The core after the first upTo records. A request for a later time feeds it the next ones.
+	// The core after the first upTo records. A request for a later time replays the next ones.
 	mu   sync.Mutex
 	led  led
 	upTo int
 }
 
-// viewEvents is how many of a run's records a page gets, the last ones.
+// viewEvents is the largest number of a run's records on a page, the last ones.
 const viewEvents = 20_000
 
-// View returns what a page shows of a log: each run of a controller. f is the fabric of those that do not say which
-// they had; nil: it is not known.
+// View returns the runs of a log for a page, one per controller run. f is the fabric of runs that do not name
+// theirs; nil: unknown.
 func View(r io.Reader, f *fabric.Fabric) ([]*Viewed, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
@@ -95,7 +95,7 @@ func View(r io.Reader, f *fabric.Fabric) ([]*Viewed, error) {
 	return all, nil
 }
 
-// parts cuts a log before each start of a controller.
+// parts divides a log before each start of a controller.
 func parts(text []byte) [][]byte {
 	var out [][]byte
 	from := 0
@@ -129,7 +129,7 @@ func (v *Viewed) take(_ int, r Record) error {
 		v.Run = &view.Run{Title: "controller " + r.State + ", from " + r.Time.Format(time.DateTime)}
 		v.Run.Nodes, v.Run.Links = view.Graph(v.f)
 	}
-	if len(v.records) == 0 || slices.Contains(leads, r.Kind) { // the first says when it began
+	if len(v.records) == 0 || slices.Contains(leads, r.Kind) { // the first record's time is the start of the run
 		shown := r
 		if n := len(v.records); n > 0 && shown.Time.Before(v.records[n-1].Time) {
 			shown.Time = v.records[n-1].Time // a clock was set back
@@ -143,9 +143,9 @@ func (v *Viewed) take(_ int, r Record) error {
 	return nil
 }
 
-// Switch returns the tables that a switch was to have at a time of the log, in microseconds from its first record: those
-// that follow from what the controller had received by then, with the settings that a targets file has if it says
-// nothing; nil if there is no such switch.
+// Switch returns the tables that a switch should have at a time of the log, in microseconds from its first record.
+// They follow from the controller's inputs until then, with the default settings of a targets file. It returns nil
+// if there is no such switch.
 func (v *Viewed) Switch(name string, t float64) (*view.Switch, error) {
 	id, err := v.f.NodeByName(name)
 	if err != nil || int(id) < v.f.Hosts() {
@@ -178,7 +178,7 @@ func (v *Viewed) Switch(name string, t float64) (*view.Switch, error) {
 	return s, nil
 }
 
-// at returns the core as it was at a time. v.mu is held.
+// at returns the core at a time. v.mu is held.
 func (v *Viewed) at(until time.Time) (*controller.Core, error) {
 	if v.led.core == nil || v.upTo > 0 && v.records[v.upTo-1].Time.After(until) {
 		v.led.fresh = func() (*controller.Core, error) {
@@ -194,7 +194,7 @@ func (v *Viewed) at(until time.Time) (*controller.Core, error) {
 	}
 	for ; v.upTo < len(v.records) && !v.records[v.upTo].Time.After(until); v.upTo++ {
 		if _, err := v.led.take(v.records[v.upTo]); err != nil {
-			v.led.core = nil // what it is now nobody knows
+			v.led.core = nil // its state is undefined after an error
 			return nil, fmt.Errorf("event log: %w", err)
 		}
 	}

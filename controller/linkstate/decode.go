@@ -16,7 +16,7 @@ import (
 // ErrNotification is wrapped by the errors of [Decode].
 var ErrNotification = errors.New("linkstate: bad notification")
 
-// Kind is what an event says of a port.
+// Kind is an event's kind.
 type Kind uint8
 
 // The kinds.
@@ -24,19 +24,19 @@ const (
 	Down    Kind = iota
 	Up           // oper-status UP
 	Gone         // the interface is no longer there
-	AllGone      // none is; the event names no port
+	AllGone      // all interfaces are gone; the event names no port
 	Speed        // the port's speed is Event.Rate
 )
 
 func (k Kind) String() string { return [...]string{"down", "up", "gone", "all gone", "speed"}[k] }
 
-// Event is what a notification says of one port.
+// Event is a notification's report about one port.
 type Event struct {
 	Port fabric.PortNo
 	Kind Kind
-	// TimeNs is when the switch says it happened, in nanoseconds of its clock.
+	// TimeNs is the switch's time of the event, in nanoseconds of its clock.
 	TimeNs int64
-	Rate   fabric.Rate // of Speed; 0: the switch does not know
+	Rate   fabric.Rate // of Speed; 0: unknown to the switch
 }
 
 // statuses are the values of oper-status and whether the port carries packets.
@@ -45,14 +45,12 @@ var statuses = map[string]Kind{
 	"DORMANT": Down, "NOT_PRESENT": Down, "LOWER_LAYER_DOWN": Down,
 }
 
-// Decode returns what a notification says of ports, deletions first, as gNMI
-// orders them. Paths that have nothing to do with oper-status, and interfaces
-// that are no ports, are passed over. names maps interfaces to ports; nil is
-// [ParsePort]. A speed that is none of openconfig's is an error, and the other events come with it; with any other error
-// come no events.
+// Decode returns a notification's reports about ports, deletions first, as gNMI orders them. It skips paths without
+// oper-status, and interfaces that are no ports. names maps interfaces to ports; nil is [ParsePort]. For a speed
+// that is not openconfig's, it returns an error and the other events; for any other error, no events.
 func Decode(n *gnmi.Notification, names *targets.PortMap) ([]Event, error) {
 	var out []Event
-	var odd error // a speed that is not understood, which must not cost a port's state
+	var odd error // an unknown speed, which must not hide a port's state
 	for _, d := range n.GetDelete() {
 		name, rest, ok := split(n.GetPrefix(), d)
 		if !ok || !within(rest, []string{"state", "oper-status"}) {
@@ -86,7 +84,7 @@ func Decode(n *gnmi.Notification, names *targets.PortMap) ([]Event, error) {
 			return nil, fmt.Errorf("%w: oper-status of %s: %w", ErrNotification, name, err)
 		}
 		if !ok {
-			continue // a container that says nothing of oper-status
+			continue // a container without oper-status
 		}
 		kind, ok := statuses[strings.ToUpper(status)]
 		if !ok {
@@ -98,8 +96,8 @@ func Decode(n *gnmi.Notification, names *targets.PortMap) ([]Event, error) {
 	return out, odd
 }
 
-// split returns the interface that a path below a prefix leads into, and the
-// rest of the path. name is empty for a path that ends above the list's keys.
+// split returns the interface of a path below a prefix, and the rest of the path. name is empty for a path that
+// ends above the list's keys.
 func split(prefix, path *gnmi.Path) (name string, rest []string, ok bool) {
 	elems := make([]*gnmi.PathElem, 0, len(prefix.GetElem())+len(path.GetElem()))
 	elems = append(append(elems, prefix.GetElem()...), path.GetElem()...)
@@ -118,7 +116,7 @@ func split(prefix, path *gnmi.Path) (name string, rest []string, ok bool) {
 	return name, rest, true
 }
 
-// local strips a YANG module's name.
+// local removes a YANG module's name.
 func local(name string) string {
 	if _, after, ok := strings.Cut(name, ":"); ok {
 		return after
@@ -139,8 +137,7 @@ func within(path, leaf []string) bool {
 	return true
 }
 
-// value returns the string at the end of the path below v. ok is false if v is a
-// container without it.
+// value returns the string at the end of the path below v. ok is false if v is a container without it.
 func value(v *gnmi.TypedValue, path []string) (_ string, ok bool, err error) {
 	var raw []byte
 	switch x := v.GetValue().(type) {
@@ -186,7 +183,7 @@ func leaf(s string, path []string) (string, bool, error) {
 	return local(s), true, nil
 }
 
-// decodeSpeed returns what an update says of a port's speed. ok is false if it says nothing of any.
+// decodeSpeed returns the speed of a port in an update. ok is false if there is none.
 func decodeSpeed(u *gnmi.Update, rest []string) (rate fabric.Rate, ok bool, err error) {
 	if len(rest) == 0 || !within(rest, speedPath) {
 		return 0, false, nil

@@ -1,20 +1,15 @@
-// Package linkstate learns the states of a switch's ports over gNMI, from
-// openconfig-interfaces' oper-status.
+// Package linkstate learns the states of a switch's ports over gNMI, from openconfig-interfaces' oper-status.
 //
-// [Subscription.Request] makes the subscription, [Decode] reads what comes back,
-// and a [Monitor] keeps one switch's port states: it reports changes only, and
-// reports when the subscription has gone silent. None of it has a goroutine, a
-// socket or a clock; a Monitor is not safe for concurrent use. A [Session] is the
-// shell around them: it subscribes over gRPC, ON_CHANGE with heartbeats or, where
-// a switch does not understand that, by samples, and again after a back-off
-// whenever the subscription breaks or falls silent.
+// [Subscription.Request] makes the subscription and [Decode] reads the answers. A [Monitor] keeps the port states
+// of one switch; it reports changes only, and reports when the subscription has gone silent. These parts have no
+// goroutine, socket or clock; a Monitor is not safe for concurrent use. A [Session] drives them: it subscribes over
+// gRPC, ON_CHANGE with heartbeats or, if the switch does not support that, by samples. It subscribes again, after a
+// back-off, whenever the subscription breaks or falls silent.
 //
-// Port p of the P4 program is interface "Ethernet<p>". Other interfaces, such as
-// a management port, are passed over.
+// Port p of the P4 program is interface "Ethernet<p>". Other interfaces, such as a management port, are ignored.
 //
 // # Traps
 //
-// A switch that is silent may be well. A stale Monitor keeps the last states; it
-// is for its owner to distinguish a dead switch from a dead session, with the help of
-// the other ends of its links.
+// A silent switch may work. A stale Monitor keeps the last states. Its owner has to distinguish a dead switch from
+// a dead session, by the other ends of the switch's links.
 package linkstate

@@ -11,14 +11,14 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Health is how far a switch's port states can be believed.
+// Health is the reliability of a switch's port states.
 type Health uint8
 
 // The healths.
 const (
-	Disconnected Health = iota // no subscription; states are what they last were
-	Syncing                    // subscribed; the first round of states is coming in
-	Fresh                      // a message came within the time allowed
+	Disconnected Health = iota // no subscription; the last states are kept
+	Syncing                    // subscribed; the first round of states is arriving
+	Fresh                      // the last message is recent enough
 	Stale                      // silent for longer
 )
 
@@ -34,9 +34,9 @@ var ErrStaleAfter = errors.New("linkstate: stale-after must be above zero; twice
 type Monitor struct {
 	staleAfter fabric.Time
 	health     Health
-	lastReport fabric.Time // when last
+	lastReport fabric.Time // time of the last report
 	ports      map[fabric.PortNo]port
-	rates      map[fabric.PortNo]fabric.Rate // as reported last
+	rates      map[fabric.PortNo]fabric.Rate // last reported
 	names      *targets.PortMap
 }
 
@@ -50,15 +50,14 @@ type port struct {
 type Change struct {
 	Port   fabric.PortNo
 	Up     bool
-	TimeNs int64 // of the switch's clock; 0 when it did not say
-	// Speed: it is the port's speed that changed, to Rate; 0: the switch does not know.
+	TimeNs int64 // of the switch's clock; 0: not given
+	// Speed: the port's speed changed to Rate; 0: unknown to the switch.
 	Speed bool
 	Rate  fabric.Rate
 }
 
-// NewMonitor returns a monitor that is disconnected and knows of no port. names
-// maps the switch's interfaces to ports; nil is [ParsePort].
-// Silence for longer than staleAfter makes it stale.
+// NewMonitor returns a disconnected monitor without ports. names maps the switch's interfaces to ports; nil is
+// [ParsePort]. Silence for longer than staleAfter makes it stale.
 func NewMonitor(staleAfter fabric.Time, names *targets.PortMap) (*Monitor, error) {
 	if staleAfter <= 0 {
 		return nil, ErrStaleAfter
@@ -66,7 +65,7 @@ func NewMonitor(staleAfter fabric.Time, names *targets.PortMap) (*Monitor, error
 	return &Monitor{staleAfter: staleAfter, ports: map[fabric.PortNo]port{}, rates: map[fabric.PortNo]fabric.Rate{}, names: names}, nil
 }
 
-// Health returns how far the states can be believed, as of the last call.
+// Health returns the health as of the last call.
 func (m *Monitor) Health() Health { return m.health }
 
 // Up returns a port's last state. known is false if it never had one.
@@ -75,7 +74,7 @@ func (m *Monitor) Up(p fabric.PortNo) (up, known bool) {
 	return s.up, known
 }
 
-// Connected notes a new subscription: all states are to come again.
+// Connected records a new subscription: all states will be reported again.
 func (m *Monitor) Connected(now fabric.Time) {
 	m.health, m.lastReport = Syncing, now
 	for p, s := range m.ports {
@@ -84,11 +83,11 @@ func (m *Monitor) Connected(now fabric.Time) {
 	}
 }
 
-// Disconnected notes the end of the subscription. States stay.
+// Disconnected records the end of the subscription. States are kept.
 func (m *Monitor) Disconnected() { m.health = Disconnected }
 
-// Receive takes one message of the subscription and returns what changed,
-// sorted by port. After an error the message counts as received, and what of it was understood is returned.
+// Receive processes one message of the subscription and returns the changes, sorted by port. After an error the
+// message counts as received, and the changes in its valid part are returned.
 func (m *Monitor) Receive(now fabric.Time, r *gnmi.SubscribeResponse) ([]Change, error) {
 	if m.health == Disconnected {
 		m.Connected(now)
@@ -106,7 +105,7 @@ func (m *Monitor) Receive(now fabric.Time, r *gnmi.SubscribeResponse) ([]Change,
 			return nil, nil
 		}
 		m.health = Fresh
-		// What the switch did not name in its first round is no longer there.
+		// Interfaces that the switch did not name in its first round no longer exist.
 		var events []Event
 		for p, s := range m.ports {
 			if !s.seen {
@@ -118,7 +117,7 @@ func (m *Monitor) Receive(now fabric.Time, r *gnmi.SubscribeResponse) ([]Change,
 	return nil, fmt.Errorf("%w: a response of type %T", ErrNotification, r.GetResponse())
 }
 
-// apply takes events in order and returns the net changes.
+// apply processes events in order and returns the net changes.
 func (m *Monitor) apply(events []Event) []Change {
 	before := map[fabric.PortNo]port{}
 	touch := func(p fabric.PortNo, up bool, at int64) {
@@ -157,7 +156,7 @@ func (m *Monitor) apply(events []Event) []Change {
 	return out
 }
 
-// Deadline returns when [Monitor.Tick] is due. ok is false if it is not.
+// Deadline returns when [Monitor.Tick] is due. ok is false if no timer runs.
 func (m *Monitor) Deadline() (_ fabric.Time, ok bool) {
 	if m.health != Syncing && m.health != Fresh {
 		return 0, false
@@ -168,8 +167,7 @@ func (m *Monitor) Deadline() (_ fabric.Time, ok bool) {
 	return m.lastReport + m.staleAfter, true
 }
 
-// Tick makes the monitor stale if its deadline has come, and reports whether it
-// did.
+// Tick makes the monitor stale if its deadline has passed, and reports whether it did.
 func (m *Monitor) Tick(now fabric.Time) bool {
 	if _, ok := m.Deadline(); !ok || now-m.lastReport < m.staleAfter {
 		return false

@@ -19,8 +19,8 @@ func Once(ctx context.Context, conn grpc.ClientConnInterface, sub Subscription) 
 	return states, err
 }
 
-// OnceAt is Once, and returns the switch's clock as well: the time of its last
-// notification, or zero if it reports none.
+// OnceAt is Once and also returns the switch's clock: the time of its last notification, or zero if it reports
+// none.
 func OnceAt(ctx context.Context, conn grpc.ClientConnInterface, sub Subscription) (_ map[fabric.PortNo]bool, at time.Time, err error) {
 	states, err := once(ctx, conn, sub, &at)
 	return states, at, err

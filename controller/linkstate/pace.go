@@ -6,18 +6,18 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Each change of a port is an update to every agent and a record in the event log. So a switch that reports changes of
-// one port without end has the first few handed over, then one an interval.
+// Each change of a port is an update to every agent and a record in the event log. So if a switch reports changes
+// of one port without end, the first few are passed on, then one per interval.
 const (
 	paceBurst    = 8
 	paceInterval = time.Second
 )
 
-// pacer bounds how often changes of one port are handed over. The last one always is.
+// pacer limits the rate at which changes of one port are passed on. The last change always is.
 type pacer struct {
 	of      map[paceKey]*paced
 	waiting map[paceKey]Change
-	due     time.Time // when to call flush, while some wait
+	due     time.Time // when to call flush, if changes wait
 }
 
 type paceKey struct {
@@ -25,15 +25,15 @@ type paceKey struct {
 	speed bool
 }
 
-// paced is what was handed over of a port.
+// paced is the limiter's state of one port.
 type paced struct {
 	last Change
-	// credit is when changes that come once an interval would have brought what was handed over: the generic cell rate
-	// algorithm of ITU-T I.371.
+	// credit is the time until which the passed changes would have lasted at one per interval: the generic cell
+	// rate algorithm of ITU-T I.371.
 	credit time.Time
 }
 
-// pass returns the changes to hand over now.
+// pass returns the changes to pass on now.
 func (p *pacer) pass(now time.Time, changes []Change) (out []Change) {
 	for _, c := range changes {
 		k := paceKey{c.Port, c.Speed}

@@ -18,23 +18,20 @@ func PortName(p fabric.PortNo) string { return (*targets.PortMap)(nil).Name(p) }
 // ErrSubscription is wrapped by the errors of [Subscription.Request].
 var ErrSubscription = errors.New("linkstate: bad subscription")
 
-// Subscription asks for the states of a switch's ports.
+// Subscription requests the states of a switch's ports.
 type Subscription struct {
-	// Target names the switch to a gNMI server that serves several; else empty.
+	// Target names the switch to a gNMI server that serves several; otherwise empty.
 	Target string
-	// Heartbeat is how often a state is to be sent though it did not change; 0
-	// asks for none.
+	// Heartbeat is the interval at which unchanged states are repeated; 0: never.
 	Heartbeat fabric.Time
-	// Sample, if above 0, asks for the states at this interval instead of on
-	// change, for targets that cannot do the latter.
+	// Sample, if above 0, requests the states at this interval instead of on change, for targets that do not
+	// support on-change.
 	Sample fabric.Time
-	// Speeds asks for the ports' speeds as well, for switches that have openconfig-if-ethernet.
+	// Speeds also requests the ports' speeds, for switches with openconfig-if-ethernet.
 	Speeds bool
-	// Encoding of the values. JSON_IETF, which every target must have, is right
-	// for ours.
+	// Encoding is the encoding of the values. JSON_IETF, which every target must support, is right for our switch.
 	Encoding gnmi.Encoding
-	// Ports, if any, are asked for one by one, for targets that do not take a
-	// wildcard.
+	// Ports, if any, are requested one by one, for targets without wildcard support.
 	Ports []fabric.PortNo
 	// Names maps the ports to the switch's interfaces. Nil: Ethernet1, ...
 	Names *targets.PortMap
@@ -83,8 +80,7 @@ func (s Subscription) Request() (*gnmi.SubscribeRequest, error) {
 	return &gnmi.SubscribeRequest{Request: &gnmi.SubscribeRequest_Subscribe{Subscribe: list}}, nil
 }
 
-// OperStatusPath returns the path of an interface's oper-status. The name "*"
-// stands for all interfaces.
+// OperStatusPath returns the path of an interface's oper-status. The name "*" means all interfaces.
 func OperStatusPath(name string) *gnmi.Path { return interfacePath(name, "state", "oper-status") }
 
 // interfacePath returns the path of a leaf of an interface.
@@ -99,7 +95,7 @@ const farFuture = fabric.Time(math.MaxInt64)
 
 var speedPath = []string{"ethernet", "state", "port-speed"}
 
-// PortSpeedPath returns the path of an interface's speed. The name "*" stands for all interfaces.
+// PortSpeedPath returns the path of an interface's speed. The name "*" means all interfaces.
 func PortSpeedPath(name string) *gnmi.Path {
 	return &gnmi.Path{Elem: []*gnmi.PathElem{
 		{Name: "interfaces"}, {Name: "interface", Key: map[string]string{"name": name}},

@@ -22,30 +22,30 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/loglimit"
 )
 
-// ErrStale is why a subscription is given up that has gone silent.
+// ErrStale ends a subscription that has gone silent.
 var ErrStale = errors.New("linkstate: the switch is silent")
 
 // SessionConfig sets up a [Session].
 type SessionConfig struct {
 	Target string           // see Subscription
-	Ports  int              // of the switch, 1 to that; for targets that take no wildcard
+	Ports  int              // the switch's ports are 1 to Ports; for targets without wildcard support
 	Names  *targets.PortMap // the switch's interfaces; nil: Ethernet1, ...
-	// Heartbeat is how often the switch is to repeat each state. 0: 5 s.
+	// Heartbeat is the interval at which the switch repeats each state. 0: 5 s.
 	Heartbeat time.Duration
-	// StaleAfter is how long it may be silent. 0: two and a half heartbeats.
+	// StaleAfter is the longest silence allowed. 0: two and a half heartbeats.
 	StaleAfter time.Duration
 	// Sample is the interval for targets that do not report on change. 0: 500 ms.
 	Sample time.Duration
-	// OpenTimeout bounds connecting until the first message. 0: 5 s.
+	// OpenTimeout bounds connecting and the wait for the first message. 0: 5 s.
 	OpenTimeout time.Duration
 	Backoff     backoff.Policy
-	// Chance gives numbers from 0 to below 1 for jitter. Nil: the machine's.
+	// Chance returns random numbers from 0 to below 1 for jitter. Nil: the machine's.
 	Chance func() float64
 	Log    *slog.Logger // nil: silent
 
-	// OnHealth is notified of every change of health, and of the error that led to
-	// it; OnChanges of changes of ports: eight of a port at once, then the last of each second or two. Both
-	// are called on the session's goroutine and must not block.
+	// OnHealth is called for every change of health, with the error that caused it; OnChanges for changes of ports:
+	// eight of a port at once, then the latest one per second or two. Both are called on the session's goroutine
+	// and must not block.
 	OnHealth  func(Health, error)
 	OnChanges func([]Change)
 }
@@ -55,26 +55,25 @@ type Session struct {
 	cfg      SessionConfig
 	client   gnmi.GNMIClient
 	monitor  *Monitor
-	heardAt  time.Time // the last message came
+	heardAt  time.Time // time of the last message
 	health   Health
-	request  int // how the switch is asked; see requests
+	request  int // index in requests
 	answered bool
 	pace     pacer
 	warn     *loglimit.Limiter
 }
 
-// requests are the ways of asking a switch, best first. The next one is tried when the switch says that it does not
-// understand: many know no port-speed, some report nothing on change, some take no wildcard.
+// requests are the forms of the request, best first. The next one is tried when the switch does not understand the
+// request: many switches do not know port-speed, some report nothing on change, some accept no wildcard.
 var requests = []struct{ speeds, sample, list bool }{
 	{true, false, false}, {false, false, false}, {true, true, false}, {false, true, false},
 	{true, false, true}, {false, false, true}, {true, true, true}, {false, true, true},
 }
 
-// refusals are the codes by which a switch says that it does not understand a request.
+// refusals are the codes by which a switch reports that it does not understand a request.
 var refusals = []codes.Code{codes.Unimplemented, codes.InvalidArgument, codes.NotFound}
 
-// NewSession returns a session over a connection, which may be shared and which
-// the session does not close.
+// NewSession returns a session over a connection, which may be shared and which the session does not close.
 func NewSession(cfg SessionConfig, conn grpc.ClientConnInterface) (*Session, error) {
 	setDefault := func(d *time.Duration, to time.Duration) {
 		if *d == 0 {
@@ -105,13 +104,13 @@ func NewSession(cfg SessionConfig, conn grpc.ClientConnInterface) (*Session, err
 		warn: loglimit.New(cfg.Log, time.Second)}, nil
 }
 
-// now is the time on the monitor's clock, which begins anew with every message: a
-// fabric.Time ends after 106 days, and a monitor compares with the last message only.
+// now returns the time on the monitor's clock, which restarts with every message: a fabric.Time ends after 106
+// days, and a monitor compares with the last message only.
 func (s *Session) now() fabric.Time {
 	return fabric.Time(time.Since(s.heardAt).Nanoseconds()) * fabric.Nanosecond
 }
 
-// Run keeps the subscription alive until ctx ends, and returns ctx's error.
+// Run keeps the subscription open until ctx ends, and returns ctx's error.
 func (s *Session) Run(ctx context.Context) error {
 	for failures := 0; ; {
 		err := s.subscribe(ctx)
@@ -131,7 +130,7 @@ func (s *Session) Run(ctx context.Context) error {
 		s.report(err)
 		if next && s.request != 0 {
 			r := requests[s.request]
-			s.cfg.Log.Info("asking otherwise", "speeds", r.speeds, "sample", r.sample, "port_by_port", r.list, "err", err)
+			s.cfg.Log.Info("trying another form of the request", "speeds", r.speeds, "sample", r.sample, "port_by_port", r.list, "err", err)
 			continue
 		}
 		failures++
@@ -147,8 +146,8 @@ func (s *Session) Run(ctx context.Context) error {
 	}
 }
 
-// Sampling reports whether the switch is asked for samples, since it does not
-// report changes. It may be called where OnHealth is.
+// Sampling reports whether the switch is asked for samples, because it does not report changes. Call it only where
+// OnHealth is called.
 func (s *Session) Sampling() bool { return requests[s.request].sample }
 
 func (s *Session) report(err error) {
@@ -175,10 +174,10 @@ func (s *Session) subscription() Subscription {
 	return sub
 }
 
-// errUnanswered is why a subscription is given up that brings nothing.
+// errUnanswered ends a subscription that delivers nothing.
 var errUnanswered = status.Error(codes.DeadlineExceeded, "no answer to the subscription")
 
-// subscribe is one subscription's life.
+// subscribe runs one subscription until it ends.
 func (s *Session) subscribe(ctx context.Context) error {
 	s.answered = false
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -11,8 +11,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// SetEnabled has a switch enable a port, or disable it: a Set of config/enabled. target names the switch to a gNMI server
-// that serves several; names maps ports to interfaces; nil: Ethernet1, ...
+// SetEnabled makes a switch enable a port, or disable it: a Set of config/enabled. target names the switch to a
+// gNMI server that serves several; names maps ports to interfaces; nil: Ethernet1, ...
 func SetEnabled(
 	ctx context.Context, conn grpc.ClientConnInterface, target string, names *targets.PortMap, port fabric.PortNo, enabled bool,
 ) error {

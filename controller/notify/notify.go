@@ -11,25 +11,25 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
-// ErrOrder is wrapped when an update does not follow the one before.
+// ErrOrder is wrapped if an update does not follow the previous one.
 var ErrOrder = errors.New("notify: update out of order")
 
-// Hub holds the state of all links and the latest updates that led there.
+// Hub holds the state of all links and the latest updates that led to it.
 type Hub struct {
 	instance string
 	epoch    uint64
 	links    map[uint32]*statepb.LinkState
 	suspects map[uint32]*statepb.Suspect
 	rates    map[uint32]*statepb.LinkRate
-	// log is a ring: the update of epoch e is at e % len(log). It holds those
-	// of the epochs above first, up to epoch.
+	// log is a ring: the update of epoch e is at e % len(log). It holds the updates of the epochs above first, up
+	// to epoch.
 	log      []*statepb.Update
 	first    uint64
-	snapshot *statepb.Update // of epoch, once somebody asked
+	snapshot *statepb.Update // of epoch, made on demand
 }
 
-// NewHub returns a hub that begins with the state of a snapshot and remembers
-// history updates. It returns an error if history is below 1.
+// NewHub returns a hub that begins with the state of a snapshot and remembers history updates. It returns an error
+// if history is below 1.
 func NewHub(snapshot *statepb.Update, history int) (*Hub, error) {
 	if history < 1 {
 		return nil, fmt.Errorf("notify: a history of %d updates; it must be at least 1", history)
@@ -46,8 +46,8 @@ func NewHub(snapshot *statepb.Update, history int) (*Hub, error) {
 // Epoch returns the epoch of the last update.
 func (h *Hub) Epoch() uint64 { return h.epoch }
 
-// Publish takes the core's next update, which must not be written to any more.
-// It returns an error that wraps [ErrOrder], and changes nothing, for any other.
+// Publish takes the core's next update, which must not be written to any more. For any other update it returns an
+// error that wraps [ErrOrder], and changes nothing.
 func (h *Hub) Publish(u *statepb.Update) error {
 	if u.GetSnapshot() || u.GetInstance() != h.instance || u.GetEpoch() != h.epoch+1 {
 		return fmt.Errorf("%w: epoch %d of instance %q; wanted is the change with epoch %d of instance %q",
@@ -75,14 +75,14 @@ func (h *Hub) note(u *statepb.Update) {
 	}
 }
 
-// Watcher is one agent's place among the updates.
+// Watcher is one agent's position among the updates.
 type Watcher struct {
 	hub   *Hub
 	epoch uint64 // the last one delivered
-	known bool   // the agent has a state of this instance at all
+	known bool   // the agent has a state of this instance
 }
 
-// Watch places an agent by what it says it has.
+// Watch makes a watcher for an agent, at the position that its hello states.
 func (h *Hub) Watch(hello *statepb.Hello) *Watcher {
 	w := &Watcher{hub: h}
 	if hello.GetInstance() == h.instance && hello.GetLastEpoch() <= h.epoch && h.instance != "" {
@@ -91,8 +91,8 @@ func (h *Hub) Watch(hello *statepb.Hello) *Watcher {
 	return w
 }
 
-// Next returns the next update for the agent, or false when it has all. Updates
-// are shared between agents: do not write to them.
+// Next returns the next update for the agent, or false if it has all. Updates are shared between agents: do not
+// write to them.
 func (w *Watcher) Next() (*statepb.Update, bool) {
 	h := w.hub
 	switch {
@@ -106,7 +106,7 @@ func (w *Watcher) Next() (*statepb.Update, bool) {
 	return h.Snapshot(), true
 }
 
-// Behind returns how many updates the agent has not got yet.
+// Behind returns the number of updates that the agent has not received yet.
 func (w *Watcher) Behind() uint64 {
 	if !w.known {
 		return w.hub.epoch + 1
@@ -114,8 +114,8 @@ func (w *Watcher) Behind() uint64 {
 	return w.hub.epoch - w.epoch
 }
 
-// Snapshot returns the present state of every link that ever changed, and what is
-// thought of those that were ever suspected, in link order. It is shared: do not write to it.
+// Snapshot returns the present state of every link that ever changed, and the suspicion of those that were ever
+// suspected, in link order. It is shared: do not write to it.
 func (h *Hub) Snapshot() *statepb.Update {
 	if h.snapshot == nil {
 		u := &statepb.Update{Epoch: h.epoch, Instance: h.instance, Snapshot: true}
@@ -136,14 +136,13 @@ func (h *Hub) Snapshot() *statepb.Update {
 	return h.snapshot
 }
 
-// Heartbeat returns an update that changes nothing and says that the controller
-// lives.
+// Heartbeat returns an update without changes, which shows that the controller lives.
 func (h *Hub) Heartbeat() *statepb.Update {
 	return &statepb.Update{Epoch: h.epoch, Instance: h.instance, Heartbeat: true}
 }
 
-// Apply brings an agent's view of the links up to date, as every receiver must:
-// a snapshot replaces it, a change adds to it. It returns the epoch reached.
+// Apply updates an agent's view of the links, as every receiver must: a snapshot replaces it, a change adds to it.
+// It returns the new epoch.
 func Apply(links map[uint32]*statepb.LinkState, u *statepb.Update) uint64 {
 	if u.GetSnapshot() {
 		clear(links)

@@ -20,23 +20,20 @@ import (
 
 // ServiceConfig sets up a [Service].
 type ServiceConfig struct {
-	Hosts int // of the fabric; agents name one below it
-	// Name is a host's name, which the agent's certificate must have. Nil: names are
-	// not looked at.
+	Hosts int // number of the fabric's hosts; agents name a smaller number
+	// Name returns a host's name, which the agent's certificate must have. Nil: names are not checked.
 	Name func(host uint32) string
-	// Heartbeat is the longest silence towards an agent: then an update says that the
-	// controller lives. 0: 1 s.
+	// Heartbeat is the longest silence towards an agent: then a heartbeat is sent. 0: 1 s.
 	Heartbeat time.Duration
 	// HelloTimeout bounds the wait for an agent's Hello. 0: 5 s.
 	HelloTimeout time.Duration
 	Log          *slog.Logger // nil: silent
-	// OnReport receives an agent's suspicions. It must not block. Nil: they are dropped.
+	// OnReport receives an agent's report. It must not block. Nil: reports are dropped.
 	OnReport func(host uint32, r *statepb.Report)
 }
 
-// Service serves FabricState over gRPC. It is safe for concurrent use. What it
-// keeps of an agent is its place among the updates; what a stalled agent does not
-// read waits in its own stream's flow control, and nowhere else.
+// Service serves FabricState over gRPC. It is safe for concurrent use. Its state per agent is a position among the
+// updates; what a stalled agent does not read waits only in its stream's flow control.
 type Service struct {
 	statepb.UnimplementedFabricStateServer
 	cfg ServiceConfig
@@ -45,8 +42,8 @@ type Service struct {
 	hub        *Hub          // nil until Start
 	changed    chan struct{} // closed and replaced at every update
 	agents     map[uint32]*agent
-	pace       *pace // lines about agents
-	suppressed int   // since the last one
+	pace       *pace // limits log lines about agents
+	suppressed int   // log lines left out since the last one
 	streams    sync.WaitGroup
 }
 
@@ -58,16 +55,16 @@ type agent struct {
 	watcher *Watcher
 	end     context.CancelCauseFunc
 	reports uint64
-	asked   []*statepb.ProbeRequest // not handed to the stream yet
+	asked   []*statepb.ProbeRequest // not passed to the stream yet
 }
 
-// maxAsked is how many probe requests wait for an agent that does not read. They
-// are of no use later.
+// maxAsked is the largest number of probe requests that wait for an agent that does not read. They are useless
+// later.
 const maxAsked = 16
 
-// What an agent may report.
+// Limits of agents' reports.
 const (
-	maxSuspicions = 1024 // in one report
+	maxSuspicions = 1024 // per report
 	maxProbes     = 64
 	maxFlips      = 64
 	maxLargest    = 16
@@ -75,24 +72,24 @@ const (
 	reportBurst   = 32
 )
 
-// Log lines about agents that come and go: an agent may do so as often as it likes.
+// Limits of log lines about connecting and disconnecting agents, which may do so as often as they like.
 const (
 	sayEvery = time.Second
 	sayBurst = 256
 )
 
-// pace lets things happen at most every so often, after a burst.
+// pace is a rate limit with a burst.
 type pace struct {
 	every time.Duration
-	burst time.Duration // as time
-	next  time.Time     // when the next one is due, without the burst
+	burst time.Duration // length of the burst, as time
+	next  time.Time     // when the next event is due, without the burst
 }
 
 func newPace(every time.Duration, burst int) *pace {
 	return &pace{every: every, burst: time.Duration(burst) * every}
 }
 
-// take reports whether the next thing may happen now, and then counts it.
+// take reports whether the next event may happen now, and then counts it.
 func (p *pace) take() bool {
 	now := time.Now()
 	if p.next.Before(now.Add(-p.burst)) {
@@ -105,7 +102,7 @@ func (p *pace) take() bool {
 	return true
 }
 
-// wait returns when the next thing may happen.
+// wait returns when the next event may happen.
 func (p *pace) wait(ctx context.Context) error {
 	now := time.Now()
 	if p.next.Before(now.Add(-p.burst)) {
@@ -139,8 +136,8 @@ func NewService(cfg ServiceConfig) *Service {
 	return &Service{cfg: cfg, changed: make(chan struct{}), agents: map[uint32]*agent{}, pace: newPace(sayEvery, sayBurst)}
 }
 
-// Start gives the service its first state. Before it, agents receive nothing: a
-// controller that has not learned the links' states yet knows less than they do.
+// Start gives the service its first state. Before it, agents receive nothing: a controller that has not learned the
+// links' states yet knows less than they do.
 func (s *Service) Start(hub *Hub) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,8 +145,7 @@ func (s *Service) Start(hub *Hub) {
 	s.wake()
 }
 
-// Publish hands the core's next update to all agents; see [Hub.Publish]. It does
-// not wait for any.
+// Publish passes the core's next update to all agents, without waiting for them; see [Hub.Publish].
 func (s *Service) Publish(u *statepb.Update) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,8 +159,7 @@ func (s *Service) Publish(u *statepb.Update) error {
 	return nil
 }
 
-// Ask hands a connected agent probe requests. It reports whether there is one
-// that takes them.
+// Ask passes probe requests to a host's connected agent. It returns false if there is none that accepts them.
 func (s *Service) Ask(host uint32, ps ...*statepb.ProbeRequest) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,22 +172,21 @@ func (s *Service) Ask(host uint32, ps ...*statepb.ProbeRequest) bool {
 	return true
 }
 
-// wake is called with the lock held.
+// wake wakes all streams. The lock is held.
 func (s *Service) wake() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// Wait returns when no stream is open and nothing of one is left. The gRPC server
-// has to be stopped for that.
+// Wait returns when all streams have ended. Stop the gRPC server first.
 func (s *Service) Wait() { s.streams.Wait() }
 
-// Agent is what is known of a connected agent.
+// Agent is the state of a connected agent.
 type Agent struct {
 	Host    uint32    `json:"host"`
 	Addr    string    `json:"addr"`
 	Since   time.Time `json:"since"`
-	Behind  uint64    `json:"behind"` // updates not handed to its stream yet
+	Behind  uint64    `json:"behind"` // updates not passed to its stream yet
 	Reports uint64    `json:"reports"`
 }
 
@@ -244,9 +238,8 @@ func (s *Service) Watch(stream grpc.BidiStreamingServer[statepb.AgentMessage, st
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
 	messages, ended := make(chan *statepb.AgentMessage), make(chan error, 1)
-	// Receiving and sending each block on the network, and neither may hold up
-	// the end of the stream: both goroutines end with the stream's context, which
-	// ends when Watch returns.
+	// Receiving and sending each block on the network, and neither may delay the end of the stream: both goroutines
+	// end with the stream's context, which ends when Watch returns.
 	s.streams.Go(func() {
 		for {
 			m, err := stream.Recv()
@@ -282,7 +275,7 @@ func (s *Service) Watch(stream grpc.BidiStreamingServer[statepb.AgentMessage, st
 			return err
 		case err := <-ended:
 			if errors.Is(err, io.EOF) {
-				ended = nil // the agent has no more to say and goes on listening
+				ended = nil // the agent sends no more and goes on receiving
 				continue
 			}
 			return err
@@ -307,7 +300,7 @@ func (s *Service) Watch(stream grpc.BidiStreamingServer[statepb.AgentMessage, st
 	}
 }
 
-// bounded refuses a report that says too much at once.
+// bounded returns an error for a report that is too large.
 func bounded(r *statepb.Report) error {
 	for _, x := range []struct {
 		what      string
@@ -342,7 +335,7 @@ func (s *Service) part(a *agent) {
 	s.logEvent("agent left", a)
 }
 
-// logEvent logs a line about an agent, or counts it. It is called with the lock held.
+// logEvent logs a line about an agent, or counts it as left out. The lock is held.
 func (s *Service) logEvent(what string, a *agent) {
 	if !s.pace.take() {
 		s.suppressed++
@@ -356,8 +349,7 @@ func (s *Service) logEvent(what string, a *agent) {
 	s.cfg.Log.Info(what, args...)
 }
 
-// next returns the agent's next update, a heartbeat if there is none and one is
-// wanted, or what to wait on for one.
+// next returns the agent's next update, a heartbeat if there is none and beat is set, or a channel to wait on.
 func (s *Service) next(a *agent, hello *statepb.Hello, beat bool) (*statepb.Update, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -379,7 +371,7 @@ func (s *Service) next(a *agent, hello *statepb.Hello, beat bool) (*statepb.Upda
 	return u, s.changed
 }
 
-// send hands the agent all updates, one at a time, as fast as it takes them.
+// send sends the agent all updates, one at a time, as fast as it reads them.
 func (s *Service) send(ctx context.Context, a *agent, hello *statepb.Hello, stream grpc.BidiStreamingServer[statepb.AgentMessage, statepb.Update]) error {
 	timer := time.NewTimer(s.cfg.Heartbeat)
 	defer timer.Stop()

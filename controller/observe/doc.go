@@ -1,9 +1,9 @@
-// Package observe is what a controller knows beside the state of links: what links carry, what probes say of paths, which
-// flows are the largest, why switches drop packets. It keeps what others report within bounds, and says it in the status and
-// on the page; package daemon asks for it.
+// Package observe keeps what a controller measures apart from link states: loads of links, results of path probes,
+// the largest flows, and switches' reasons for drops. It bounds the memory for these reports, and presents them in
+// the status and on the page. Package daemon asks for the reports.
 package observe
 
 import "github.com/ethereal-fabric/ethereal/fabric"
 
-// NodeID keeps a number from outside from becoming another one.
+// NodeID converts a number from outside so that it cannot become another node's number.
 func NodeID(n uint32) fabric.NodeID { return fabric.NodeID(min(n, 1<<31-1)) }

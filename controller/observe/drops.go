@@ -15,7 +15,7 @@ const (
 	mostReason  = 1 << 10
 )
 
-// Drop is a reason for which a switch drops packets, as it says itself.
+// Drop is a reason for which a switch drops packets, as the switch reports it.
 type Drop struct {
 	Reason  string     `json:"reason"`
 	Packets uint64     `json:"packets"`        // since the switch began
@@ -24,7 +24,7 @@ type Drop struct {
 	Remedy  string     `json:"remedy,omitempty"`
 }
 
-// Drops is what switches say about the packets that they drop.
+// Drops stores the switches' reports of dropped packets.
 type Drops struct {
 	mu sync.Mutex
 	of map[fabric.NodeID]*dropsOf
@@ -76,14 +76,15 @@ func (d *Drops) at(id fabric.NodeID) *dropsOf {
 	return d.of[id]
 }
 
-// Fail takes why a switch did not answer.
+// Fail stores why a switch did not answer.
 func (d *Drops) Fail(id fabric.NodeID, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.at(id).err = err.Error()
 }
 
-// Of returns what is known of a switch, and why it did not answer last. Reasons are never changed once they are here.
+// Of returns a switch's reasons, and the error of the last request. The reasons are never changed after they are
+// stored.
 func (d *Drops) Of(id fabric.NodeID) (reasons []Drop, failed string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

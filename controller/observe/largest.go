@@ -11,21 +11,21 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
-// Limits on what is kept of the largest flows.
+// Limits of the stored largest flows.
 const (
-	mostLargest  = 16              // that status and page show
-	largestKept  = 4 * time.Second // after an agent's last word
+	mostLargest  = 16              // in the status and on the page
+	largestKept  = 4 * time.Second // after an agent's last report
 	leastSpan    = 100 * time.Millisecond
 	mostSpan     = time.Minute
-	mostRate     = 1e12   // bytes per second: what an agent says beyond that is nonsense
-	largestFlows = "pair" // what the page calls them
+	mostRate     = 1e12   // bytes per second: larger values in reports are nonsense
+	largestFlows = "pair" // the page's name for them
 )
 
-// Largest holds the destinations to which hosts send most, as agents reported: the fabric's
-// elephants. It is used on the daemon's goroutine.
+// Largest stores the destinations to which hosts send most, from the agents' reports: the fabric's elephants. It is
+// used on the daemon's goroutine.
 type Largest struct {
 	reported map[fabric.NodeID]reportedLargest
-	shown    bool // the page shows some
+	shown    bool // the page shows some now
 }
 
 type reportedLargest struct {
@@ -34,7 +34,7 @@ type reportedLargest struct {
 	sent []*statepb.Sent
 }
 
-// Take takes an agent's word. What cannot be is left out.
+// Take stores an agent's report, without impossible values.
 func (l *Largest) Take(f *fabric.Fabric, host fabric.NodeID, now time.Time, r *statepb.Report) {
 	span := time.Duration(r.GetSpanNs())
 	if len(r.GetLargest()) == 0 || span < leastSpan || span > mostSpan {
@@ -53,11 +53,11 @@ func (l *Largest) Take(f *fabric.Fabric, host fabric.NodeID, now time.Time, r *s
 	l.reported[host] = reportedLargest{at: now, span: span, sent: sent}
 }
 
-// FlowStatus is a pair of hosts of which one sends much to the other.
+// FlowStatus is a pair of hosts with much traffic from one to the other.
 type FlowStatus struct {
 	From string  `json:"from"`
 	To   string  `json:"to"`
-	Rate float64 `json:"bytes_per_second"` // of RoCEv2 payload, repetitions included
+	Rate float64 `json:"bytes_per_second"` // of RoCEv2 payload, retransmissions included
 
 	src, dst fabric.NodeID
 	bytes    uint64
@@ -65,7 +65,7 @@ type FlowStatus struct {
 	end      time.Time
 }
 
-// Status returns the flows that are the largest now, those first.
+// Status returns the largest flows now, in descending order.
 func (l *Largest) Status(f *fabric.Fabric, now time.Time) []FlowStatus {
 	var all []FlowStatus
 	for host, t := range l.reported {
@@ -87,9 +87,9 @@ func (l *Largest) Status(f *fabric.Fabric, now time.Time) []FlowStatus {
 	return all[:min(mostLargest, len(all))]
 }
 
-// View returns what a page shows of them; nil: as before.
+// View returns the page's flows; nil: unchanged.
 func (l *Largest) View(f *fabric.Fabric, began, now time.Time) []view.Flow {
-	flows := []view.Flow{} // not null: a page forgets what it had
+	flows := []view.Flow{} // not null: null would clear the page's flows
 	for _, x := range l.Status(f, now) {
 		flows = append(flows, view.Flow{
 			Kind: largestFlows, Src: int(x.src), Dst: int(x.dst), Bytes: int64(x.bytes),

@@ -9,25 +9,25 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/imbalance"
 )
 
-// Limits on the reading of counters.
+// Limits of reading counters.
 const (
-	mostUneven = 3 // switches that the status names
-	staleAfter = 3 // readings that fail before the last one counts no more
+	mostUneven = 3 // switches in the status
+	staleAfter = 3 // failed readings after which the last one no longer counts
 )
 
-// Loads is what links carry, by the switches' counters of what their ports send; what hosts send no switch counts.
+// Loads stores the links' loads, from the switches' counters of sent bytes. Switches do not count what hosts send.
 type Loads struct {
 	shape *imbalance.Shape
-	stale time.Duration // after how long a reading says nothing
+	stale time.Duration // age at which a reading no longer counts
 
 	mu      sync.Mutex
-	bytes   []uint64    // by direction, read last
-	read    []time.Time // when; zero: not yet
-	rates   []float64   // bytes a second between the last two readings
-	busiest float64     // rate that there has been
+	bytes   []uint64    // last reading, by direction
+	read    []time.Time // time of it; zero: none yet
+	rates   []float64   // bytes per second between the last two readings
+	busiest float64     // highest rate so far
 }
 
-// NewLoads returns the loads of a fabric whose counters are read so often.
+// NewLoads returns the loads of a fabric whose counters are read at an interval.
 func NewLoads(f *fabric.Fabric, every time.Duration) *Loads {
 	dirs := 2 * f.Links()
 	return &Loads{
@@ -36,10 +36,10 @@ func NewLoads(f *fabric.Fabric, every time.Duration) *Loads {
 	}
 }
 
-// ReadWithin is how long a switch may take to answer.
+// ReadWithin is the time allowed for a switch's answer.
 func ReadWithin(every time.Duration) time.Duration { return max(every, time.Second) }
 
-// Take takes a reading of a direction. A counter that went back was begun anew.
+// Take stores a direction's reading. A counter that fell was restarted.
 func (l *Loads) Take(dir int, now time.Time, bytes uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,8 +52,8 @@ func (l *Loads) Take(dir int, now time.Time, bytes uint64) {
 	l.bytes[dir], l.read[dir] = bytes, now
 }
 
-// Now returns the rates, and the highest that there has been, in bytes a second. unknown are the directions that were
-// not read for a while, as of a switch that does not answer: their rates are 0.
+// Now returns the rates, and the highest rate so far, in bytes per second. unknown are the directions that were not
+// read recently, for example of a switch that does not answer: their rates are 0.
 func (l *Loads) Now() (rates []float64, busiest float64, unknown []bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,7 +66,7 @@ func (l *Loads) Now() (rates []float64, busiest float64, unknown []bool) {
 	return rates, l.busiest, unknown
 }
 
-// Unread returns the names of the switches of which something is unknown.
+// Unread returns the names of the switches with an unknown direction.
 func Unread(f *fabric.Fabric, unknown []bool) []string {
 	var names []string
 	for dir, is := range unknown {
@@ -75,7 +75,7 @@ func Unread(f *fabric.Fabric, unknown []bool) []string {
 		if dir%2 == 1 {
 			from = l.B.Node
 		}
-		if is && int(from) >= f.Hosts() { // nobody counts what hosts send
+		if is && int(from) >= f.Hosts() { // hosts' sending is not counted
 			names = append(names, f.Name(from))
 		}
 	}
@@ -92,33 +92,33 @@ func Dir(f *fabric.Fabric, node fabric.NodeID, port fabric.PortNo) int {
 	return int(2*l.ID + 1)
 }
 
-// TierLoad is how evenly the links of a tier are used, one way, since the counters were read before.
+// TierLoad is how evenly the links of a tier are used, one way, since the previous reading of the counters.
 type TierLoad struct {
 	Tier      string   `json:"tier"` // "tor up"
 	Mean      float64  `json:"mean_bytes_per_second"`
 	Max       float64  `json:"max_bytes_per_second"`
-	Imbalance float64  `json:"imbalance"` // the busiest over the mean, less 1
+	Imbalance float64  `json:"imbalance"` // busiest over mean, minus 1
 	Busiest   string   `json:"busiest,omitempty"`
-	Hot       []string `json:"hot,omitempty"`  // uplinks above 1.25 of the mean of their switch's
+	Hot       []string `json:"hot,omitempty"`  // uplinks above 1.25 of their switch's mean
 	Cold      []string `json:"cold,omitempty"` // below 0.75
 }
 
-// UnevenSwitch is a switch whose uplinks differ.
+// UnevenSwitch is a switch with uneven uplinks.
 type UnevenSwitch struct {
 	Switch     string  `json:"switch"`
 	Most       string  `json:"most"`
 	Least      string  `json:"least"`
-	Difference float64 `json:"difference"` // of their loads, over the mean
+	Difference float64 `json:"difference"` // difference of their loads, over the mean
 }
 
-// LoadStatus is what links carry.
+// LoadStatus is the links' loads.
 type LoadStatus struct {
 	Tiers  []TierLoad     `json:"tiers"`
-	Uneven []UnevenSwitch `json:"most_uneven,omitempty"` // by how many more bytes one uplink carries than another
+	Uneven []UnevenSwitch `json:"most_uneven,omitempty"` // by the difference in bytes between two uplinks
 	Unread []string       `json:"unread,omitempty"`      // switches whose counters were not read recently: their links count as idle
 }
 
-// Status sums the loads up.
+// Status summarises the loads.
 func (l *Loads) Status(f *fabric.Fabric) *LoadStatus {
 	if l == nil {
 		return nil
@@ -135,7 +135,7 @@ func (l *Loads) Status(f *fabric.Fabric) *LoadStatus {
 	for i := range report.Tiers {
 		t := &report.Tiers[i]
 		if t.Name == "host up" {
-			continue // nobody counts it
+			continue // not counted
 		}
 		x := TierLoad{Tier: t.Name, Mean: t.Mean, Max: t.Max, Imbalance: t.Imbalance(), Hot: names(t.Hot), Cold: names(t.Cold)}
 		if t.Busiest >= 0 {

@@ -13,31 +13,31 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
-// PathsKept is how long a path is known after its last answer.
+// PathsKept is the time for which a path is kept after its last answer.
 const PathsKept = 10 * time.Minute
 
-// Limits on what is kept of probed paths.
+// Limits of the stored paths.
 const (
-	mostPaths = 256         // beyond it the one that was reported longest ago goes
-	mostTrip  = time.Minute // what an agent says beyond that is nonsense
-	viewPaths = 64          // that a page is sent
+	mostPaths = 256         // above it, the path with the oldest report is dropped
+	mostTrip  = time.Minute // larger values in reports are nonsense
+	viewPaths = 64          // per update of a page
 )
 
-// Paths holds the results of the probes that agents were asked for, by path. Agents are asked to probe paths over
-// links that they blame, so it knows nothing of the others. It is used on the daemon's goroutine.
+// Paths stores the results of the probes that agents were asked for, by path. Agents are asked to probe paths over
+// links that they blame, so other paths are unknown. It is used on the daemon's goroutine.
 type Paths struct {
 	seen    map[suspicion.ProbedPath]*probed
 	changed bool // since the page was last updated
 }
 
-// probed is what is known of a path.
+// probed is the state of a path.
 type probed struct {
 	sent, lost  uint64
 	trip, least time.Duration // 0: not measured
 	first, last time.Time
 }
 
-// Take takes the outcome of a probe, which package suspicion has found to be one that was asked for.
+// Take stores the result of a probe; package suspicion has checked that it was requested.
 func (p *Paths) Take(path suspicion.ProbedPath, now time.Time, r *statepb.ProbeResult) {
 	if p.seen == nil {
 		p.seen = map[suspicion.ProbedPath]*probed{}
@@ -61,14 +61,14 @@ func (p *Paths) Take(path suspicion.ProbedPath, now time.Time, r *statepb.ProbeR
 	p.changed = true
 }
 
-// forget drops paths without a result for long.
+// forget drops paths without a recent result.
 func (p *Paths) forget(now time.Time) {
 	before := len(p.seen)
 	maps.DeleteFunc(p.seen, func(_ suspicion.ProbedPath, x *probed) bool { return now.Sub(x.last) > PathsKept })
 	p.changed = p.changed || len(p.seen) < before
 }
 
-// sorted returns the paths in an order that stays.
+// sorted returns the paths in a stable order.
 func (p *Paths) sorted() []suspicion.ProbedPath {
 	return slices.SortedFunc(maps.Keys(p.seen), func(a, b suspicion.ProbedPath) int {
 		return cmp.Or(cmp.Compare(a.SrcToR, b.SrcToR), cmp.Compare(a.DstToR, b.DstToR), cmp.Compare(a.Label, b.Label))
@@ -87,23 +87,23 @@ type PathStatus struct {
 	Via   []string      `json:"via"`  // switches, both ToRs included
 	Sent  uint64        `json:"sent"` // packets
 	Lost  uint64        `json:"lost"`
-	Trip  time.Duration `json:"trip_ns,omitempty"`       // there and back, mean of the last probe that was answered
-	Least time.Duration `json:"least_trip_ns,omitempty"` // of all
+	Trip  time.Duration `json:"trip_ns,omitempty"`       // round trip, mean of the last answered probe
+	Least time.Duration `json:"least_trip_ns,omitempty"` // minimum of all round trips
 	Since time.Time     `json:"since"`
-	Last  time.Time     `json:"last"` // answer
+	Last  time.Time     `json:"last"` // time of the last answer
 }
 
 // via returns the switches of a path.
 func via(f *fabric.Fabric, path suspicion.ProbedPath) []fabric.NodeID {
 	nodes := []fabric.NodeID{path.SrcToR}
-	hops, _ := f.Path(nil, path.SrcToR, path.DstToR, path.Label) // it was probed, so there is one
+	hops, _ := f.Path(nil, path.SrcToR, path.DstToR, path.Label) // it was probed, so it exists
 	for _, h := range hops {
 		nodes = append(nodes, f.Link(h.Link).Peer(nodes[len(nodes)-1]).Node)
 	}
 	return nodes
 }
 
-// Status returns what is known of paths.
+// Status returns the paths' states.
 func (p *Paths) Status(f *fabric.Fabric, now time.Time) []PathStatus {
 	p.forget(now)
 	var out []PathStatus
@@ -121,7 +121,7 @@ func (p *Paths) Status(f *fabric.Fabric, now time.Time) []PathStatus {
 	return out
 }
 
-// View returns what a page shows of paths, those first that lose most; ok is false where nothing is new.
+// View returns the page's paths, those with the most losses first; ok is false if nothing is new.
 func (p *Paths) View(f *fabric.Fabric, began, now time.Time) (flows []view.Flow, ok bool) {
 	if p.forget(now); !p.changed {
 		return nil, false
@@ -132,7 +132,7 @@ func (p *Paths) View(f *fabric.Fabric, began, now time.Time) (flows []view.Flow,
 		x, y := p.seen[a], p.seen[b]
 		return cmp.Compare(y.lost*x.sent, x.lost*y.sent)
 	})
-	flows = []view.Flow{} // not null: a page forgets what it had
+	flows = []view.Flow{} // not null: null would clear the page's paths
 	for _, path := range worst[:min(viewPaths, len(worst))] {
 		x := p.seen[path]
 		flow := view.Flow{

@@ -7,8 +7,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller"
 )
 
-// canonical returns v as P4Runtime writes a number: big-endian, as short as it
-// gets, zero as one byte.
+// canonical returns v in P4Runtime's form of a number: big-endian, as short as possible, zero as one byte.
 func canonical(v controller.Value) []byte {
 	var b [16]byte
 	binary.BigEndian.PutUint64(b[:8], v.Hi)
@@ -22,7 +21,7 @@ func canonical(v controller.Value) []byte {
 
 func canonical64(v uint64) []byte { return canonical(controller.Value{Lo: v}) }
 
-// parse reads a number of so many bits, leading zero bytes allowed.
+// parse reads a number of at most bits bits, leading zero bytes allowed.
 func parse(b []byte, bits int) (controller.Value, error) {
 	if len(b) == 0 {
 		return controller.Value{}, fmt.Errorf("empty byte string; zero is one zero byte")
@@ -55,7 +54,7 @@ func fits(v controller.Value, bits int) bool {
 	return v.Hi == 0 && v.Lo>>bits == 0
 }
 
-// prefixMask returns the mask of a prefix so long, in a field of so many bits.
+// prefixMask returns the mask of a prefix of a length, in a field of a width.
 func prefixMask(length, bits int) controller.Value {
 	ones := func(n int) uint64 { // the top n of 64 bits
 		if n <= 0 {

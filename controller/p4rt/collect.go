@@ -8,8 +8,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller"
 )
 
-// Collect sorts the entities that a switch answered to [Schema.ReadAll] with, for
-// a caller that reads by other means than [Fetch].
+// Collect sorts the entities of a switch's answer to [Schema.ReadAll], for a caller that does not read by [Fetch].
 func Collect(schema *Schema, entities []*p4.Entity) Tables {
 	var h Tables
 	for _, e := range entities {
@@ -17,7 +16,7 @@ func Collect(schema *Schema, entities []*p4.Entity) Tables {
 	}
 	h.Entries = schema.complete(h.Entries)
 	slices.SortStableFunc(h.Entries, func(a, b controller.Entry) int { return a.Compare(b.Key) })
-	// A switch whose tables change meanwhile may report an entry twice. The second is no entry to delete.
+	// A switch whose tables change meanwhile may report an entry twice. The duplicate must not be deleted.
 	h.Entries = slices.CompactFunc(h.Entries, func(a, b controller.Entry) bool { return a.Key == b.Key })
 	return h
 }

@@ -17,7 +17,7 @@ const (
 	CounterFallback = "fallback"        // by reason
 )
 
-// CounterID returns the id of an indirect counter of the program, by what the controller calls it. ok is false if the
+// CounterID returns the id of an indirect counter of the program, by the controller's name. ok is false if the
 // program has none.
 func (p *Pipeline) CounterID(name string) (id uint32, ok bool) {
 	name = p.schema.called.Of(name)
@@ -29,10 +29,10 @@ func (p *Pipeline) CounterID(name string) (id uint32, ok bool) {
 	return 0, false
 }
 
-// ReadCounter hands the cells of an indirect counter to cell, by their indices. Nobody has to be primary for it.
+// ReadCounter calls cell for the cells of an indirect counter, with their indices. It does not need a primary role.
 func ReadCounter(ctx context.Context, client p4.P4RuntimeClient, device uint64, counter uint32, cell func(index int64, data *p4.CounterData)) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // of the stream, if it is left before its end
+	defer cancel() // ends the stream if it is left early
 	stream, err := client.Read(ctx, &p4.ReadRequest{DeviceId: device, Entities: []*p4.Entity{{
 		Entity: &p4.Entity_CounterEntry{CounterEntry: &p4.CounterEntry{CounterId: counter}},
 	}}})

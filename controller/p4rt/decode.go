@@ -13,13 +13,12 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// ErrForeign is wrapped for an entity that is none of the controller's.
+// ErrForeign is wrapped for an entity that is not the controller's.
 var ErrForeign = errors.New("p4rt: not the controller's")
 
-// Decode returns what an entity read from a switch holds. The error wraps
-// [ErrForeign] for what the controller does not write, and [ErrEntry] for what
-// it cannot have written: such an entry is in its table, but none of the
-// controller's updates leads to it.
+// Decode returns the entry of an entity read from a switch. The error wraps [ErrForeign] for entities that the
+// controller does not write, and [ErrEntry] for those that it cannot have written: such an entry is in one of its
+// tables, but no update of the controller produces it.
 func (s *Schema) Decode(e *p4.Entity) (controller.Entry, error) {
 	if g := e.GetPacketReplicationEngineEntry().GetMulticastGroupEntry(); g != nil {
 		return s.dialect.decodeGroup(g)
@@ -57,7 +56,7 @@ func (s *Schema) decode(e *p4.Entity) (controller.Entry, error) {
 		return controller.Entry{}, fmt.Errorf("%w: table %v: %w", ErrEntry, t, err)
 	}
 	if te.GetAction() == nil {
-		return d, nil // only the key was asked for
+		return d, nil // only the key was requested
 	}
 	if err := s.decodeAction(te.GetAction(), &d); err != nil {
 		return controller.Entry{}, fmt.Errorf("%w: %v: %w", ErrEntry, d.Key, err)
@@ -140,7 +139,7 @@ func (s *Schema) decodeAction(ta *p4.TableAction, e *controller.Entry) error {
 		return fmt.Errorf("an action set without an action")
 	}
 	slices.SortStableFunc(e.Members, func(a, b controller.Member) int { return cmp.Compare(a.Port, b.Port) })
-	// Some targets hand a weight back as so many equal members.
+	// Some targets return a weight as that many equal members.
 	merged := e.Members[:1]
 	for _, m := range e.Members[1:] {
 		if last := &merged[len(merged)-1]; last.Port == m.Port {

@@ -10,18 +10,18 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Dialect is how one switch differs from what the controller's core assumes.
+// Dialect is how one switch differs from the core's assumptions.
 type Dialect struct {
-	Switch fabric.NodeID    // which it is, to programs that need to know
+	Switch fabric.NodeID    // for programs that depend on the switch
 	Ports  *targets.PortMap // the switch's port numbers; nil: the fabric's
-	// Lacks lists tables that the switch's program has not. Writes to them are
-	// dropped. [controller.PortOfUplink] is [controller.UplinkOfPort] the other way
-	// round, and is read back so; [Schema.Kept] covers the others.
+	// Lacks lists tables that the switch's program does not have. Writes to them are dropped.
+	// [controller.PortOfUplink] is the inverse of [controller.UplinkOfPort] and is derived from it when read;
+	// [Schema.Kept] covers the others.
 	Lacks []controller.Table
-	// CloneBytes and CloneClass stand where the core sets none.
+	// CloneBytes and CloneClass are used where the core sets none.
 	CloneBytes, CloneClass int
-	// CloneSession is the only clone session of a switch whose program overrides
-	// the session's port: the first port's stands for those of all mapped ports.
+	// CloneSession is the only clone session of a switch whose program overrides the session's port: the first
+	// port's session then represents those of all mapped ports.
 	CloneSession uint32
 }
 
@@ -38,10 +38,10 @@ func (s *Schema) In(d Dialect) *Schema {
 	return &t
 }
 
-// lacks reports whether the switch has no such table.
+// lacks reports whether the switch does not have the table.
 func (s *Schema) lacks(t controller.Table) bool { return slices.Contains(s.dialect.Lacks, t) }
 
-// plain reports whether the switch speaks as the core does.
+// plain reports whether the switch needs no translation.
 func (d *Dialect) plain() bool { return d.Ports.Len() == 0 && d.CloneBytes == 0 && d.CloneClass == 0 }
 
 const portParam = "port"
@@ -75,11 +75,11 @@ func (d *Dialect) inward(e controller.Entry) (controller.Entry, error) {
 	}, [2]uint64{uint64(d.CloneBytes), uint64(d.CloneClass)}, [2]uint64{}, d.firstSession)
 }
 
-// firstPortSession is the fabric's session that the only one of a switch carries.
+// firstPortSession is the fabric's session that a switch with a single session uses.
 const firstPortSession = controller.CloneSessions + 1
 
-// soleSession and firstSession return the number of the switch's only session for
-// that of the first port, and the other way round.
+// soleSession translates the first port's session number to the number of the switch's only session; firstSession
+// is its inverse.
 func (d *Dialect) soleSession(session uint64) (uint64, bool) {
 	return uint64(d.CloneSession), session == firstPortSession
 }
@@ -88,8 +88,8 @@ func (d *Dialect) firstSession(session uint64) (uint64, bool) {
 	return firstPortSession, session == uint64(d.CloneSession)
 }
 
-// translate replaces every port of an entry, and a clone session's length and
-// class if they are from. Where there is but one session, sole translates it.
+// translate replaces every port of an entry, and a clone session's length and class if they equal from. If there is
+// only one session, sole translates its number.
 func (d *Dialect) translate(e controller.Entry, port func(uint64) (uint64, error), from, to [2]uint64,
 	sole func(uint64) (uint64, bool)) (controller.Entry, error) {
 	fail := func(err error) (controller.Entry, error) {
@@ -142,8 +142,7 @@ func (d *Dialect) translate(e controller.Entry, port func(uint64) (uint64, error
 	return out, nil
 }
 
-// complete appends to what a switch holds the tables, and the clone sessions, that
-// it does without.
+// complete appends to a switch's entries those of the tables, and of the clone sessions, that the switch lacks.
 func (s *Schema) complete(entries []controller.Entry) []controller.Entry {
 	for _, e := range entries {
 		switch {
@@ -164,8 +163,8 @@ func (s *Schema) complete(entries []controller.Entry) []controller.Entry {
 	return entries
 }
 
-// Kept returns what of the entries, which are all of a switch, is read back from one
-// of the schema's dialect: to be compared with what was.
+// Kept returns the part of a switch's full entries that is read back from a switch of the schema's dialect, for
+// comparison with the entries read.
 func (s *Schema) Kept(entries []controller.Entry) []controller.Entry {
 	if len(s.dialect.Lacks) == 0 {
 		return entries

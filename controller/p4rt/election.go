@@ -8,9 +8,8 @@ import (
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 )
 
-// ElectionID ranks the controllers of a switch: the highest one that is
-// connected is primary. Low is the controller's own number, which no two share;
-// High counts take-overs, so that a controller that took over stays primary when
+// ElectionID ranks the controllers of a switch: the connected one with the highest id is primary. Low is the
+// controller's own, unique number. High counts take-overs, so that a controller that took over stays primary when
 // its predecessor comes back.
 type ElectionID struct {
 	High, Low uint64
@@ -28,8 +27,8 @@ func (e ElectionID) String() string { return fmt.Sprintf("%d:%d", e.High, e.Low)
 
 func electionOf(u *p4.Uint128) ElectionID { return ElectionID{High: u.GetHigh(), Low: u.GetLow()} }
 
-// above returns the least bid of the controller own that is higher than e. Where
-// there is none it returns the highest there is.
+// above returns the lowest bid of controller own that is higher than e, or the highest possible bid if there is
+// none.
 func above(e ElectionID, own uint64) ElectionID {
 	switch {
 	case own > e.Low:

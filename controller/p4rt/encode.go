@@ -19,8 +19,8 @@ var updateTypes = [...]p4.Update_Type{
 	controller.Delete: p4.Update_DELETE,
 }
 
-// Encode returns an update as P4Runtime sends it. It returns an error that wraps
-// [ErrEntry] and names the entry if it does not fit the table.
+// Encode returns an update as P4Runtime sends it. It returns an error that wraps [ErrEntry] and names the entry if
+// it does not fit the table.
 func (s *Schema) Encode(u controller.Update) (*p4.Update, error) {
 	if int(u.Op) >= len(updateTypes) {
 		return nil, fmt.Errorf("%w: operation %d of %v is unknown", ErrEntry, u.Op, u.Entry.Key)
@@ -35,8 +35,8 @@ func (s *Schema) Encode(u controller.Update) (*p4.Update, error) {
 	return &p4.Update{Type: updateTypes[u.Op], Entity: e}, nil
 }
 
-// EncodeEntry returns an entry as P4Runtime sends it, or, with keyOnly set, what
-// identifies it. It returns an error as [Schema.Encode] does.
+// EncodeEntry returns an entry as P4Runtime sends it, or, with keyOnly, only its key. Errors are as for
+// [Schema.Encode].
 func (s *Schema) EncodeEntry(e controller.Entry, keyOnly bool) (*p4.Entity, error) {
 	fail := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %v: %s", ErrEntry, e, fmt.Sprintf(format, args...))
@@ -139,7 +139,7 @@ func (s *Schema) encodeAction(e controller.Entry, t tableIDs) (*p4.TableAction, 
 	return &p4.TableAction{Type: &p4.TableAction_ActionProfileActionSet{ActionProfileActionSet: set}}, nil
 }
 
-// allowed reports an action that the entry's table does not have.
+// allowed returns an error if the entry's table does not have its action.
 func allowed(e controller.Entry) error {
 	as := e.Table.Layout().Actions
 	if slices.Contains(as, e.Action) {
@@ -173,8 +173,7 @@ func encodeClone(e controller.Entry, keyOnly bool) (*p4.Entity, error) {
 		if port == 0 || port >= 1<<9 || truncate >= 1<<31 || class > 7 {
 			return nil, fmt.Errorf("%w: %v: the port is 1 to 511, the length below 2^31, the class 0 to 7", ErrEntry, e)
 		}
-		// The number, deprecated since P4Runtime 1.4, is what BMv2 and Stratum
-		// understand; a byte string is not.
+		// BMv2 and Stratum understand the number, deprecated since P4Runtime 1.4, but not a byte string.
 		cs.Replicas = []*p4.Replica{{PortKind: &p4.Replica_EgressPort{EgressPort: uint32(port)}, Instance: 1}}
 		cs.PacketLengthBytes = int32(truncate)
 		cs.ClassOfService = uint32(class)

@@ -11,11 +11,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller"
 )
 
-// ErrRefused is wrapped when a switch refused updates; see [WriteError].
+// ErrRefused is wrapped if a switch refused updates; see [WriteError].
 var ErrRefused = errors.New("p4rt: refused")
 
-// ErrNotServing is returned for updates of a session that is not primary, or
-// does not know the tables any more.
+// ErrNotServing is returned for updates of a session that is not primary, or does not know the tables any more.
 var ErrNotServing = errors.New("p4rt: the session does not serve")
 
 // UpdateError is one update that a switch refused.
@@ -42,8 +41,8 @@ func (e *WriteError) Error() string {
 
 func (e *WriteError) Unwrap() error { return ErrRefused }
 
-// attribute finds the updates that an answer to a batch speaks of. It returns
-// err itself where the batch as a whole failed.
+// attribute assigns the errors of an answer to a batch to its updates. It returns err itself if the batch as a
+// whole failed.
 func attribute(err error, updates []controller.Update) error {
 	st, ok := status.FromError(err)
 	if !ok || st.Code() != codes.Unknown || len(st.Details()) != len(updates) {

@@ -8,38 +8,38 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/backoff"
 )
 
-// Phase is how far a session has come.
+// Phase is the progress of a session.
 type Phase uint8
 
 // The phases. From Checking on the session is primary.
 const (
-	Waiting  Phase = iota // not connected, until the back-off is over
+	Waiting  Phase = iota // not connected, until the back-off has passed
 	Opening               // connecting; the bid is not answered yet
 	Backup                // another controller is primary
 	Bidding               // nobody is primary; a higher bid is not answered yet
 	Checking              // asking which pipeline the switch runs
-	Pushing               // sending it ours
+	Pushing               // sending it our pipeline
 	Reading               // reading the tables back
-	Serving               // the tables are known; updates go out as they come
-	Pausing               // an update was refused; the tables are read again after a while
+	Serving               // the tables are known; updates are sent as they come
+	Pausing               // an update was refused; the tables are read again after a wait
 )
 
 func (p Phase) String() string {
 	return [...]string{"waiting", "opening", "backup", "bidding", "checking", "pushing", "reading", "serving", "pausing"}[p]
 }
 
-// Primary reports whether the switch has made the session primary.
+// Primary reports whether the session is the switch's primary.
 func (p Phase) Primary() bool { return p >= Checking }
 
 // MarshalText prints the phase's name.
 func (p Phase) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// Step is what a session has to do next.
+// Step is a session's next action.
 type Step uint8
 
 // The steps.
 const (
-	Idle  Step = iota // wait for what comes: messages, updates, Due
+	Idle  Step = iota // wait for messages, updates, or Due
 	Open              // open the stream and send the bid
 	Bid               // send the bid on the open stream
 	Check             // ask for the pipeline
@@ -47,9 +47,8 @@ const (
 	Read              // read the tables
 )
 
-// Lifecycle decides what a session does next. It has no goroutine, socket or
-// clock; chance gives numbers from 0 to below 1 for jitter. It is not safe for
-// concurrent use.
+// Lifecycle decides on a session's next action. It has no goroutine, socket or clock; chance returns random numbers
+// from 0 to below 1 for jitter. It is not safe for concurrent use.
 type Lifecycle struct {
 	policy   backoff.Policy
 	chance   func() float64
@@ -57,11 +56,10 @@ type Lifecycle struct {
 	bid      ElectionID
 	phase    Phase
 	failures int
-	due      time.Time // of Waiting and Pausing
+	due      time.Time // end of Waiting and Pausing
 }
 
-// NewLifecycle returns the lifecycle of a session that is due to open. own is
-// the controller's own number, above 0.
+// NewLifecycle returns the lifecycle of a session that is due to open. own is the controller's own number, above 0.
 func NewLifecycle(own uint64, policy backoff.Policy, chance func() float64) *Lifecycle {
 	return &Lifecycle{policy: policy, chance: chance, own: own, bid: ElectionID{Low: own}}
 }
@@ -72,13 +70,12 @@ func (l *Lifecycle) Phase() Phase { return l.phase }
 // Bid returns the election id to send.
 func (l *Lifecycle) Bid() ElectionID { return l.bid }
 
-// Due returns when [Lifecycle.Tick] has something to do. ok is false when it has
-// not.
+// Due returns when [Lifecycle.Tick] has something to do. ok is false if no timer runs.
 func (l *Lifecycle) Due() (_ time.Time, ok bool) {
 	return l.due, l.phase == Waiting || l.phase == Pausing
 }
 
-// Tick ends a wait that is over.
+// Tick ends a wait whose time has passed.
 func (l *Lifecycle) Tick(now time.Time) Step {
 	switch {
 	case now.Before(l.due):
@@ -92,8 +89,8 @@ func (l *Lifecycle) Tick(now time.Time) Step {
 	return Idle
 }
 
-// Arbitrated takes the switch's word on who is primary: the code of an
-// arbitration update's status, and the highest election id it names.
+// Arbitrated processes the switch's report of who is primary: the code of an arbitration update's status, and the
+// highest election id in it.
 func (l *Lifecycle) Arbitrated(code codes.Code, highest ElectionID) Step {
 	switch code {
 	case codes.OK:
@@ -103,8 +100,8 @@ func (l *Lifecycle) Arbitrated(code codes.Code, highest ElectionID) Step {
 		l.phase = Checking
 		return Check
 	case codes.NotFound:
-		// The primary is gone. Some targets promote the next one by themselves,
-		// the others wait for a bid that is not below the highest there was.
+		// The primary is gone. Some targets promote the next one by themselves, others wait for a bid that is at
+		// least as high as any before.
 		if b := above(highest, l.own); l.bid.Compare(b) < 0 {
 			l.bid = b
 		}
@@ -115,8 +112,7 @@ func (l *Lifecycle) Arbitrated(code codes.Code, highest ElectionID) Step {
 	return Idle
 }
 
-// resume returns the step of the present phase, which an arbitration update
-// that changed nothing interrupted.
+// resume returns the step of the present phase, which an arbitration update without changes interrupted.
 func (l *Lifecycle) resume() Step {
 	switch l.phase {
 	case Checking:
@@ -129,7 +125,7 @@ func (l *Lifecycle) resume() Step {
 	return Idle
 }
 
-// Checked takes whether the switch runs our pipeline.
+// Checked records whether the switch runs our pipeline.
 func (l *Lifecycle) Checked(same bool) Step {
 	if same {
 		l.phase = Reading
@@ -139,7 +135,7 @@ func (l *Lifecycle) Checked(same bool) Step {
 	return Push
 }
 
-// Pushed notes that the switch took the pipeline.
+// Pushed records that the switch accepted the pipeline.
 func (l *Lifecycle) Pushed() Step {
 	l.phase = Reading
 	return Read
@@ -151,24 +147,23 @@ func (l *Lifecycle) Reread() Step {
 	return Read
 }
 
-// TablesRead notes that the tables are known.
+// TablesRead records that the tables are known.
 func (l *Lifecycle) TablesRead() { l.phase = Serving }
 
-// Written notes that updates were carried out, all of them.
+// Written records that all updates were carried out.
 func (l *Lifecycle) Written() { l.failures = 0 }
 
-// Refused notes that the switch refused an update: the tables are no longer
-// known.
+// Refused records that the switch refused an update: the tables are no longer known.
 func (l *Lifecycle) Refused(now time.Time) {
 	l.phase = Pausing
 	l.wait(now)
 }
 
-// Failed notes the end of the stream, and why.
+// Failed records the end of the stream, and its code.
 func (l *Lifecycle) Failed(now time.Time, code codes.Code) {
 	if code == codes.InvalidArgument && (l.phase == Opening || l.phase == Bidding) {
-		// The bid belongs to a live controller: to an earlier stream of ours of
-		// whose end has not reached the switch yet, or to one with our election id.
+		// The bid belongs to a live controller: to an earlier stream of ours whose end has not reached the switch
+		// yet, or to a controller with our election id.
 		l.bid = above(l.bid, l.own)
 	}
 	if l.phase == Backup || l.phase == Serving {

@@ -11,7 +11,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// encodeGroup returns a multicast group with a replica for each of the ports.
+// encodeGroup returns a multicast group with one replica per port.
 func (d *Dialect) encodeGroup(e controller.Entry, keyOnly bool) (*p4.Entity, error) {
 	fail := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %v: %s", ErrEntry, e, fmt.Sprintf(format, args...))
@@ -36,7 +36,7 @@ func (d *Dialect) encodeGroup(e controller.Entry, keyOnly bool) (*p4.Entity, err
 					return nil, fail("port %d is not mapped; the switch's map has %d ports", p, d.Ports.Len())
 				}
 			}
-			// As for clone sessions: the number is what all targets understand.
+			// As for clone sessions: all targets understand the number.
 			g.Replicas = append(g.Replicas, &p4.Replica{PortKind: &p4.Replica_EgressPort{EgressPort: id}, Instance: 1})
 		}
 	}
@@ -51,8 +51,8 @@ func groupEntity(g *p4.MulticastGroupEntry) *p4.Entity {
 	}}
 }
 
-// decodeGroup is the inverse of encodeGroup. A group whose ports are not in a row is
-// one that no update of the controller's leads to.
+// decodeGroup is the inverse of encodeGroup. A group whose ports are not contiguous is none that the controller
+// writes.
 func (d *Dialect) decodeGroup(g *p4.MulticastGroupEntry) (controller.Entry, error) {
 	e := controller.Entry{Key: controller.Key{
 		Table: controller.MulticastGroup, Value: controller.Value{Lo: uint64(g.GetMulticastGroupId())},

@@ -16,10 +16,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/targets"
 )
 
-// ErrName is wrapped when a program has nothing of a name, or a value does not fit; the text names the choices.
+// ErrName is wrapped if a program has no object of a name, or a value does not fit; the text names the choices.
 var ErrName = errors.New("p4rt: not in the program")
 
-// Named reads and writes one switch by the names of the program that it runs, whatever that is. It is safe for concurrent
+// Named reads and writes one switch by the names of its program, whatever program it is. It is safe for concurrent
 // use.
 type Named struct {
 	client p4.P4RuntimeClient
@@ -45,14 +45,14 @@ func NewNamed(ctx context.Context, client p4.P4RuntimeClient, device uint64) (*N
 	return &Named{client, device, r.GetConfig().GetP4Info()}, nil
 }
 
-// NamedEntry is an entry of a table, of a counter or of a register, in names and in values as people write them.
+// NamedEntry is an entry of a table, of a counter or of a register, with names and readable values.
 type NamedEntry struct {
 	Of       string            `json:"of"` // the table, counter or register
 	Index    *int64            `json:"index,omitempty"`
-	Match    map[string]string `json:"match,omitempty"` // by key field; those left out match anything
+	Match    map[string]string `json:"match,omitempty"` // by key field; omitted fields match anything
 	Priority int32             `json:"priority,omitempty"`
 	Default  bool              `json:"default,omitempty"` // the table's default action
-	Actions  []string          `json:"actions,omitempty"` // ACTION(PARAM=VALUE, ...), several of a group
+	Actions  []string          `json:"actions,omitempty"` // ACTION(PARAM=VALUE, ...), several for a group
 	Value    string            `json:"value,omitempty"`   // of a register
 	Packets  *int64            `json:"packets,omitempty"`
 	Bytes    *int64            `json:"bytes,omitempty"`
@@ -87,7 +87,8 @@ func (e NamedEntry) String() string {
 	return strings.Join(parts, " ")
 }
 
-// Read returns the entries of tables and the cells of counters and registers with these names; without names, of all tables.
+// Read returns the entries of tables and the cells of counters and registers with these names; without names, of
+// all tables.
 func (n *Named) Read(ctx context.Context, names ...string) ([]NamedEntry, error) {
 	var asked []*p4.Entity
 	if len(names) == 0 {
@@ -124,7 +125,7 @@ func (n *Named) Counters(ctx context.Context, names ...string) ([]NamedEntry, er
 	return out, err
 }
 
-// counters returns what asks for each counter, by name.
+// counters returns the read request of each counter, by name.
 func (n *Named) counters() map[string]*p4.Entity {
 	all := map[string]*p4.Entity{}
 	for _, c := range n.info.GetCounters() {
@@ -140,7 +141,7 @@ func (n *Named) counters() map[string]*p4.Entity {
 	return all
 }
 
-// choose finds the one thing of a name, or of a name's last part.
+// choose returns the only object with a name, or with that last part of its name.
 func choose[T any](all map[string]T, kind, name string) (T, error) {
 	if x, ok := all[name]; ok {
 		return x, nil
@@ -160,12 +161,13 @@ func choose[T any](all map[string]T, kind, name string) (T, error) {
 	return none, fmt.Errorf("%w: %s %s may be %s; write more of it", ErrName, kind, name, strings.Join(found, ", "))
 }
 
-// tableEntities ask for a table's entries and its default action. A table with constant default has it too.
+// tableEntities returns the read requests for a table's entries and its default action. A table with constant
+// default has it too.
 func tableEntities(t *p4config.Table) []*p4.Entity {
 	var out []*p4.Entity
 	for _, byDefault := range []bool{false, true} {
 		if byDefault && t.GetImplementationId() != 0 {
-			continue // its default action is not read by switches in use
+			continue // switches in use do not return its default action
 		}
 		out = append(out, &p4.Entity{Entity: &p4.Entity_TableEntry{
 			TableEntry: &p4.TableEntry{TableId: t.GetPreamble().GetId(), IsDefaultAction: byDefault},
@@ -174,7 +176,7 @@ func tableEntities(t *p4config.Table) []*p4.Entity {
 	return out
 }
 
-// entities ask for what has a name.
+// entities returns the read requests for an object's name.
 func (n *Named) entities(name string) ([]*p4.Entity, error) {
 	all := map[string][]*p4.Entity{}
 	for _, t := range n.info.GetTables() {
@@ -191,10 +193,10 @@ func (n *Named) entities(name string) ([]*p4.Entity, error) {
 	return choose(all, "table, counter or register", name)
 }
 
-// read asks for entities one kind at a time: a switch that does not offer one refuses the whole request.
+// read requests entities one kind at a time: a switch that lacks one kind refuses the whole request.
 func (n *Named) read(ctx context.Context, asked []*p4.Entity) ([]NamedEntry, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // of a stream that is left before its end
+	defer cancel() // ends the stream if it is left early
 	var out []NamedEntry
 	for _, e := range asked {
 		stream, err := n.client.Read(ctx, &p4.ReadRequest{DeviceId: n.device, Entities: []*p4.Entity{e}})
@@ -212,7 +214,7 @@ func (n *Named) read(ctx context.Context, asked []*p4.Entity) ([]NamedEntry, err
 	return out, nil
 }
 
-// decode puts an entity into names.
+// decode converts an entity to names.
 func (n *Named) decode(e *p4.Entity) NamedEntry {
 	switch x := e.GetEntity().(type) {
 	case *p4.Entity_TableEntry:
@@ -314,14 +316,14 @@ func (n *Named) showAction(call *p4.Action) string {
 	return fmt.Sprintf("action %#x", call.GetActionId())
 }
 
-// NamedUpdate is what a write does, in names.
+// NamedUpdate is a write, with names.
 type NamedUpdate struct {
 	Type     p4.Update_Type
 	Table    string
 	Match    map[string]string
 	Priority int32
 	Default  bool
-	Action   string // empty: of a delete
+	Action   string // empty in a delete
 	Params   map[string]string
 }
 
@@ -350,7 +352,7 @@ func (n *Named) Write(ctx context.Context, election uint64, u NamedUpdate) error
 	return nil
 }
 
-// detailed returns what the switch says of the one update of a write, where it does.
+// detailed returns the switch's error about the only update of a write, if it gives one.
 func detailed(err error) error {
 	st, _ := status.FromError(err)
 	for _, d := range st.Details() {

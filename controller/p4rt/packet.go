@@ -18,10 +18,10 @@ import (
 )
 
 // ErrNoPackets is returned for a program without packet-out and packet-in.
-var ErrNoPackets = errors.New("p4rt: the program takes and gives no packets: its P4Info lacks controller headers packet_out with egress_port and packet_in with ingress_port")
+var ErrNoPackets = errors.New("p4rt: the program has no packet-out and packet-in: its P4Info lacks controller headers packet_out with egress_port and packet_in with ingress_port")
 
-// packetIDs are the numbers of the fields of the controller's packet headers; 0
-// where there is none. They may be absent: no table needs them.
+// packetIDs are the numbers of the fields of the controller's packet headers; 0: absent. They may be absent,
+// because no table needs them.
 type packetIDs struct {
 	egress, ingress uint32
 }
@@ -42,7 +42,7 @@ func (s *Schema) bindPackets(info *p4config.P4Info) {
 	s.packets = packetIDs{egress: field("packet_out", "egress_port"), ingress: field("packet_in", "ingress_port")}
 }
 
-// PacketOut returns the message that has the switch send a frame by a port.
+// PacketOut returns the message that makes the switch send a frame through a port.
 func (s *Schema) PacketOut(port fabric.PortNo, frame []byte) (*p4.StreamMessageRequest, error) {
 	if s.packets.egress == 0 || s.packets.ingress == 0 {
 		return nil, ErrNoPackets
@@ -61,8 +61,8 @@ func (s *Schema) packetOut(id uint64, frame []byte) *p4.StreamMessageRequest {
 	}}}
 }
 
-// PortEvent returns the message that notifies a chip's data plane of a port: a
-// packet-out to the port that such packets are believed from. The epoch is not 0.
+// PortEvent returns the message that notifies a chip's data plane of a port's change: a packet-out to the port on
+// which it accepts such packets. The epoch is not 0.
 func (s *Schema) PortEvent(port fabric.PortNo, up bool, epoch uint32) (*p4.StreamMessageRequest, error) {
 	if s.packets.egress == 0 {
 		return nil, ErrNoPackets
@@ -74,14 +74,14 @@ func (s *Schema) PortEvent(port fabric.PortNo, up bool, epoch uint32) (*p4.Strea
 	return s.packetOut(p4src.PortEventPort, p4src.AppendPortEvent(nil, uint16(id), up, epoch)), nil
 }
 
-// PacketIn is a packet that a switch handed over.
+// PacketIn is a packet-in of a switch.
 type PacketIn struct {
-	ID    uint32        // of the port that it came in at, as the switch knows it
-	Port  fabric.PortNo // as the fabric does; 0: it does not
+	ID    uint32        // the ingress port's number at the switch
+	Port  fabric.PortNo // in the fabric; 0: unknown
 	Frame []byte
 }
 
-// PacketIn reads a packet. ok is false when it does not say where it came in.
+// PacketIn reads a packet. ok is false if it does not name its ingress port.
 func (s *Schema) PacketIn(m *p4.PacketIn) (in PacketIn, ok bool) {
 	for _, md := range m.GetMetadata() {
 		if md.GetMetadataId() != s.packets.ingress || s.packets.ingress == 0 {
@@ -100,27 +100,24 @@ func (s *Schema) PacketIn(m *p4.PacketIn) (in PacketIn, ok bool) {
 	return in, false
 }
 
-// Packets is a stream to one switch by which packets are sent and taken, for a
-// caller that has no [Session].
+// Packets is a stream to one switch that sends and receives packets, for a caller without a [Session].
 type Packets struct {
 	schema *Schema
 	stream p4.P4Runtime_StreamChannelClient
 	cancel context.CancelFunc
 	done   chan struct{}
-	bid    ElectionID // that won
+	bid    ElectionID // the winning bid
 
 	mu      sync.Mutex
-	refused error // what the switch said of an earlier packet-out
+	refused error // the switch's error about an earlier packet-out
 }
 
-// ErrHeld is wrapped when another controller is primary: a switch takes packets
-// from its primary only.
+// ErrHeld is wrapped if another controller is primary: a switch accepts packets from its primary only.
 var ErrHeld = errors.New("p4rt: another controller is primary")
 
-// OpenPackets bids for a switch with an election id, and returns the stream once it
-// is primary. Where nobody is, but somebody was by a higher id, that one is taken:
-// the switch waits for no lower one. in is called for every packet, on a goroutine of its own, until
-// [Packets.Close]. The stream outlives ctx.
+// OpenPackets bids for a switch with an election id, and returns the stream once it is primary. If nobody is
+// primary, but a controller with a higher id was, it bids that id, since the switch accepts no lower one. in is
+// called for every packet, on its own goroutine, until [Packets.Close]. The stream outlives ctx.
 func OpenPackets(ctx context.Context, client p4.P4RuntimeClient, schema *Schema, w Writer, in func(PacketIn)) (*Packets, error) {
 	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel) // until the bid is answered
@@ -138,7 +135,7 @@ func OpenPackets(ctx context.Context, client p4.P4RuntimeClient, schema *Schema,
 		for {
 			m, err := p.stream.Recv()
 			if err != nil {
-				return // Close, or the switch is gone: it receives nothing more
+				return // after Close, or when the switch is gone, nothing more arrives
 			}
 			if packet, ok := schema.PacketIn(m.GetPacket()); ok {
 				in(packet)
@@ -161,7 +158,7 @@ func (p *Packets) open(ctx context.Context, client p4.P4RuntimeClient, w Writer)
 		err := p.stream.Send(&p4.StreamMessageRequest{Update: &p4.StreamMessageRequest_Arbitration{
 			Arbitration: &p4.MasterArbitrationUpdate{DeviceId: w.DeviceID, ElectionId: id},
 		}})
-		if err != nil && !errors.Is(err, io.EOF) { // EOF: Recv says why
+		if err != nil && !errors.Is(err, io.EOF) { // after EOF, Recv returns the reason
 			return fmt.Errorf("p4rt: bidding: %w", err)
 		}
 		return nil
@@ -194,8 +191,8 @@ func (p *Packets) open(ctx context.Context, client p4.P4RuntimeClient, w Writer)
 	}
 }
 
-// Send sends a frame by a port. It must not be called concurrently. The switch
-// refuses a packet later, if at all: the error is then that of a later call.
+// Send sends a frame through a port. It must not be called concurrently. The switch refuses a packet later, if at
+// all; a later call then returns the error.
 func (p *Packets) Send(port fabric.PortNo, frame []byte) error {
 	p.mu.Lock()
 	err := p.refused
@@ -213,14 +210,14 @@ func (p *Packets) Send(port fabric.PortNo, frame []byte) error {
 	return nil
 }
 
-// ElectionID returns the id by which the stream is primary.
+// ElectionID returns the id with which the stream is primary.
 func (p *Packets) ElectionID() ElectionID { return p.bid }
 
-// closing is how long a switch may take to end a stream that is done.
+// closing is the time allowed for a switch to end a closed stream.
 const closing = time.Second
 
 // Close ends the stream, and waits until the switch has ended it too: then the election id is free for the next
-// controller, and no packet is handed over any more. A switch that does not answer is left after a second.
+// controller, and no more packets arrive. It does not wait longer than a second.
 func (p *Packets) Close() {
 	if p.stream.CloseSend() == nil {
 		select {

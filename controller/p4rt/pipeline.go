@@ -21,18 +21,16 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4src"
 )
 
-// Pipeline is a program for switches. It is immutable and safe for concurrent
-// use.
+// Pipeline is a program for switches. It is immutable and safe for concurrent use.
 type Pipeline struct {
 	config *p4.ForwardingPipelineConfig
 	schema *Schema
-	// translation is of a program with other tables, on the switches of a fabric; nil: the program has the controller's.
+	// translation is for a program with other tables; nil: the program has the controller's tables.
 	translation targets.Translation
 	fabric      *fabric.Fabric
 }
 
-// PipelineFor returns the pipeline for switches of a kind in a fabric, of what a compiler wrote of their program and its
-// P4Info.
+// PipelineFor returns the pipeline for switches of a kind in a fabric, from their compiler's output and P4Info.
 func PipelineFor(kind *targets.Profile, f *fabric.Fabric, info *p4config.P4Info, compiled targets.Compiled) (*Pipeline, error) {
 	deviceConfig, err := kind.Pack(compiled)
 	if err != nil {
@@ -60,8 +58,8 @@ func PipelineFor(kind *targets.Profile, f *fabric.Fabric, info *p4config.P4Info,
 	return p, nil
 }
 
-// translated returns the schema of the controller's own program, with the room and the packets of the one that it is
-// translated to, of which info is the P4Info.
+// translated returns the schema of the controller's own program, with the table sizes and packet headers of the
+// program to which it is translated; info is that program's P4Info.
 func translated(t targets.Translation, info *p4config.P4Info, names targets.Names) (*Schema, error) {
 	schema, err := NewSchema(p4src.V1ModelP4Info())
 	if err != nil {
@@ -81,10 +79,9 @@ func translated(t targets.Translation, info *p4config.P4Info, names targets.Name
 	return schema, nil
 }
 
-// NewPipeline returns the pipeline of a P4Info and what the target takes as its
-// program. Its cookie is made from both. It returns an error that wraps
-// [ErrSchema] if the P4Info does not fit the controller, the tables that it may
-// lack aside.
+// NewPipeline returns the pipeline of a P4Info and the target's form of the program. Its cookie is made from both.
+// It returns an error that wraps [ErrSchema] if the P4Info does not fit the controller; tables in mayLack may be
+// absent.
 func NewPipeline(info *p4config.P4Info, deviceConfig []byte, mayLack ...controller.Table) (*Pipeline, error) {
 	schema, err := NewSchema(info, mayLack...)
 	if err != nil {
@@ -97,7 +94,7 @@ func NewPipeline(info *p4config.P4Info, deviceConfig []byte, mayLack ...controll
 	return &Pipeline{schema: schema, config: config}, nil
 }
 
-// pack returns what is pushed.
+// pack returns the configuration that is pushed.
 func pack(info *p4config.P4Info, deviceConfig []byte) (*p4.ForwardingPipelineConfig, error) {
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(info)
 	if err != nil {
@@ -121,7 +118,7 @@ func (p *Pipeline) In(d Dialect) *Pipeline {
 	return &in
 }
 
-// Client returns the client of the one switch that the pipeline is for, over a connection to it.
+// Client returns the client of the switch for which the pipeline is, over a connection to it.
 func (p *Pipeline) Client(conn grpc.ClientConnInterface) p4.P4RuntimeClient {
 	c := p4.NewP4RuntimeClient(conn)
 	if p.translation == nil {
@@ -131,14 +128,14 @@ func (p *Pipeline) Client(conn grpc.ClientConnInterface) p4.P4RuntimeClient {
 	return p.translation.Client(c, targets.Place{Fabric: p.fabric, Switch: d.Switch, Ports: d.Ports}, p.schema)
 }
 
-// Schema returns the numbers by which the program knows the tables.
+// Schema returns the program's numbers of the tables.
 func (p *Pipeline) Schema() *Schema { return p.schema }
 
-// Cookie returns the number that stands for the pipeline's content.
+// Cookie returns the number that identifies the pipeline's content.
 func (p *Pipeline) Cookie() uint64 { return p.config.GetCookie().GetCookie() }
 
-// runs reports whether a switch that answered so runs p. What the switch did not
-// say is held to be right if the cookie is.
+// runs reports whether a switch with that answer runs p. If the cookie is right, parts that the switch did not
+// return are assumed right.
 func (p *Pipeline) runs(have *p4.ForwardingPipelineConfig) bool {
 	switch {
 	case have.GetCookie() == nil || have.GetCookie().GetCookie() != p.Cookie():
@@ -151,7 +148,7 @@ func (p *Pipeline) runs(have *p4.ForwardingPipelineConfig) bool {
 	return true
 }
 
-// ask returns what a switch runs; nil when it runs nothing yet.
+// ask returns the program of a switch; nil if it runs nothing yet.
 func ask(ctx context.Context, client p4.P4RuntimeClient, device uint64) (*p4.ForwardingPipelineConfig, error) {
 	for _, t := range []p4.GetForwardingPipelineConfigRequest_ResponseType{
 		p4.GetForwardingPipelineConfigRequest_ALL, p4.GetForwardingPipelineConfigRequest_COOKIE_ONLY,
@@ -163,15 +160,14 @@ func ask(ctx context.Context, client p4.P4RuntimeClient, device uint64) (*p4.For
 		case codes.FailedPrecondition, codes.NotFound:
 			return nil, nil
 		case codes.Unimplemented, codes.InvalidArgument, codes.ResourceExhausted:
-			continue // ask for less
+			continue // request less
 		}
 		return nil, fmt.Errorf("p4rt: asking for the pipeline: %w", err)
 	}
-	return nil, errors.New("p4rt: the switch neither says what pipeline it runs nor gives its cookie")
+	return nil, errors.New("p4rt: the switch returns neither its pipeline nor its cookie")
 }
 
-// push sends the pipeline. A switch that runs something is asked to keep its
-// entries, if it can.
+// push sends the pipeline. A switch that runs a program is asked to keep its entries, if it can.
 func (p *Pipeline) push(ctx context.Context, client p4.P4RuntimeClient, w Writer, installed bool) error {
 	actions := []p4.SetForwardingPipelineConfigRequest_Action{
 		p4.SetForwardingPipelineConfigRequest_RECONCILE_AND_COMMIT, p4.SetForwardingPipelineConfigRequest_VERIFY_AND_COMMIT,
@@ -184,8 +180,8 @@ func (p *Pipeline) push(ctx context.Context, client p4.P4RuntimeClient, w Writer
 		_, err = client.SetForwardingPipelineConfig(ctx, &p4.SetForwardingPipelineConfigRequest{
 			DeviceId: w.DeviceID, ElectionId: w.ElectionID, Action: a, Config: p.config,
 		})
-		// Targets say in many ways that they cannot keep entries; if it is the
-		// program that is wrong, the second action says so too.
+		// Targets report in many ways that they cannot keep entries. If the program is wrong, the second action
+		// fails too.
 		switch status.Code(err) {
 		case codes.OK:
 			return nil
@@ -197,22 +193,21 @@ func (p *Pipeline) push(ctx context.Context, client p4.P4RuntimeClient, w Writer
 	return fmt.Errorf("p4rt: pushing the pipeline: %w", err)
 }
 
-// Installed asks whether a switch runs the pipeline.
+// Installed reports whether a switch runs the pipeline.
 func (p *Pipeline) Installed(ctx context.Context, client p4.P4RuntimeClient, device uint64) (bool, error) {
 	have, err := ask(ctx, client, device)
 	return err == nil && p.runs(have), err
 }
 
-// Install pushes the pipeline to a switch that runs another or none. The election
-// id must be the primary's.
+// Install pushes the pipeline to a switch that runs another or none. The election id must be the primary's.
 func (p *Pipeline) Install(ctx context.Context, client p4.P4RuntimeClient, w Writer) error {
 	return p.push(ctx, client, w, false)
 }
 
-// Running is what a switch was found to run.
+// Running describes the program that a switch runs.
 type Running struct {
 	Ours, None bool
-	Package    string // name of another program, where its P4Info has one
+	Package    string // name of another program, if its P4Info has one
 	Cookie     uint64 // 0: it has none
 }
 
@@ -224,7 +219,7 @@ func (r Running) String() string {
 	return fmt.Sprintf("%s (cookie %#x)", name, r.Cookie)
 }
 
-// Inspect asks what a switch runs.
+// Inspect asks a switch for its program.
 func (p *Pipeline) Inspect(ctx context.Context, client p4.P4RuntimeClient, device uint64) (Running, error) {
 	have, err := ask(ctx, client, device)
 	if err != nil {

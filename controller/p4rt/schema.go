@@ -13,11 +13,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/targets"
 )
 
-// ErrSchema is wrapped when a P4Info does not fit the controller.
+// ErrSchema is wrapped if a P4Info does not fit the controller.
 var ErrSchema = errors.New("p4rt: P4Info does not fit")
 
-// Schema holds the numbers by which one P4 program knows the controller's
-// tables and actions.
+// Schema holds the numbers of the controller's tables and actions in one P4 program.
 type Schema struct {
 	tables  map[controller.Table]tableIDs
 	actions map[controller.Action]actionIDs
@@ -26,7 +25,7 @@ type Schema struct {
 	byActionID map[uint32]controller.Action
 	names      map[uint32]string // of every table and action, for errors
 	packets    packetIDs
-	called     targets.Names // what the program calls things
+	called     targets.Names // the program's names
 	dialect    Dialect
 }
 
@@ -35,8 +34,8 @@ type tableIDs struct {
 	keyID    uint32
 	selector uint32 // id of its action profile, or 0
 	size     int64
-	shares   int64 // of a selector, the most shares that all groups may have; 0: no limit
-	maxGroup int32 // of a selector, the most shares a group may have; 0: no limit
+	shares   int64 // of a selector: largest total of all groups' shares; 0: no limit
+	maxGroup int32 // of a selector: largest number of shares in a group; 0: no limit
 }
 
 type actionIDs struct {
@@ -62,13 +61,13 @@ func ParseP4Info(text []byte) (*p4config.P4Info, error) {
 	return info, nil
 }
 
-// NewSchema returns the schema of a program, or an error that names the first
-// thing of the controller's that it has otherwise, or lacks and is not allowed to.
+// NewSchema returns the schema of a program, or an error that names the first object that differs from the
+// controller's expectation, or is absent and not in mayLack.
 func NewSchema(info *p4config.P4Info, mayLack ...controller.Table) (*Schema, error) {
 	return newSchema(info, nil, mayLack)
 }
 
-// newSchema is NewSchema for a program that calls things otherwise.
+// newSchema is NewSchema for a program with other names.
 func newSchema(info *p4config.P4Info, called targets.Names, mayLack []controller.Table) (*Schema, error) {
 	s := &Schema{
 		called: called,
@@ -85,7 +84,7 @@ func newSchema(info *p4config.P4Info, called targets.Names, mayLack []controller
 	s.bindPackets(info)
 	for _, t := range controller.Tables() {
 		if t.Replicated() || slices.Contains(mayLack, t) {
-			continue // the packet replication engine's, in no P4Info; not there
+			continue // in the packet replication engine, not in a P4Info
 		}
 		if err := s.bindTable(info, t); err != nil {
 			return nil, err
@@ -94,11 +93,10 @@ func newSchema(info *p4config.P4Info, called targets.Names, mayLack []controller
 	return s, nil
 }
 
-// named is what of a P4Info has a preamble.
+// named is an object of a P4Info with a preamble.
 type named interface{ GetPreamble() *p4config.Preamble }
 
-// find returns what has the name, or else the alias, the latter only if it is
-// the only one.
+// find returns the object with a name, or the only one with that alias.
 func find[T named](all []T, name string) (T, error) {
 	var byAlias []T
 	for _, x := range all {
@@ -217,13 +215,12 @@ func (s *Schema) bindAction(info *p4config.P4Info, a controller.Action) error {
 	return nil
 }
 
-// MaxGroupSize returns how many shares an ECMP group may have together, as
-// controller.Config wants it; 0 when the program states no limit.
+// MaxGroupSize returns the largest number of shares in an ECMP group, as for controller.Config; 0: the program
+// states no limit.
 func (s *Schema) MaxGroupSize() int { return int(s.tables[controller.ECMP].maxGroup) }
 
-// Fits reports the first table that cannot hold the entries, which are all of a
-// switch, or a selector whose groups would have more shares together than the
-// program allows. The error wraps [ErrEntry].
+// Fits returns an error for the first table that cannot hold the entries, which are all of a switch, or for a
+// selector whose groups have more shares in total than the program allows. The error wraps [ErrEntry].
 func (s *Schema) Fits(entries []controller.Entry) error {
 	count, shares := map[controller.Table]int64{}, map[controller.Table]int64{}
 	for i := range entries {
@@ -249,7 +246,7 @@ func (s *Schema) Fits(entries []controller.Entry) error {
 // TableID returns the number of a table.
 func (s *Schema) TableID(t controller.Table) uint32 { return s.tables[t].id }
 
-// name names a table or action number in an error.
+// name returns the name of a table or action for an error.
 func (s *Schema) name(id uint32) string {
 	if n, ok := s.names[id]; ok {
 		return n

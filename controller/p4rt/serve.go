@@ -14,10 +14,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// errUnanswered is why a stream is given up whose bid got no answer.
+// errUnanswered ends a stream whose bid got no answer.
 var errUnanswered = status.Error(codes.DeadlineExceeded, "the bid is not answered")
 
-// serve opens a stream and does what the lifecycle wants, until the stream ends.
+// serve opens a stream and carries out the lifecycle's steps, until the stream ends.
 func (s *Session) serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -66,7 +66,7 @@ func (s *Session) serve(ctx context.Context) error {
 	return causeOf(ctx, g.Wait())
 }
 
-// other takes a message of the stream that is not about who is primary.
+// other processes a message of the stream that is not about arbitration.
 func (s *Session) other(m *p4.StreamMessageResponse) {
 	if e := m.GetError(); e != nil {
 		s.cfg.Log.Warn("stream error", "code", codes.Code(e.GetCanonicalCode()), "message", e.GetMessage())
@@ -80,8 +80,7 @@ func (s *Session) other(m *p4.StreamMessageResponse) {
 	}
 }
 
-// causeOf prefers the reason for which a context was ended to the error that it
-// led to.
+// causeOf returns the reason for which a context was ended, if any, instead of the resulting error.
 func causeOf(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && errors.Is(cause, errUnanswered) {
 		return cause
@@ -102,8 +101,8 @@ func (s *Session) bid(stream p4.P4Runtime_StreamChannelClient) error {
 	return nil
 }
 
-// keepAlive asks for a sign of life now and then. It does so by a call of its
-// own, since servers end connections that send more HTTP/2 pings than they like.
+// keepAlive checks at intervals that the switch answers. It uses a call, since servers end connections with too
+// many HTTP/2 pings.
 func (s *Session) keepAlive(ctx context.Context) error {
 	tick := time.NewTicker(s.cfg.KeepAlive)
 	defer tick.Stop()
@@ -119,22 +118,22 @@ func (s *Session) keepAlive(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case s.calling(): // some targets do one thing at a time
+		case s.calling(): // some targets handle one call at a time
 		case status.Code(err) == codes.DeadlineExceeded, status.Code(err) == codes.Unavailable:
-			return fmt.Errorf("p4rt: no sign of life: %w", err)
+			return fmt.Errorf("p4rt: the switch does not answer: %w", err)
 		}
 	}
 }
 
-// act is the session while its stream lives. It calls bidding before each further bid, whose answer is not waited for without
-// end either.
+// act runs the session while its stream is open. It calls bidding before each further bid, whose answer has a
+// timeout.
 func (s *Session) act(
 	ctx context.Context, stream p4.P4Runtime_StreamChannelClient, arbitrations <-chan *p4.MasterArbitrationUpdate, bidding func(),
 ) error {
 	installed := false
 	step, phase := Idle, s.life.Phase()
 	for {
-		select { // who is primary comes before all else
+		select { // arbitration comes first
 		case a := <-arbitrations:
 			step = s.arbitrated(a)
 		default:
@@ -172,7 +171,7 @@ func (s *Session) act(
 			step, err = Idle, s.read(ctx)
 		}
 		if errors.Is(err, errDemoted) {
-			step, err = Idle, nil // the arbitration update that says so is on its way here
+			step, err = Idle, nil // the arbitration update about it will follow
 		}
 		if status.Code(rootStatus(err)) == codes.PermissionDenied {
 			if s.awaitDemotion(ctx, arbitrations, &step) {
@@ -185,13 +184,12 @@ func (s *Session) act(
 	}
 }
 
-// demotionTimeout is how much later than a refused call the word may come that
-// another controller is primary.
+// demotionTimeout is the time for which, after a refused call, the report may follow that another controller is
+// primary.
 const demotionTimeout = time.Second
 
-// awaitDemotion reports whether a call was refused because another controller
-// became primary, of which the stream may tell later than the call. It sets what
-// to do then.
+// awaitDemotion reports whether a call was refused because another controller became primary. The stream may report
+// that after the call's answer. It sets the next step.
 func (s *Session) awaitDemotion(ctx context.Context, arbitrations <-chan *p4.MasterArbitrationUpdate, step *Step) bool {
 	t := time.NewTimer(demotionTimeout)
 	defer t.Stop()
@@ -218,7 +216,7 @@ func (s *Session) arbitrated(a *p4.MasterArbitrationUpdate) Step {
 	return step
 }
 
-// await waits for something to do.
+// await waits for work.
 func (s *Session) await(ctx context.Context, arbitrations <-chan *p4.MasterArbitrationUpdate) (Step, error) {
 	var due <-chan time.Time
 	if at, ok := s.life.Due(); ok {
@@ -264,8 +262,7 @@ func (s *Session) read(ctx context.Context) error {
 	return nil
 }
 
-// work carries out the first task that waits. An error means that the stream has
-// to end.
+// work carries out the first waiting task. An error means that the stream has to end.
 func (s *Session) work(ctx context.Context) (Step, error) {
 	s.mu.Lock()
 	if !s.serving || len(s.queue) == 0 {
@@ -276,7 +273,7 @@ func (s *Session) work(ctx context.Context) (Step, error) {
 	s.queue = s.queue[1:]
 	more := len(s.queue) > 0
 	if t.reread {
-		s.serving = false // what is computed for the tables of before is turned away
+		s.serving = false // updates computed for the old tables are refused
 	}
 	s.mu.Unlock()
 	if t.reread {
@@ -292,7 +289,7 @@ func (s *Session) work(ctx context.Context) (Step, error) {
 		t.done(nil)
 		return Idle, nil
 	}
-	// Whatever failed, the tables are not what they are thought to be.
+	// Whatever failed, the tables are not as assumed.
 	s.mu.Lock()
 	s.serving = false
 	s.mu.Unlock()
@@ -309,7 +306,7 @@ func (s *Session) work(ctx context.Context) (Step, error) {
 	return Idle, nil
 }
 
-// turnAway refuses the tasks that wait.
+// turnAway refuses the waiting tasks.
 func (s *Session) turnAway() {
 	s.mu.Lock()
 	queue := s.queue

@@ -24,9 +24,8 @@ import (
 // tables in one.
 const maxMessage = 64 << 20
 
-// DialOptions returns what a connection for sessions needs, beside credentials:
-// room for large answers, and a short back-off of its own, since sessions have
-// theirs.
+// DialOptions returns the options of a connection for sessions, besides credentials: room for large answers, and a
+// short back-off, since sessions have their own.
 func DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
@@ -40,35 +39,33 @@ func DialOptions() []grpc.DialOption {
 // SessionConfig sets up a [Session].
 type SessionConfig struct {
 	DeviceID uint64
-	// Own is the controller's own number, above 0, which no other controller of
-	// the switch has. Of those that start together the highest is primary.
+	// Own is the controller's own number, above 0 and unique among the switch's controllers. Of controllers that
+	// start together, the one with the highest number is primary.
 	Own      uint64
 	Pipeline *Pipeline
-	// BatchSize is how many updates one request carries at most. 0: 500.
+	// BatchSize is the largest number of updates in one request. 0: 500.
 	BatchSize int
-	// OpenTimeout bounds connecting until the bid is answered. 0: 5 s.
+	// OpenTimeout bounds connecting and the wait for the bid's answer. 0: 5 s.
 	OpenTimeout time.Duration
 	// CallTimeout bounds every other call. 0: 10 s.
 	CallTimeout time.Duration
-	// PushTimeout bounds pushing the pipeline, for which hardware takes its time.
-	// 0: 60 s.
+	// PushTimeout bounds pushing the pipeline, which is slow on hardware. 0: 60 s.
 	PushTimeout time.Duration
-	// KeepAlive is how often the switch is asked for a sign of life, and how
-	// long it may take to give one while no other call is under way. 0: 5 s.
+	// KeepAlive is the interval at which the connection is checked while no other call is in progress, and the time
+	// allowed for the answer. 0: 5 s.
 	KeepAlive time.Duration
 	Backoff   backoff.Policy
-	// Chance gives numbers from 0 to below 1 for jitter. Nil: the machine's.
+	// Chance returns random numbers from 0 to below 1 for jitter. Nil: the machine's.
 	Chance func() float64
 	Log    *slog.Logger // nil: silent
 
-	// OnPhase is notified of every change of phase, and of the error that led to it.
-	// OnTables receives what the switch holds, each time the session begins to
-	// serve; tenure is what [Session.Write] wants to know. Both are called on the
-	// session's goroutine and must not block.
+	// OnPhase is called for every change of phase, with the error that caused it. OnTables receives the switch's
+	// tables each time the session begins to serve; tenure is the argument of [Session.Write]. Both are called on
+	// the session's goroutine and must not block.
 	OnPhase  func(Phase, error)
 	OnTables func(tenure uint64, h Tables)
-	// OnPacket, if any, is given what the switch hands over. It is called on a
-	// goroutine of the session's and must not block.
+	// OnPacket, if not nil, receives the switch's packet-ins. It is called on a goroutine of the session and must
+	// not block.
 	OnPacket func(PacketIn)
 }
 
@@ -94,20 +91,19 @@ func (c SessionConfig) withDefaults() SessionConfig {
 	return c
 }
 
-// Session is the controller's side of one switch. Run does the work; the other
-// methods are safe for concurrent use.
+// Session is the controller's side of one switch. Run does the work; the other methods are safe for concurrent use.
 type Session struct {
 	cfg    SessionConfig
 	client p4.P4RuntimeClient
-	life   *Lifecycle // of Run
+	life   *Lifecycle // owned by Run
 
 	mu       sync.Mutex
 	queue    []task
-	tenure   uint64             // counts read-backs
-	serving  bool               // tasks of the tenure are taken
+	tenure   uint64             // number of read-backs
+	serving  bool               // tasks of the tenure are accepted
 	primary  bool               // as of the last arbitration update
-	stopCall context.CancelFunc // of the call under way; nil: none
-	wake     chan struct{}      // a task came
+	stopCall context.CancelFunc // of the call in progress; nil: none
+	wake     chan struct{}      // signals a task
 
 	sending sync.Mutex // a stream takes one message at a time
 	stream  p4.P4Runtime_StreamChannelClient
@@ -117,7 +113,7 @@ type task struct {
 	tenure  uint64
 	updates []controller.Update
 	stray   []*p4.Entity
-	packets []*p4.StreamMessageRequest // sent last
+	packets []*p4.StreamMessageRequest // sent after the updates
 	reread  bool                       // instead of writing
 	done    func(error)
 }
@@ -141,11 +137,10 @@ func NewSession(cfg SessionConfig, conn grpc.ClientConnInterface) (*Session, err
 	}, nil
 }
 
-// Write queues updates, after those queued before, and has done called when the
-// switch has carried them out, or with why not. Stray entities are deleted
-// first. Nothing is written, and done receives [ErrNotServing], if the session
-// no longer serves the tenure, now or when the updates' turn comes. done is
-// called once, without a lock held, possibly before Write returns.
+// Write queues updates behind those queued before. It calls done when the switch has carried them out, or with the
+// error. Stray entities are deleted first. If the session does not serve the tenure, now or when the updates' turn
+// comes, nothing is written and done receives [ErrNotServing]. done is called once, without a lock held, possibly
+// before Write returns.
 func (s *Session) Write(tenure uint64, updates []controller.Update, stray []*p4.Entity, done func(error)) {
 	s.mu.Lock()
 	ok := s.serving && tenure == s.tenure
@@ -160,8 +155,8 @@ func (s *Session) Write(tenure uint64, updates []controller.Update, stray []*p4.
 	s.kick()
 }
 
-// NotifyPort queues word to the data plane of a port, after the updates queued before:
-// see [Schema.PortEvent]. It is lost where the session does not serve the tenure.
+// NotifyPort queues a notification of the data plane about a port, behind the updates queued before: see
+// [Schema.PortEvent]. It is dropped if the session does not serve the tenure.
 func (s *Session) NotifyPort(tenure uint64, port fabric.PortNo, up bool, epoch uint32) error {
 	m, err := s.cfg.Pipeline.schema.PortEvent(port, up, epoch)
 	if err != nil {
@@ -180,8 +175,7 @@ func (s *Session) NotifyPort(tenure uint64, port fabric.PortNo, up bool, epoch u
 	return nil
 }
 
-// Reread has the tables read back, after the updates that wait: a new tenure
-// begins.
+// Reread makes the session read the tables back after the waiting updates: a new tenure begins.
 func (s *Session) Reread() {
 	s.mu.Lock()
 	if s.serving {
@@ -191,8 +185,8 @@ func (s *Session) Reread() {
 	s.kick()
 }
 
-// Send has the switch send a frame by a port. It returns [ErrNotServing] unless
-// the session is primary and the program is in place.
+// Send makes the switch send a frame through a port. It returns [ErrNotServing] unless the session is primary and
+// the program is in place.
 func (s *Session) Send(port fabric.PortNo, frame []byte) error {
 	s.mu.Lock()
 	serving := s.serving
@@ -231,8 +225,7 @@ func (s *Session) kick() {
 	}
 }
 
-// Run keeps the session alive until ctx ends, and returns ctx's error. The
-// switch goes on forwarding as it is.
+// Run keeps the session open until ctx ends, and returns ctx's error. The switch goes on forwarding.
 func (s *Session) Run(ctx context.Context) error {
 	defer s.leave()
 	for {
@@ -255,7 +248,7 @@ func (s *Session) Run(ctx context.Context) error {
 	}
 }
 
-// rootStatus finds the gRPC status inside an error.
+// rootStatus returns the gRPC status inside an error.
 func rootStatus(err error) error {
 	var st interface{ GRPCStatus() *status.Status }
 	if errors.As(err, &st) {
@@ -282,7 +275,7 @@ func (s *Session) report(err error) {
 	}
 }
 
-// leave stops serving and turns away what waits.
+// leave stops serving and refuses the waiting tasks.
 func (s *Session) leave() {
 	s.mu.Lock()
 	s.serving, s.primary = false, false
@@ -290,8 +283,8 @@ func (s *Session) leave() {
 	s.turnAway()
 }
 
-// setPrimary notes who is primary, as soon as the stream says it: a call under way
-// that only a primary may make is broken off.
+// setPrimary records who is primary as soon as the stream reports it: a call in progress that needs the primary
+// role is cancelled.
 func (s *Session) setPrimary(primary bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -304,7 +297,7 @@ func (s *Session) setPrimary(primary bool) {
 	}
 }
 
-// call makes a call that only a primary may make.
+// call makes a call that needs the primary role.
 func (s *Session) call(ctx context.Context, timeout time.Duration, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -325,15 +318,15 @@ func (s *Session) call(ctx context.Context, timeout time.Duration, f func(contex
 	return err
 }
 
-// calling reports whether a call is under way, which has a timeout of its own.
+// calling reports whether a call is in progress, which has its own timeout.
 func (s *Session) calling() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stopCall != nil
 }
 
-// errDemoted is how a call ends that was broken off because another controller
-// became primary: the stream lives on.
+// errDemoted is the error of a call that was cancelled because another controller became primary: the stream stays
+// open.
 var errDemoted = errors.New("p4rt: no longer primary")
 
 func (s *Session) writer() Writer {
@@ -375,8 +368,8 @@ func (s *Session) write(ctx context.Context, t task) error {
 	return nil
 }
 
-// sendWithin sends a message on the stream before ctx ends. A switch that does not read
-// what it is sent holds a message up for as long as the stream lives.
+// sendWithin sends a message on the stream before ctx ends. A switch that does not read blocks a message for as
+// long as the stream is open.
 func (s *Session) sendWithin(ctx context.Context, m *p4.StreamMessageRequest) error {
 	said := make(chan error, 1)
 	go func() { said <- s.send(m) }()
@@ -388,8 +381,8 @@ func (s *Session) sendWithin(ctx context.Context, m *p4.StreamMessageRequest) er
 	}
 }
 
-// lost reports whether an error of a call means that the stream has to be
-// opened anew, rather than that the switch refused what it was sent.
+// lost reports whether a call's error means that the stream has to be opened anew, not that the switch refused the
+// request.
 func lost(err error) bool {
 	switch status.Code(rootStatus(err)) {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.PermissionDenied, codes.Unauthenticated:

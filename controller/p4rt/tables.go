@@ -11,20 +11,20 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/targets"
 )
 
-// Tables is what a switch was found to hold.
+// Tables is the content read from a switch's tables.
 type Tables struct {
 	Entries []controller.Entry // sorted by controller.Key.Compare
-	// Stray are entities in the controller's tables that none of its updates
-	// leads to. They have to be deleted before anything is inserted.
+	// Stray are entities in the controller's tables that none of its updates produces. They must be deleted before
+	// anything is inserted.
 	Stray []*p4.Entity
-	// Why says of each stray entity what is wrong with it.
+	// Why has the error of each stray entity.
 	Why []error
 }
 
 // Fetch reads the tables of a switch. It needs no stream: any client may read.
 func Fetch(ctx context.Context, client p4.P4RuntimeClient, schema *Schema, device uint64) (Tables, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // a stream that is given up
+	defer cancel() // ends an abandoned stream
 	stream, err := client.Read(ctx, schema.ReadAll(device))
 	if err != nil {
 		return Tables{}, fmt.Errorf("p4rt: reading the tables: %w", err)
@@ -39,18 +39,18 @@ func Fetch(ctx context.Context, client p4.P4RuntimeClient, schema *Schema, devic
 func (h *Tables) add(s *Schema, e *p4.Entity) {
 	entry, err := s.Decode(e)
 	if err == nil {
-		// An entry that cannot be written cannot be deleted either: its words are sent back as they are.
+		// An entry that cannot be written cannot be deleted either: its bytes are sent back unchanged.
 		_, err = s.EncodeEntry(entry, true)
 	}
 	switch {
 	case errors.Is(err, ErrForeign):
 	case err != nil:
 		if e.GetTableEntry().GetIsDefaultAction() {
-			return // it is written over
+			return // it is overwritten
 		}
 		h.Stray, h.Why = append(h.Stray, e), append(h.Why, err)
 	case entry.Table.Layout().Match == controller.Keyless && entry.Action == controller.NoAction:
-		// A default action that nobody has set.
+		// A default action that was never set.
 	default:
 		h.Entries = append(h.Entries, entry)
 	}

@@ -14,10 +14,10 @@ import (
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 )
 
-// Values as people write them: decimal or 0x numbers, addresses of IP and Ethernet, and text where a program has names in
-// place of numbers (0 bits in its P4Info).
+// Readable values: decimal or 0x numbers, addresses of IP and Ethernet, and text where a program has names instead
+// of numbers (0 bits in its P4Info).
 
-// parseValue returns a value of so many bits as P4Runtime sends it.
+// parseValue returns a value of a width in bits as P4Runtime sends it.
 func parseValue(text string, bits int) ([]byte, error) {
 	if bits == 0 {
 		return []byte(text), nil
@@ -39,7 +39,7 @@ func parseValue(text string, bits int) ([]byte, error) {
 	return []byte{0}, nil
 }
 
-// writes says how a value of so many bits may be written.
+// writes describes how to write a value of a width in bits.
 func writes(bits int) string {
 	switch bits {
 	case 32:
@@ -52,10 +52,10 @@ func writes(bits int) string {
 	return "a number, or 0x and digits"
 }
 
-// isAddress matches names that fields of addresses have.
+// isAddress matches names of address fields.
 var isAddress = regexp.MustCompile(`(?i)addr|ip|dst|src|nexthop`)
 
-// showValue returns a value as people write it, which [parseValue] reads: by its width, and for 32 bits by its name.
+// showValue returns a value in readable form, which [parseValue] reads: by its width, and for 32 bits by its name.
 func showValue(name string, bits int, b []byte) string {
 	if bits == 0 && name != "" {
 		return string(b)
@@ -73,7 +73,7 @@ func showValue(name string, bits int, b []byte) string {
 	return n.String()
 }
 
-// parseMatch reads VALUE, VALUE/PREFIX, VALUE/MASK or LOW..HIGH, as the field matches.
+// parseMatch reads VALUE, VALUE/PREFIX, VALUE/MASK or LOW..HIGH, depending on the field's match kind.
 func parseMatch(f *p4config.MatchField, text string) (*p4.FieldMatch, error) {
 	m, bits := &p4.FieldMatch{FieldId: f.GetId()}, int(f.GetBitwidth())
 	sep, form := "/", ""
@@ -124,7 +124,7 @@ func parseMatch(f *p4config.MatchField, text string) (*p4.FieldMatch, error) {
 	return m, nil
 }
 
-// showMatch writes what a field matches, as [parseMatch] reads it.
+// showMatch returns a field's match in the form that [parseMatch] reads.
 func showMatch(f *p4config.MatchField, m *p4.FieldMatch) string {
 	show := func(b []byte) string { return showValue(f.GetName(), int(f.GetBitwidth()), b) }
 	switch x := m.GetFieldMatchType().(type) {

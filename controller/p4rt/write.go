@@ -9,26 +9,24 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller"
 )
 
-// Writer says on whose behalf requests are made.
+// Writer identifies the sender of requests.
 type Writer struct {
 	DeviceID   uint64
 	ElectionID *p4.Uint128
-	// BatchSize is how many updates one request carries at most; 0 means no
-	// limit.
+	// BatchSize is the largest number of updates in one request; 0 means no limit.
 	BatchSize int
 }
 
-// Batch is a request and the updates it carries, in the same order, so that the
-// per-update errors of the answer find their entries.
+// Batch is a request and its updates, in the same order, so that the per-update errors of the answer find their
+// entries.
 type Batch struct {
 	Request *p4.WriteRequest
 	Updates []controller.Update
 }
 
-// WriteRequests returns the updates as requests to be sent one after the other.
-// A request carries updates of one phase only, see controller.Update.Phase, since
-// a server need not keep to their order. Batches are CONTINUE_ON_ERROR, the only
-// kind every target has.
+// WriteRequests returns the updates as requests to be sent one after the other. A request carries updates of one
+// phase only (controller.Update.Phase), since a server need not keep their order. Batches are CONTINUE_ON_ERROR,
+// the only kind that every target supports.
 func (s *Schema) WriteRequests(w Writer, updates []controller.Update) ([]Batch, error) {
 	if w.BatchSize < 0 {
 		return nil, fmt.Errorf("p4rt: batch size %d is below 0", w.BatchSize)
@@ -80,7 +78,7 @@ func (s *Schema) ReadAll(deviceID uint64) *p4.ReadRequest {
 			continue
 		}
 		if t == controller.CloneSession {
-			// Session 0 does not exist: it stands for all of them.
+			// Session 0 does not exist: it means all sessions.
 			req.Entities = append(req.Entities, &p4.Entity{Entity: &p4.Entity_PacketReplicationEngineEntry{
 				PacketReplicationEngineEntry: &p4.PacketReplicationEngineEntry{
 					Type: &p4.PacketReplicationEngineEntry_CloneSessionEntry{CloneSessionEntry: &p4.CloneSessionEntry{}},
@@ -89,7 +87,7 @@ func (s *Schema) ReadAll(deviceID uint64) *p4.ReadRequest {
 			continue
 		}
 		ids, ok := s.tables[t]
-		if !ok { // an optional one
+		if !ok { // an optional table
 			continue
 		}
 		te := &p4.TableEntry{TableId: ids.id, IsDefaultAction: t.Layout().Match == controller.Keyless}

@@ -17,8 +17,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/checklist"
 )
 
-// cables compares the cables with the fabric; by the leading controller if there
-// are any, or by asking the switches.
+// cables compares the cables with the fabric: by the leading controller if there is one, otherwise by asking the
+// switches.
 func (c *checker) cables(ctx context.Context, leader *string) error {
 	if leader != nil && *leader == "" {
 		c.list.Add(checklist.Unseen, wholeFabric, "cabling", "no controller is primary of any switch", "see the lines above; then ethereal topo check")

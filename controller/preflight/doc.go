@@ -1,10 +1,9 @@
-// Package preflight looks, before anything is deployed, at all that a controller
-// depends on and can see: that switches answer over P4Runtime and gNMI, run or can
-// take the program, hold the fabric's tables and have its ports up; who is primary;
-// clocks and certificates; the agents of hosts; the cables. Every line has a light
-// and, unless it is green, a remedy. What cannot be seen over these interfaces is
-// said to be unseen, not taken to be right.
+// Package preflight checks, before deployment, everything that a controller depends on and can see. Switches answer
+// over P4Runtime and gNMI, run or can take the program, hold the fabric's tables and have their ports up. It also
+// checks who is primary, the clocks and certificates, the hosts' agents, and the cables. Every line has a light
+// and, unless the light is green, a remedy. What these interfaces cannot show is reported as unseen, not as
+// correct.
 //
-// It writes no table. Where no controller runs it is primary at every switch while
-// the cables are checked, with the least election id.
+// It writes no table. Where no controller runs, it is primary at every switch while it checks the cables, with the
+// lowest election id.
 package preflight

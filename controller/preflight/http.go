@@ -15,8 +15,7 @@ import (
 
 func (c *checker) admin() *adminhttp.Client { return &adminhttp.Client{TLS: c.TLS, Token: c.Token} }
 
-// controllers looks at those that run, and returns the address of one that is
-// primary; nil: none was named.
+// controllers checks the running controllers, and returns the address of a primary one; nil: none was named.
 func (c *checker) controllers(ctx context.Context) *string {
 	if len(c.Controllers) == 0 {
 		return nil
@@ -57,7 +56,7 @@ func (c *checker) controllers(ctx context.Context) *string {
 	return &leader
 }
 
-// agent looks at a host's.
+// agent checks a host's agent.
 func (c *checker) agent(ctx context.Context, host fabric.NodeID) {
 	name, addr := c.f.Name(host), c.Agents[host]
 	if addr == "" {
@@ -95,7 +94,7 @@ func (c *checker) agent(ctx context.Context, host fabric.NodeID) {
 	}
 }
 
-// askCabling has a controller check the cables.
+// askCabling makes a controller check the cables.
 func (c *checker) askCabling(ctx context.Context, addr string, query url.Values, wait time.Duration) (*cabling.Report, error) {
 	r := new(cabling.Report)
 	query.Set("wait", wait.String())

@@ -14,7 +14,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/checklist"
 )
 
-// gnmi looks at a switch's ports and clock.
+// gnmi checks a switch's ports and clock.
 func (c *checker) gnmi(ctx context.Context, id fabric.NodeID, add adder) {
 	t := c.Daemon.Targets[id]
 	if t.GNMI == "" {
@@ -62,7 +62,7 @@ func (c *checker) gnmi(ctx context.Context, id fabric.NodeID, add adder) {
 		"compare the chassis config with fabric.yaml: rate, lanes and FEC of every port; try an MTU with --frame BYTES")
 }
 
-// maxClockOffset is between clocks; the answer's own time is part of it.
+// maxClockOffset is the largest difference of clocks; it includes the time of the answer.
 const maxClockOffset = 2 * time.Second
 
 func (c *checker) portStates(id fabric.NodeID, states map[fabric.PortNo]bool, add adder) {

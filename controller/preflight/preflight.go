@@ -19,37 +19,34 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/checklist"
 )
 
-// Config says what to look at.
+// Config describes what to check.
 type Config struct {
-	Daemon daemon.Config // as the controller will have it
-	// Controllers are the admin addresses of controllers that run already. None:
-	// the switches are asked directly.
+	Daemon daemon.Config // the controller's configuration
+	// Controllers are the admin addresses of running controllers. None: the switches are asked directly.
 	Controllers []string
-	// Token is the controllers', which have cables checked for nobody else.
+	// Token is the controllers' token, without which they do not check cables.
 	Token string
 	// Agents are the hosts' admin addresses. A host without one is unseen.
 	Agents map[fabric.NodeID]string
-	// TLS is what connections are made with; nil: none. Authorities are those that
-	// it trusts, for their dates.
+	// TLS is the configuration of connections; nil: none. The dates of the authorities that it trusts are checked.
 	TLS         *tls.Config
 	Authorities []*x509.Certificate
-	// Frame is the least frame that every cable must carry, in bytes; 0: not tried.
+	// Frame is the minimum length of a frame that every cable must carry, in bytes; 0: not tried.
 	Frame int
-	// Push installs the program where it is not, to check cables before there is a
-	// controller.
+	// Push installs the program where it is missing, to check cables before a controller runs.
 	Push  bool
 	Wait  time.Duration // for the frames of the cabling check; 0: 3 s
-	Limit time.Duration // of every question; 0: 5 s
+	Limit time.Duration // of every request; 0: 5 s
 	Now   func() time.Time
 }
 
-// Names of subjects that are no switch and no host.
+// Names of subjects that are neither switch nor host.
 const (
 	wholeFabric = "fabric"
 	here        = "here"
 )
 
-// checker is a preflight under way.
+// checker is a preflight check in progress.
 type checker struct {
 	Config
 	f    *fabric.Fabric
@@ -57,7 +54,7 @@ type checker struct {
 	list checklist.List
 }
 
-// Run looks at everything, and returns a line for each thing.
+// Run checks everything, and returns one line per item.
 func Run(ctx context.Context, cfg Config) ([]checklist.Line, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -80,7 +77,7 @@ func Run(ctx context.Context, cfg Config) ([]checklist.Line, error) {
 	g.SetLimit(32)
 	for i := range c.f.Switches() {
 		id := fabric.NodeID(c.f.Hosts() + i)
-		c.tables(id) // a core is for one goroutine
+		c.tables(id) // a core is not safe for concurrent use
 		g.Go(func() error { c.checkSwitch(ctx, id, led != nil); return nil })
 	}
 	for h := range c.f.Hosts() {
@@ -99,7 +96,7 @@ func Run(ctx context.Context, cfg Config) ([]checklist.Line, error) {
 	return c.list.Lines(order), ctx.Err()
 }
 
-// settings looks at what the files say.
+// settings checks the files' settings.
 func (c *checker) settings() {
 	d := c.Daemon.Core
 	c.list.Add(checklist.Green, wholeFabric, "files", fmt.Sprintf("%d switches, %d hosts, %d links", c.f.Switches(), c.f.Hosts(), c.f.Links()), "")
@@ -131,7 +128,7 @@ func (c *checker) settings() {
 	c.list.Add(checklist.Green, wholeFabric, "ecn", fmt.Sprintf("marks from %v, all from %v of queue, in steps of %v", d.ECN.Kmin, d.ECN.Kmax, d.ECN.Unit), "")
 }
 
-// unable says how many switches, and of which kinds, something is true of; "" of none.
+// unable returns the number of switches with a property, and their kinds; "" if there are none.
 func (c *checker) unable(is func(*targets.Profile) bool) string {
 	count := map[string]int{}
 	for _, t := range c.Daemon.Targets {

@@ -18,10 +18,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/checklist"
 )
 
-// limit bounds every question.
+// limit bounds every request.
 func (c *Config) limit() time.Duration { return cmp.Or(c.Limit, 5*time.Second) }
 
-// checkSwitch looks at one switch. led: a controller has it in hand.
+// checkSwitch checks one switch. led: a controller is its primary.
 func (c *checker) checkSwitch(ctx context.Context, id fabric.NodeID, led bool) {
 	name, t := c.f.Name(id), c.Daemon.Targets[id]
 	add := func(l checklist.Light, check, seen, remedy string) { c.list.Add(l, name, check, seen, remedy) }
@@ -43,7 +43,7 @@ func (c *checker) checkSwitch(ctx context.Context, id fabric.NodeID, led bool) {
 
 type adder func(l checklist.Light, check, seen, remedy string)
 
-// reach says what to do about an error of a connection to something.
+// reach returns the remedy for a connection's error.
 func reach(err error, addr, what, flag string) string {
 	text := err.Error()
 	switch {
@@ -86,7 +86,7 @@ func (c *checker) p4runtime(ctx context.Context, id fabric.NodeID, conn *grpc.Cl
 	return true
 }
 
-// brief returns an error without what gRPC puts round it.
+// brief returns an error without gRPC's prefix.
 func brief(err error) string {
 	if s, ok := status.FromError(err); ok {
 		return s.Message()
@@ -94,7 +94,7 @@ func brief(err error) string {
 	return err.Error()
 }
 
-// program looks at what the switch runs.
+// program checks the switch's program.
 func (c *checker) program(ctx context.Context, id fabric.NodeID, conn *grpc.ClientConn, add adder) {
 	t := c.Daemon.Targets[id]
 	ctx, cancel := context.WithTimeout(ctx, c.limit())
@@ -115,7 +115,7 @@ func (c *checker) program(ctx context.Context, id fabric.NodeID, conn *grpc.Clie
 	}
 }
 
-// tables looks whether the program has room for the fabric.
+// tables checks whether the program has room for the fabric.
 func (c *checker) tables(id fabric.NodeID) {
 	add := func(l checklist.Light, seen, remedy string) { c.list.Add(l, c.f.Name(id), "tables", seen, remedy) }
 	want := c.core.Desired(id)
@@ -126,7 +126,7 @@ func (c *checker) tables(id fabric.NodeID) {
 	add(checklist.Green, fmt.Sprintf("%d entries fit", len(want)), "")
 }
 
-// primary looks whether our controller could be.
+// primary checks whether our controller could be primary.
 func (c *checker) primary(ctx context.Context, id fabric.NodeID, conn *grpc.ClientConn, add adder) {
 	t := c.Daemon.Targets[id]
 	ctx, cancel := context.WithTimeout(ctx, c.limit())

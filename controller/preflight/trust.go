@@ -12,10 +12,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/checklist"
 )
 
-// soon is how long before its end a certificate is spoken of.
+// soon is the time before a certificate's end from which it is reported.
 const soon = 30 * 24 * time.Hour
 
-// certificates looks at our own.
+// certificates checks our own certificates.
 func (c *checker) certificates() {
 	if c.TLS == nil {
 		for _, t := range c.Daemon.Targets {
@@ -47,7 +47,7 @@ func local(addr string) bool {
 	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// dates looks at how long a certificate is good.
+// dates checks a certificate's validity period.
 func (c *checker) dates(subject, check string, cert *x509.Certificate) {
 	now := c.Now()
 	remedy := "make a new one: scripts/lab-ca"
@@ -63,8 +63,8 @@ func (c *checker) dates(subject, check string, cert *x509.Certificate) {
 	}
 }
 
-// peerCertificate looks at the one that a server shows. That there is none, or
-// that it is not to be trusted, is said where the server is asked.
+// peerCertificate checks a server's certificate. A missing or untrusted certificate is reported where the server is
+// asked.
 func (c *checker) peerCertificate(ctx context.Context, addr, subject string) {
 	if c.TLS == nil || strings.HasPrefix(addr, "unix:") {
 		return

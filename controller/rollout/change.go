@@ -9,24 +9,24 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
-// change is what is being written: one change of links at a time, stage by stage.
+// change is the change of links that is being written. There is one at a time, written stage by stage.
 type change struct {
 	Change
 	busy    bool
-	stage   uint64                   // counts stages, so that a late answer is recognised
-	due     fabric.Time              // of the stage, if there is a StageTimeout
-	rest    []controller.SwitchDelta // of the stages to come
-	waiting map[fabric.NodeID]bool   // for the answer of
-	notices []*statepb.Update        // links that are back, to be notified of when it is written
+	stage   uint64                   // number of the stage, so that a late answer is recognised
+	due     fabric.Time              // end of the stage, if there is a StageTimeout
+	rest    []controller.SwitchDelta // of the later stages
+	waiting map[fabric.NodeID]bool   // switches whose answer is missing
+	notices []*statepb.Update        // links that are back, announced when the change is written
 }
 
-// write is a write under way.
+// write is a write in progress.
 type write struct {
 	node  fabric.NodeID
 	stage uint64 // of the change; 0: a repair
 }
 
-// Outcome is what became of a write.
+// Outcome is the result of a write.
 type Outcome uint8
 
 // The outcomes.
@@ -36,10 +36,10 @@ const (
 	Unsent               // the session had ended; [Core.Session] reports that
 )
 
-// takeNotices sends agents what changed: failures at once, repairs with their change.
+// takeNotices notifies agents of changes: failures at once, repairs with their change.
 func (c *Core) takeNotices() {
 	for _, u := range c.tables.Notices() {
-		for _, l := range u.GetLinks() { // this is the later word on the link
+		for _, l := range u.GetLinks() { // this is the newer state of the link
 			older := func(u *statepb.Update) bool { return u.GetLinks()[0].GetLink() == l.GetLink() }
 			c.restored = slices.DeleteFunc(c.restored, older)
 			c.change.notices = slices.DeleteFunc(c.change.notices, older)
@@ -52,7 +52,7 @@ func (c *Core) takeNotices() {
 	}
 }
 
-// restores reports whether a notice says that a link is back.
+// restores reports whether a notice announces that a link is back.
 func restores(u *statepb.Update) bool { return len(u.GetLinks()) > 0 && u.GetLinks()[0].GetUp() }
 
 // notify numbers notices in the order in which they are sent.
@@ -64,7 +64,7 @@ func (c *Core) notify(us ...*statepb.Update) {
 	}
 }
 
-// beginChange begins to write what has changed since the last change began.
+// beginChange begins to write all changes since the last change began.
 func (c *Core) beginChange(now fabric.Time) {
 	r := c.tables.Ready()
 	if len(r.Writes) == 0 {
@@ -81,7 +81,7 @@ func (c *Core) beginChange(now fabric.Time) {
 	c.nextStage(now)
 }
 
-// nextStage writes the next stage that there is anybody to write to, or ends the change.
+// nextStage writes the next stage with a writable switch, or ends the change.
 func (c *Core) nextStage(now fabric.Time) {
 	ch := &c.change
 	for len(ch.rest) > 0 {
@@ -116,7 +116,7 @@ func (c *Core) write(w Write, stage uint64) {
 	c.ready.Writes = append(c.ready.Writes, w)
 }
 
-// Written says what became of a write. It ignores an id that nothing is under way with.
+// Written reports the outcome of a write. Unknown ids are ignored.
 func (c *Core) Written(now fabric.Time, id uint64, o Outcome) {
 	w, ok := c.writes[id]
 	if !ok {
@@ -137,7 +137,7 @@ func (c *Core) Written(now fabric.Time, id uint64, o Outcome) {
 	}
 }
 
-// giveUpStage goes on without the switches that have not answered.
+// giveUpStage continues without the switches that have not answered.
 func (c *Core) giveUpStage(now fabric.Time) {
 	for _, id := range slices.Sorted(maps.Keys(c.change.waiting)) {
 		c.event(Event{Kind: Late, Node: id})
@@ -145,17 +145,17 @@ func (c *Core) giveUpStage(now fabric.Time) {
 	c.nextStage(now)
 }
 
-// SessionState is what a session with a switch is good for.
+// SessionState is the state of a session with a switch.
 type SessionState uint8
 
-// The states of a session. One is good for writing from [Core.TablesRead] on.
+// The states of a session. It can be written to from [Core.TablesRead] on.
 const (
 	NoSession SessionState = iota
 	Standby                // another controller writes to the switch
 	Open
 )
 
-// Session says that a session is in another state.
+// Session reports a session's new state.
 func (c *Core) Session(now fabric.Time, node fabric.NodeID, s SessionState) {
 	d := c.device(node)
 	if s != Open {
@@ -165,9 +165,8 @@ func (c *Core) Session(now fabric.Time, node fabric.NodeID, s SessionState) {
 	c.releaseEarly(now)
 }
 
-// TablesRead says what a switch holds: entries, sorted by [controller.Key.Compare], and
-// how many others that it should not. What differs from what it should hold is written
-// when the start is over.
+// TablesRead reports a switch's tables: entries, sorted by [controller.Key.Compare], and the number of stray ones.
+// After the start, differences from the desired tables are written.
 func (c *Core) TablesRead(now fabric.Time, node fabric.NodeID, entries []controller.Entry, stray int) {
 	d := c.device(node)
 	d.standby = false
@@ -180,8 +179,8 @@ func (c *Core) TablesRead(now fabric.Time, node fabric.NodeID, entries []control
 	c.repair(now, d, r)
 }
 
-// repair writes what differs from what was read. That covers what the present change has
-// still to write there.
+// repair writes the differences from the tables read. That includes the switch's remaining part of the present
+// change.
 func (c *Core) repair(now fabric.Time, d *device, r read) {
 	c.change.rest = slices.DeleteFunc(c.change.rest, func(x controller.SwitchDelta) bool { return x.Node == d.id })
 	want := c.tables.Written(d.id)

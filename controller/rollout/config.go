@@ -21,48 +21,42 @@ const (
 	DefaultTablesWait   = 15 * fabric.Second
 )
 
-// Config sets up a [Core]. A time of 0 means what its comment says, not a default.
+// Config sets up a [Core]. The comment of a time says what 0 means; there are no defaults.
 type Config struct {
 	Core controller.Config
-	// Damping says which ports flap too much to be believed.
+	// Damping sets the limits above which flapping ports are not believed.
 	Damping damping.Config
-	// Suspicion joins the agents' time-outs; its Fabric is Core's. Nil: nothing does.
+	// Suspicion combines the agents' time-outs; its Fabric is Core's. Nil: they are not combined.
 	Suspicion *suspicion.Config
 
-	// StartWait bounds the wait for the states of all ports, before which nothing is
-	// written or sent. 0: no limit.
+	// StartWait bounds the wait for the states of all ports, before which nothing is written or sent. 0: no limit.
 	StartWait fabric.Time
-	// Mute reports whether a switch never reports its ports' states: the start does not wait
-	// for it. Nil: none is.
+	// Mute reports whether a switch never reports its ports' states: the start does not wait for it. Nil: no switch
+	// is mute.
 	Mute func(fabric.NodeID) bool
-	// Peers says that the start also waits for what other controllers have drained.
+	// Peers makes the start also wait for the other controllers' drains.
 	Peers bool
-	// StageTimeout bounds the wait for the acknowledgements of one stage of a change. 0:
-	// they are waited for.
+	// StageTimeout bounds the wait for the acknowledgements of one stage of a change. 0: no limit.
 	StageTimeout fabric.Time
-	// TablesWait is how long a port that comes back is not believed while a switch at its
-	// link has not got its tables. One that cannot be reached may forward all the same.
-	// 0: it is believed at once.
+	// TablesWait is the time for which a port that comes back is not believed while a switch at its link does not
+	// have its tables. An unreachable switch may forward all the same. 0: the port is believed at once.
 	TablesWait fabric.Time
-	// Keep writes down what is drained, before it is carried out; what it cannot write
-	// down is not drained. It may be given the marks from before again, to take back what
-	// it is not sure to have written. Nil: nothing is written down.
+	// Keep stores the drains before they are carried out; drains that it cannot store are not carried out. It may
+	// receive the previous marks again, to revert marks that it may not have stored. Nil: nothing is stored.
 	Keep func([]drains.Mark) error
-	// Audit is how often the tables of a switch are read back although nothing seems
-	// wrong. 0: never.
+	// Audit is the interval at which a switch's tables are read back without a reason. 0: never.
 	Audit fabric.Time
-	// Keeps returns what of its tables a switch is read back to hold, by its kind. Nil:
-	// all of it.
+	// Keeps returns the part of its tables that is read back from a switch of its kind. Nil: all of them.
 	Keeps func(fabric.NodeID, []controller.Entry) []controller.Entry
-	// NotifyPorts reports whether a switch's data plane has to be notified by the controller
-	// what its ports do. Nil: none has.
+	// NotifyPorts reports whether the controller has to notify a switch's data plane of its ports. Nil: for no
+	// switch.
 	NotifyPorts func(fabric.NodeID) bool
-	// RestoredAtOnce notifies agents of a link that is back before the switches have the
-	// tables for it: the order that was measured and not chosen; see the package comment.
+	// RestoredAtOnce notifies agents of a repaired link before the switches have its tables: the order that was
+	// measured and not chosen; see the package comment.
 	RestoredAtOnce bool
 }
 
-// Validate reports the first thing wrong with c.
+// Validate returns the first error in c.
 func (c Config) Validate() error {
 	if err := c.Core.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)

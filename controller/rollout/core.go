@@ -18,49 +18,48 @@ type Core struct {
 	f         *fabric.Fabric
 	tables    *controller.Core
 	damper    *damping.Damper
-	suspicion *suspicion.Core // nil: time-outs are not joined
+	suspicion *suspicion.Core // nil: time-outs are not combined
 	drains    drains.Set
 
 	switches  []device                   // by NodeID - Hosts
-	early     map[fabric.End]fabric.Time // ports that wait for tables, and until when
-	swept     fabric.Time                // when the switches were last looked through for what is due
+	early     map[fabric.End]fabric.Time // ports that wait for tables, and the end of the wait
+	swept     fabric.Time                // time of the last sweep
 	began     fabric.Time
-	peersKnow bool // what the peers have drained is known
+	peersKnow bool // the peers' drains are known
 	started   bool
 
 	notified  uint64            // epoch of the last notice
-	restored  []*statepb.Update // links that are back, of the change to come
+	restored  []*statepb.Update // repaired links of the next change
 	change    change
-	trigger   fabric.Time // when the first event came of the change to come; see triggered
+	trigger   fabric.Time // time of the next change's first event; see triggered
 	triggered bool
-	writes    map[uint64]write // under way, by id
+	writes    map[uint64]write // in progress, by id
 	lastWrite uint64
 	ready     Ready
 }
 
-// device is what is known of one switch.
+// device is the state of one switch.
 type device struct {
 	id      fabric.NodeID
 	synced  bool // deltas may be written
 	standby bool // another controller writes to it
 	read    *read
-	pending int         // writes under way
-	audit   fabric.Time // when its tables are to be read back
+	pending int         // writes in progress
+	audit   fabric.Time // time of the next read-back
 
 	reported, fresh bool                   // of its ports: once; now
-	named           map[fabric.PortNo]bool // ports that it said anything of
-	ports           map[fabric.PortNo]bool // up, by the last report, where the data plane is notified
-	renotify        fabric.Time            // when it is notified of all of them again
+	named           map[fabric.PortNo]bool // ports that it has reported
+	ports           map[fabric.PortNo]bool // by the last report, where the data plane is notified
+	renotify        fabric.Time            // time of the next notification about all ports
 }
 
-// read is what tables were found at a switch before the start.
+// read is a switch's tables as read before the start.
 type read struct {
 	entries []controller.Entry
 	stray   int
 }
 
-// New returns a core that begins at a time and knows nothing of ports or tables, or
-// what [Config.Validate] reports.
+// New returns a core that begins at a time and knows no ports or tables, or the error of [Config.Validate].
 func New(now fabric.Time, cfg Config) (*Core, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -91,14 +90,13 @@ func New(now fabric.Time, cfg Config) (*Core, error) {
 
 func (c *Core) device(id fabric.NodeID) *device { return &c.switches[int(id)-c.f.Hosts()] }
 
-// Tables returns the core that tables and states of links follow from. It may be read,
-// and must not be fed anything.
+// Tables returns the core that computes tables and link states. It may be read; do not call its inputs.
 func (c *Core) Tables() *controller.Core { return c.tables }
 
 // Started reports whether the start is over: see the package comment.
 func (c *Core) Started() bool { return c.started }
 
-// Epoch is that of the last notice.
+// Epoch returns the epoch of the last notice.
 func (c *Core) Epoch() uint64 { return c.notified }
 
 // Writing reports whether a change is being written.
@@ -107,7 +105,7 @@ func (c *Core) Writing() bool { return c.change.busy }
 // Idle reports whether every reported change is written and agents are notified.
 func (c *Core) Idle() bool { return !c.change.busy && !c.triggered && len(c.restored) == 0 }
 
-// Waiting returns how many ports are up and not believed yet, since switches lack tables.
+// Waiting returns the number of ports that are up but not believed yet, because switches lack tables.
 func (c *Core) Waiting() int { return len(c.early) }
 
 // Synced reports whether a switch has the tables it should have.
@@ -119,13 +117,12 @@ func (c *Core) Damped(id fabric.LinkID) bool {
 	return c.damper.Damped(l.A) || c.damper.Damped(l.B)
 }
 
-// sweepEvery is how often the switches are looked through for audits and ports to report.
+// sweepEvery is the interval at which the switches are checked for due audits and port notifications.
 const sweepEvery = fabric.Second
 
 func (c *Core) sweeps() bool { return c.cfg.Audit > 0 || c.cfg.NotifyPorts != nil }
 
-// Deadline returns when [Core.Tick] is due. ok is false when there is nothing to wait
-// for but events.
+// Deadline returns when [Core.Tick] is due. ok is false if no timer runs.
 func (c *Core) Deadline() (at fabric.Time, ok bool) {
 	earlier := func(t fabric.Time, is bool) {
 		if is && (!ok || t < at) {
@@ -145,7 +142,7 @@ func (c *Core) Deadline() (at fabric.Time, ok bool) {
 	return at, ok
 }
 
-// Tick does what is due by a time.
+// Tick does what is due by now.
 func (c *Core) Tick(now fabric.Time) {
 	if now >= c.began+c.cfg.StartWait {
 		c.start(now)
@@ -167,9 +164,8 @@ func (c *Core) Tick(now fabric.Time) {
 	}
 }
 
-// Rebase has all later times count from now. A core that runs for long needs it, since a
-// [fabric.Time] ends after 106 days: see [fabric.LongAgo]. It comes after [Core.Ready],
-// whose times are those before.
+// Rebase counts all later times from now. A core that runs for long needs it, since a [fabric.Time] ends after 106
+// days: see [fabric.LongAgo]. Call it after [Core.Ready], whose times are on the old clock.
 func (c *Core) Rebase(now fabric.Time) {
 	for _, t := range []*fabric.Time{&c.began, &c.swept, &c.trigger, &c.change.due, &c.change.Trigger} {
 		*t = t.Rebase(now)
@@ -187,7 +183,7 @@ func (c *Core) Rebase(now fabric.Time) {
 	}
 }
 
-// sweep has tables read and port states sent whose time has come.
+// sweep starts the audits and port notifications that are due.
 func (c *Core) sweep(now fabric.Time) {
 	for i := range c.switches {
 		d := &c.switches[i]
@@ -204,8 +200,8 @@ func (c *Core) sweep(now fabric.Time) {
 	}
 }
 
-// start ends the start: what is not known by now is held to be up. Agents begin with a
-// snapshot, and switches with what their tables lack.
+// start ends the start: unknown ports count as up. Agents begin with a snapshot, and switches get the entries that
+// their tables lack.
 func (c *Core) start(now fabric.Time) {
 	if c.started {
 		return
@@ -238,7 +234,7 @@ func (c *Core) startIfReported(now fabric.Time) {
 	c.start(now)
 }
 
-// PeersKnown says that it is known, as far as it can be, what other controllers drained.
+// PeersKnown reports that the other controllers' drains are known, as far as possible.
 func (c *Core) PeersKnown(now fabric.Time) {
 	c.peersKnow = true
 	c.startIfReported(now)

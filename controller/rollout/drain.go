@@ -10,22 +10,21 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/durable"
 )
 
-// ErrSevers is wrapped when a drain would cut hosts off.
+// ErrSevers is wrapped if a drain would cut hosts off.
 var ErrSevers = errors.New("would cut off")
 
-// Marks returns what is drained, and what was once.
+// Marks returns the present and the former drains.
 func (c *Core) Marks() []drains.Mark { return c.drains.Marks() }
 
-// Remember takes what was drained when an earlier controller ended, before anything else
-// is notified.
+// Remember restores the drains of an earlier controller. Call it before any other input.
 func (c *Core) Remember(marks []drains.Mark) error {
 	c.drains.Merge(marks)
 	return c.mark(c.began, c.drains.Drained())
 }
 
-// Drain takes links out of use while they still work, or back into it. Without force it
-// returns an error that wraps [ErrSevers], and drains nothing, if hosts would lose their
-// last path. It reports whether [Core.Marks] are others now.
+// Drain takes links out of use while they still work, or back into use. Without force, if hosts would lose their
+// last path, it drains nothing and returns an error that wraps [ErrSevers]. changed reports whether [Core.Marks]
+// changed.
 func (c *Core) Drain(now fabric.Time, ids []fabric.LinkID, drained, force bool) (changed bool, err error) {
 	for _, id := range ids {
 		if err := c.tables.CanDrain(id); err != nil {
@@ -45,8 +44,7 @@ func (c *Core) Drain(now fabric.Time, ids []fabric.LinkID, drained, force bool) 
 	return c.keep(now, before, news)
 }
 
-// Merge takes what another controller has drained. It reports whether [Core.Marks] are
-// others now.
+// Merge merges another controller's drains. changed reports whether [Core.Marks] changed.
 func (c *Core) Merge(now fabric.Time, marks []drains.Mark) (changed bool, err error) {
 	for _, m := range marks {
 		if err := c.tables.CanDrain(m.Link); err != nil {
@@ -57,8 +55,7 @@ func (c *Core) Merge(now fabric.Time, marks []drains.Mark) (changed bool, err er
 	return c.keep(now, before, c.reconcile(c.drains.Merge(marks)))
 }
 
-// keep writes marks that are news down, and carries them out. before is what was marked
-// without them.
+// keep stores new marks and carries them out. before is the set without them.
 func (c *Core) keep(now fabric.Time, before drains.Set, news []drains.Mark) (changed bool, err error) {
 	if len(news) == 0 {
 		return false, nil
@@ -75,10 +72,9 @@ func (c *Core) keep(now fabric.Time, before drains.Set, news []drains.Mark) (cha
 	return true, c.mark(now, news)
 }
 
-// reconcile takes marks back that hosts would lose their last path by: two operators may
-// have drained, at controllers that could not reach each other, what only together is too
-// much. All controllers take the same ones back. It returns what is to be carried out.
-// Before the ports' states are known it takes nothing back: what a peer says then has been
+// reconcile reverts marks that would cost hosts their last path: two operators may have drained, at controllers
+// that could not reach each other, links that only together are too many. All controllers revert the same marks. It
+// returns the marks to carry out. Before the ports' states are known it reverts nothing: a peer's marks have been
 // agreed before.
 func (c *Core) reconcile(news []drains.Mark) []drains.Mark {
 	var added []fabric.LinkID
@@ -107,7 +103,7 @@ func (c *Core) reconcile(news []drains.Mark) []drains.Mark {
 	return news
 }
 
-// mark carries out marks that are news.
+// mark carries out new marks.
 func (c *Core) mark(now fabric.Time, news []drains.Mark) error {
 	for _, m := range news {
 		before := c.tables.Epoch()

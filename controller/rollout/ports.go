@@ -8,8 +8,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// PortState takes what a switch says of a port. It ignores one that the fabric does not
-// have.
+// PortState processes a switch's report of a port. It ignores ports that the fabric does not have.
 func (c *Core) PortState(now fabric.Time, node fabric.NodeID, port fabric.PortNo, up bool) {
 	if _, ok := c.f.LinkAt(node, port); !ok {
 		return
@@ -25,7 +24,7 @@ func (c *Core) PortState(now fabric.Time, node fabric.NodeID, port fabric.PortNo
 	}
 }
 
-// PortRate takes the speed that a switch reports of a port: see [controller.Core.PortRate]. It ignores a port that the
+// PortRate processes a switch's report of a port's speed: see [controller.Core.PortRate]. It ignores ports that the
 // fabric does not have.
 func (c *Core) PortRate(node fabric.NodeID, port fabric.PortNo, rate fabric.Rate) {
 	if c.tables.PortRate(node, port, rate) == nil {
@@ -33,8 +32,7 @@ func (c *Core) PortRate(node fabric.NodeID, port fabric.PortNo, rate fabric.Rate
 	}
 }
 
-// Unreported returns the ports of a switch that it has never said anything of, though the
-// fabric has them. They count as up, which nobody knows.
+// Unreported returns the ports of the fabric that a switch has never reported. They count as up.
 func (c *Core) Unreported(node fabric.NodeID) []fabric.PortNo {
 	var out []fabric.PortNo
 	for p := fabric.PortNo(1); int(p) <= c.f.Node(node).Ports(); p++ {
@@ -45,8 +43,7 @@ func (c *Core) Unreported(node fabric.NodeID) []fabric.PortNo {
 	return out
 }
 
-// PortsKnown says whether the states of a switch's ports are known, all of them and as
-// they are now.
+// PortsKnown reports whether the present states of all of a switch's ports are known.
 func (c *Core) PortsKnown(now fabric.Time, node fabric.NodeID, known bool) {
 	d := c.device(node)
 	if d.fresh = known; !known {
@@ -59,10 +56,9 @@ func (c *Core) PortsKnown(now fabric.Time, node fabric.NodeID, known bool) {
 	c.startIfReported(now)
 }
 
-// believe acts on a port's state, unless it is up too early: a switch that starts has its
-// links up before it has its tables, and what is sent through it by then is lost. So a
-// link that was down and comes back counts as down until the switches at its ends have
-// their tables.
+// believe acts on a port's state, unless it is up too early: a switch that starts has its links up before it has
+// its tables, and packets through it are lost until then. So a link that was down and comes back counts as down
+// until the switches at its ends have their tables.
 func (c *Core) believe(now fabric.Time, p fabric.End, up bool) {
 	if up && c.tooEarly(now, p) {
 		return
@@ -71,7 +67,7 @@ func (c *Core) believe(now fabric.Time, p fabric.End, up bool) {
 	c.act(now, p, up)
 }
 
-// tooEarly notes a port that is up too early, and reports whether it is.
+// tooEarly reports whether a port is up too early, and records it.
 func (c *Core) tooEarly(now fabric.Time, p fabric.End) bool {
 	id, _ := c.f.LinkAt(p.Node, p.Port)
 	r, l := c.tables.LinkReport(id), c.f.Link(id)
@@ -84,8 +80,7 @@ func (c *Core) tooEarly(now fabric.Time, p fabric.End) bool {
 	return true
 }
 
-// haveTables reports whether the switches at a link's ends have their tables, as far as
-// this controller can tell.
+// haveTables reports whether the switches at a link's ends have their tables, as far as this controller knows.
 func (c *Core) haveTables(l *fabric.Link) bool {
 	for _, e := range []fabric.End{l.A, l.B} {
 		if c.f.Node(e.Node).Tier == fabric.Host {
@@ -98,7 +93,7 @@ func (c *Core) haveTables(l *fabric.Link) bool {
 	return true
 }
 
-// releaseEarly believes the ports that need not wait any longer.
+// releaseEarly believes the ports whose wait is over.
 func (c *Core) releaseEarly(now fabric.Time) {
 	if len(c.early) == 0 {
 		return
@@ -121,7 +116,7 @@ func (c *Core) act(now fabric.Time, p fabric.End, up bool) {
 	c.event(Event{Kind: Believed, Node: p.Node, Port: p.Port, Up: up})
 	before := c.tables.Epoch()
 	if err := c.tables.PortState(now, p.Node, p.Port, up); err != nil {
-		return // a port that the fabric does not have, which was looked at before
+		return // a port that the fabric does not have was rejected before
 	}
 	id, _ := c.f.LinkAt(p.Node, p.Port)
 	if c.tables.Epoch() != before {
@@ -140,16 +135,14 @@ func (c *Core) linkChanged(now fabric.Time, id fabric.LinkID, by fabric.NodeID) 
 	}
 }
 
-// retellEvery is how often all port states are sent: one that went down and came back between
-// two words of the switch shows no change, and the chip has latched that it went down. It
-// is seldom: a port that has just gone down is reported up if the switch's message about
-// it is still on its way.
+// retellEvery is the interval at which all port states are sent. A port that went down and came back between two
+// reports of the switch shows no change, but the chip has latched that it went down. It is long, because a port
+// that has just gone down is reported up if the switch's message about it is still in flight.
 const retellEvery = 30 * fabric.Second
 
-// notifyPort sends a port's state to a switch's data plane, where nothing on the switch reports
-// it all: a chip learns at once that a port went down, and only from the controller that
-// it is back. What cannot be sent now is sent with all the rest when the tables are in
-// place.
+// notifyPort sends a port's state to a switch's data plane, if nothing on the switch reports it completely: a chip
+// learns at once that a port went down, but only from the controller that it is back. States that cannot be sent
+// now are sent with all others when the tables are in place.
 func (c *Core) notifyPort(d *device, p fabric.PortNo, up bool) {
 	if c.cfg.NotifyPorts == nil || !c.cfg.NotifyPorts(d.id) {
 		return
@@ -163,9 +156,9 @@ func (c *Core) notifyPort(d *device, p fabric.PortNo, up bool) {
 	}
 }
 
-// notifyAllPorts sends the states of all ports: the data plane may be new, or have missed some. Uplinks
-// are then in the table that finds their place among the live ones. While the switch is
-// not connected, the chip may know better that a port is down.
+// notifyAllPorts sends the states of all ports: the data plane may be new, or have missed some. Uplinks are then in
+// the table that gives their index among the live ones. While the switch is not connected, the chip may be the
+// first to know that a port is down.
 func (c *Core) notifyAllPorts(now fabric.Time, d *device) {
 	d.renotify = now + retellEvery
 	for _, p := range slices.Sorted(maps.Keys(d.ports)) {

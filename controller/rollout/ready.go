@@ -7,15 +7,14 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
-// Write is what one switch is to be sent. The requests of a switch are sent in the order
-// in which they are asked for.
+// Write is a write to one switch. The requests of a switch are sent in the order in which they are made.
 type Write struct {
 	ID      uint64 // for [Core.Written]
 	Node    fabric.NodeID
 	Stage   int // of a change
 	Updates []controller.Update
-	// Repair says that this follows from a read-back and is to delete what that found
-	// besides entries. Updates may be empty then.
+	// Repair marks a write that follows a read-back. It also deletes the stray entities found; Updates may then be
+	// empty.
 	Repair bool
 }
 
@@ -26,42 +25,41 @@ type PortEvent struct {
 	Up   bool
 }
 
-// Ready is what is to be done, in the order of the fields, and those of one field in
-// theirs.
+// Ready is the caller's work, in the order of the fields, and within a field in its order.
 type Ready struct {
-	Events  []Event           // what was decided, for logs
-	Start   *statepb.Update   // the snapshot that agents begin with; not nil once
-	Notices []*statepb.Update // for all agents; their epochs have no gap
-	Writes  []Write           // each is answered by [Core.Written]
-	Ports   []PortEvent       // for switches whose data plane has to be notified
-	Reads   []fabric.NodeID   // whose tables are to be read; answered by [Core.TablesRead]
-	Probes  []suspicion.Probe // each for one agent; answered by [Core.ProbeResult]
+	Events  []Event           // decisions, for logs
+	Start   *statepb.Update   // the snapshot with which agents begin; not nil once
+	Notices []*statepb.Update // for all agents; their epochs are consecutive
+	Writes  []Write           // each needs a call of [Core.Written]
+	Ports   []PortEvent       // for switches whose data plane the controller notifies
+	Reads   []fabric.NodeID   // switches whose tables are to be read; each needs a call of [Core.TablesRead]
+	Probes  []suspicion.Probe // each for one agent; needs a call of [Core.ProbeResult]
 }
 
-// EventKind says what an [Event] is.
+// EventKind is the kind of an [Event].
 type EventKind uint8
 
-// The kinds of events, and which fields of an event they use.
+// The kinds of events, and the fields that they use.
 const (
-	PortHeard   EventKind = iota // Node, Port, Up, Damped: what a switch said
-	Believed                     // Node, Port, Up: what is acted on
-	Calmed                       // Node, Port: it is not held down for flapping any more
-	LinkChanged                  // Link, Up, Epoch, Node: whose word did it; NoNode: an operator's
+	PortHeard   EventKind = iota // Node, Port, Up, Damped: a switch's report
+	Believed                     // Node, Port, Up: the state that is used
+	Calmed                       // Node, Port: no longer held down for flapping
+	LinkChanged                  // Link, Up, Epoch, Node: the reporting switch; NoNode: an operator
 	Drained                      // Link, Up
-	TakenBack                    // Link: its drain, which would cut hosts off
-	Suspected                    // Link, Up: not suspected; Confirmed
+	TakenBack                    // Link: its drain was reverted, because it would cut hosts off
+	Suspected                    // Link, Up: true: no longer suspected; Confirmed
 	Started                      // Epoch
-	Repaired                     // Node, Count: updates that its read-back asks for
+	Repaired                     // Node, Count: updates after its read-back
 	Refused                      // Node: a write
-	Late                         // Node: it is not waited for any longer
-	Changed                      // Change: it is written
-	PortSpeed                    // Node, Port, Rate: what a switch reported; 0: it does not know
+	Late                         // Node: the stage no longer waits for it
+	Changed                      // Change: it was written
+	PortSpeed                    // Node, Port, Rate: as reported by a switch; 0: unknown to it
 )
 
-// NoNode says that no switch is meant.
+// NoNode means no switch.
 const NoNode fabric.NodeID = -1
 
-// Event is something that was decided.
+// Event is a decision.
 type Event struct {
 	Kind      EventKind
 	Node      fabric.NodeID
@@ -71,24 +69,23 @@ type Event struct {
 	Damped    bool
 	Confirmed bool
 	Rate      fabric.Rate
-	Epoch     uint64 // of all changes of links
+	Epoch     uint64 // number of changes of links
 	Count     int
 	Change    Change
 }
 
-// Change is how a change of links was written.
+// Change describes how a change of links was written.
 type Change struct {
-	Trigger, Written fabric.Time // when the first event came; when the last write was answered or given up on
-	Epoch            uint64      // of all changes of links
+	Trigger, Written fabric.Time // time of the first event; time when the last write was answered or given up
+	Epoch            uint64      // number of changes of links
 	Switches         int         // writes sent; a switch may get several
 	Updates          int
 }
 
 func (c *Core) event(e Event) { c.ready.Events = append(c.ready.Events, e) }
 
-// Ready returns what came up since the last call. The caller carries it out. It is to be
-// called after all inputs of one time: inputs between two calls make one
-// change.
+// Ready returns the work since the last call, for the caller to carry out. Call it after all inputs of one time:
+// inputs between two calls make one change.
 func (c *Core) Ready(now fabric.Time) Ready {
 	c.decide(now)
 	if c.started && !c.change.busy {
@@ -99,10 +96,10 @@ func (c *Core) Ready(now fabric.Time) Ready {
 	return r
 }
 
-// TakeNotices returns the part of the next [Core.Ready] that is for agents, and removes it there: all
-// but Writes, Ports and Reads. It computes no tables, which took 46 ms for a link of a
-// fat-tree of 64-port switches with failures elsewhere (BenchmarkBadNews). An owner whose clock runs meanwhile carries it out first;
-// one whose time stands still needs only Ready.
+// TakeNotices returns the part of the next [Core.Ready] that is for agents, and removes it there: everything except
+// Writes, Ports and Reads. It computes no tables, which took 46 ms for a link of a fat-tree of 64-port switches
+// with failures elsewhere (BenchmarkBadNews). A caller whose clock runs meanwhile carries it out first; a caller
+// whose time stands still needs only Ready.
 func (c *Core) TakeNotices(now fabric.Time) Ready {
 	c.decide(now)
 	r := c.ready
@@ -111,7 +108,7 @@ func (c *Core) TakeNotices(now fabric.Time) Ready {
 	return r
 }
 
-// decide finds what can be said without tables.
+// decide makes the decisions that need no tables.
 func (c *Core) decide(now fabric.Time) {
 	if now >= c.began+c.cfg.StartWait {
 		c.start(now)

@@ -5,7 +5,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Report takes what an agent says of a path; see [suspicion.Core.Report].
+// Report processes an agent's report of a path; see [suspicion.Core.Report].
 func (c *Core) Report(now fabric.Time, r suspicion.Report) error {
 	if c.suspicion == nil {
 		return nil
@@ -13,7 +13,7 @@ func (c *Core) Report(now fabric.Time, r suspicion.Report) error {
 	return c.suspicion.Report(now, r)
 }
 
-// ProbeResult takes what became of a probe; see [suspicion.Core.ProbeResult].
+// ProbeResult processes the result of a probe; see [suspicion.Core.ProbeResult].
 func (c *Core) ProbeResult(
 	now fabric.Time, host fabric.NodeID, id uint64, sent, lost int,
 ) (path suspicion.ProbedPath, ok bool) {
@@ -23,7 +23,7 @@ func (c *Core) ProbeResult(
 	return c.suspicion.ProbeResult(now, host, id, sent, lost)
 }
 
-// Suspicion counts what agents reported and what followed.
+// Suspicion returns counts of the agents' reports and their effects.
 func (c *Core) Suspicion() (s suspicion.Stats) {
 	if c.suspicion != nil {
 		s = c.suspicion.Stats()
@@ -31,8 +31,8 @@ func (c *Core) Suspicion() (s suspicion.Stats) {
 	return s
 }
 
-// takeSuspicions makes notices of what is suspected, and has agents probe. Tables do not
-// follow, so agents learn at once that a suspicion is cleared, too.
+// takeSuspicions makes notices of changed suspicions, and requests probes. Tables do not depend on suspicions, so
+// agents are also notified at once when one is cleared.
 func (c *Core) takeSuspicions() {
 	if c.suspicion == nil {
 		return
@@ -40,7 +40,7 @@ func (c *Core) takeSuspicions() {
 	r := c.suspicion.Ready()
 	for _, s := range r.Suspicions {
 		if err := c.tables.Suspect(s.At, s.Link, s.Suspected, s.Confirmed); err != nil {
-			continue // a host's link, which package suspicion suspects of nothing
+			continue // a host's link, which package suspicion never suspects
 		}
 		c.event(Event{Kind: Suspected, Link: s.Link, Up: !s.Suspected, Confirmed: s.Confirmed, Epoch: c.tables.Epoch()})
 	}

@@ -13,42 +13,40 @@ var (
 	ErrReport = errors.New("suspicion: bad report")
 )
 
-// Config sets up a [Core]. Times of 0 and numbers of 0 stand for the defaults.
+// Config sets up a [Core]. Zero times and numbers mean the defaults.
 type Config struct {
 	Fabric *fabric.Fabric
-	// Gather is how long reports are collected from the first that nothing
-	// explains. Default 50 us: the time-outs of one failure come together.
+	// Gather is the time for which reports are collected, from the first report without an explanation. Default 50
+	// us: the time-outs of one failure come together.
 	Gather fabric.Time
-	// Memory is how long a report counts. Default 10 ms, several time-outs.
+	// Memory is the time for which a report counts. Default 10 ms, several time-outs.
 	Memory fabric.Time
-	// Hold is how long a suspicion stands that no probe has said anything of, and
-	// how long after a link was cleared another suspicion counts as a relapse.
-	// Default 100 ms.
+	// Hold is the time for which a suspicion without probe results stands. It is also the time after a link was
+	// cleared during which another suspicion counts as a relapse. Default 100 ms.
 	Hold fabric.Time
-	// Forget is how long a confirmed suspicion stands since a probe or a report last
-	// spoke for it. Default 10 s: longer than any pause between two rounds of probes.
+	// Forget is the time for which a confirmed suspicion stands after the last probe or report in its favour.
+	// Default 10 s: longer than any pause between two rounds of probes.
 	Forget fabric.Time
-	// Agents is how many agents must report before a link is suspected without
-	// probes. Default 2.
+	// Agents is the number of agents that must report before a link is suspected without probes. Default 2.
 	Agents int
-	// Packets in a probe. Default 16.
+	// Packets is the number of packets in a probe. Default 16.
 	Packets int
-	// ProbeTimeout is how long a probe's answer is waited for. Default 1 ms.
+	// ProbeTimeout is the time allowed for a probe's answer. Default 1 ms.
 	ProbeTimeout fabric.Time
-	// ProbeEvery is the time from a round of probes to the next; it doubles with
-	// every lossy or unanswered round up to ProbeMost. Defaults 500 us and 1 s.
+	// ProbeEvery is the time between rounds of probes; it doubles with every lossy or unanswered round up to
+	// ProbeMost. Defaults 500 us and 1 s.
 	ProbeEvery, ProbeMost fabric.Time
-	// CleanRounds is how many rounds without loss clear a link. Default 2.
+	// CleanRounds is the number of rounds without loss that clear a link. Default 2.
 	CleanRounds int
-	// Most is how many links may be suspected at a time. Default: an eighth of the
-	// links between switches, at least 4.
+	// Most is the largest number of links suspected at a time. Default: an eighth of the links between switches, at
+	// least 4.
 	Most int
-	// NoProbes is for agents that cannot probe: suspicions end with Hold, and
-	// what reports alone cannot distinguish stays so.
+	// NoProbes is for agents that cannot probe: suspicions end with Hold, and links that reports alone cannot
+	// distinguish stay undistinguished.
 	NoProbes bool
 }
 
-// Validate reports the first thing wrong with c.
+// Validate returns the first error in c.
 func (c Config) Validate() error {
 	if c.Fabric == nil {
 		return fmt.Errorf("%w: Fabric: missing", ErrConfig)

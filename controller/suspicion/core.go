@@ -7,55 +7,54 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Report is what an agent says of one path.
+// Report is an agent's report about one path.
 type Report struct {
 	Host     fabric.NodeID // the agent's
 	DstToR   fabric.NodeID
-	Dst      fabric.NodeID // the host beneath it; NoHost: not said
+	Dst      fabric.NodeID // the host beneath it; NoHost: not given
 	Label    fabric.Label
 	Timeouts int // in a row; 0: the path works
 }
 
-// NoHost as a report's Dst means that the agent left it out.
+// NoHost as a report's Dst means that the agent did not give it.
 const NoHost fabric.NodeID = -1
 
-// Suspicion is a change of what is thought of a link.
+// Suspicion is a change of a link's suspicion.
 type Suspicion struct {
 	Link      fabric.LinkID
 	Suspected bool
 	Confirmed bool   // by lost probes
-	Epoch     uint64 // counts this link's changes from 1
+	Epoch     uint64 // number of this link's changes, from 1
 	At        fabric.Time
 }
 
-// Probe asks an agent to send small packets down a path and count what comes
-// back.
+// Probe asks an agent to send small packets down a path and to count the answers.
 type Probe struct {
-	ID        uint64 // to be named in the result
+	ID        uint64 // to be repeated in the result
 	Link      fabric.LinkID
-	Host, Dst fabric.NodeID // who sends, and to whom
+	Host, Dst fabric.NodeID // sender and destination
 	Label     fabric.Label
 	Packets   int
-	Timeout   fabric.Time // a packet that is not answered by then is lost
+	Timeout   fabric.Time // a packet without answer by then is lost
 }
 
-// Ready is what came up since the last call of [Core.Ready]. Suspicions are for
-// all agents, in order; a probe is for the agent at its Host.
+// Ready is the work since the last call of [Core.Ready]. Suspicions are for all agents, in order; a probe is for
+// the agent at its Host.
 type Ready struct {
 	Suspicions []Suspicion
 	Probes     []Probe
 }
 
-// Stats counts what a core has seen and done.
+// Stats counts a core's inputs and decisions.
 type Stats struct {
-	Reports   uint64 `json:"reports"`   // taken
-	Explained uint64 `json:"explained"` // of those: by a link that is down or suspected
-	Hosts     uint64 `json:"hosts"`     // of those: laid to a host
+	Reports   uint64 `json:"reports"`   // accepted
+	Explained uint64 `json:"explained"` // of these: explained by a link that is down or suspected
+	Hosts     uint64 `json:"hosts"`     // of these: attributed to a host
 	Suspected uint64 `json:"suspected"`
 	Confirmed uint64 `json:"confirmed"`
 	Cleared   uint64 `json:"cleared"`
-	Probes    uint64 `json:"probes"` // asked for
-	Lost      uint64 `json:"lost"`   // of those: lost a packet
+	Probes    uint64 `json:"probes"` // requested
+	Lost      uint64 `json:"lost"`   // of these: with a lost packet
 }
 
 // Core is the state machine; see the package comment.
@@ -65,7 +64,7 @@ type Core struct {
 	now   fabric.Time
 	links []link // by LinkID
 
-	evidence  map[evidence]fabric.Time // when it was last reported
+	evidence  map[evidence]fabric.Time // time of the last report
 	judgeAt   fabric.Time              // Never: nothing to judge
 	suspected []fabric.LinkID          // sorted
 	trials    []trial
@@ -82,26 +81,26 @@ type evidence struct {
 	label             fabric.Label
 }
 
-// link is what is thought of a link.
+// link is the state of a link.
 type link struct {
-	down      bool // known to be: that explains everything
+	down      bool // known to be down, which explains all reports
 	suspected bool
 	confirmed bool
 	epoch     uint64
-	since     fabric.Time // of the last evidence against it
-	cleared   fabric.Time // when last; LongAgo: never
+	since     fabric.Time // of the last evidence against the link
+	cleared   fabric.Time // time of the last clearing; LongAgo: never
 	relapses  uint8
-	round     uint32      // of probes
-	clean     int         // rounds without loss, in a row
-	lossy     uint8       // rounds with loss, in a row
-	silent    uint8       // rounds that nobody answered, in a row
-	next      fabric.Time // round; Never: one is under way
-	works     fabric.Time // a path over it was last said to work; LongAgo: never
-	// While it is suspected: how many probes of it went over a link since one of those was not lost.
+	round     uint32      // number of probe rounds
+	clean     int         // consecutive rounds without loss
+	lossy     uint8       // consecutive rounds with loss
+	silent    uint8       // consecutive rounds without answers
+	next      fabric.Time // time of the next round; Never: one is in progress
+	works     fabric.Time // when a path over it was last reported to work; LongAgo: never
+	// While it is suspected: per link, the number of its probes over that link since one of these was not lost.
 	tried map[fabric.LinkID]uint64
 }
 
-// bounds of what is kept, whatever agents say.
+// Limits of the stored state, whatever agents report.
 const (
 	maxEvidence = 1 << 16
 	maxTrials   = 64
@@ -109,7 +108,7 @@ const (
 	maxLossy    = 16
 )
 
-// New returns a core that suspects nothing, or what [Config.Validate] reports.
+// New returns a core without suspicions, or the error of [Config.Validate].
 func New(cfg Config) (*Core, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -125,8 +124,8 @@ func New(cfg Config) (*Core, error) {
 	return c, nil
 }
 
-// Report takes what an agent says. It returns an error that wraps [ErrReport],
-// and changes nothing, for a path that the fabric does not have.
+// Report processes an agent's report. For a path that the fabric does not have, it returns an error that wraps
+// [ErrReport], and changes nothing.
 func (c *Core) Report(now fabric.Time, r Report) error {
 	c.advance(now)
 	if err := c.check(r); err != nil {
@@ -149,7 +148,7 @@ func (c *Core) Report(now fabric.Time, r Report) error {
 		}
 		return nil
 	}
-	if c.judgeAt == fabric.Never { // also when there is no room: judging forgets what is old
+	if c.judgeAt == fabric.Never { // also without room: judging forgets old reports
 		c.judgeAt = c.now + c.cfg.Gather
 	}
 	if _, known := c.evidence[e]; known || len(c.evidence) < maxEvidence {
@@ -188,8 +187,8 @@ func (c *Core) explained(hops []fabric.Hop) (fabric.LinkID, bool) {
 	return 0, false
 }
 
-// LinkState says that a link is known to be down, or works. Whichever it is, a
-// suspicion of it is void. It ignores links that the fabric does not have.
+// LinkState reports that a link is down, or works. Either ends a suspicion of it. It ignores links that the fabric
+// does not have.
 func (c *Core) LinkState(now fabric.Time, id fabric.LinkID, up bool) {
 	c.advance(now)
 	if id < 0 || int(id) >= len(c.links) || c.links[id].down == !up {
@@ -208,14 +207,14 @@ func (c *Core) LinkState(now fabric.Time, id fabric.LinkID, up bool) {
 	}
 }
 
-// Suspected returns the links that are suspected now, sorted. The slice is the
-// core's: do not write to it, or keep it beyond the next call.
+// Suspected returns the links that are suspected now, sorted. The slice belongs to the core: do not write to it, or
+// keep it beyond the next call.
 func (c *Core) Suspected() []fabric.LinkID { return c.suspected }
 
-// Stats returns what the core has seen and done since it was made.
+// Stats returns the counts since the core was made.
 func (c *Core) Stats() Stats { return c.stats }
 
-// Ready returns what came up since the last call.
+// Ready returns the work since the last call.
 func (c *Core) Ready() Ready {
 	r := c.ready
 	c.ready = Ready{}
@@ -225,8 +224,7 @@ func (c *Core) Ready() Ready {
 // Tick does what is due.
 func (c *Core) Tick(now fabric.Time) { c.advance(now) }
 
-// Deadline returns when [Core.Tick] has something to do. ok is false when there
-// is nothing to wait for.
+// Deadline returns when [Core.Tick] has something to do. ok is false if no timer runs.
 func (c *Core) Deadline() (at fabric.Time, ok bool) {
 	earlier := func(t fabric.Time) {
 		if !ok || t < at {
@@ -249,7 +247,7 @@ func (c *Core) Deadline() (at fabric.Time, ok bool) {
 	return at, ok
 }
 
-// advance moves the time on and does what is due by it.
+// advance moves the time on and does what is due.
 func (c *Core) advance(now fabric.Time) {
 	c.now = max(c.now, now)
 	c.expireProbes()
@@ -264,7 +262,7 @@ func (c *Core) advance(now fabric.Time) {
 	}
 }
 
-// Rebase has all later times count from now.
+// Rebase counts all later times from now.
 func (c *Core) Rebase(now fabric.Time) {
 	c.now, c.judgeAt = c.now.Rebase(now), c.judgeAt.Rebase(now)
 	for i := range c.links {
@@ -283,7 +281,7 @@ func (c *Core) Rebase(now fabric.Time) {
 	}
 }
 
-// suspect blames a link.
+// suspect suspects a link.
 func (c *Core) suspect(id fabric.LinkID, confirmed bool) bool {
 	l := &c.links[id]
 	at, listed := slices.BinarySearch(c.suspected, id)
@@ -307,7 +305,7 @@ func (c *Core) suspect(id fabric.LinkID, confirmed bool) bool {
 	return true
 }
 
-// clear takes the blame back.
+// clear ends a suspicion.
 func (c *Core) clear(id fabric.LinkID) {
 	l := &c.links[id]
 	at, _ := slices.BinarySearch(c.suspected, id)

@@ -8,11 +8,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// tally is how much a link or host explains.
+// tally counts the reports that a link or host explains.
 type tally struct {
 	reports int
 	agents  []fabric.NodeID // different ones, up to Config.Agents
-	uplinks uint64          // of ToRs, by index (fabric.MaxUplinks fit), that the paths begin with
+	uplinks uint64          // ToR uplinks on which the paths begin, by index (fabric.MaxUplinks fit)
 }
 
 func (t *tally) add(e evidence, uplink, agents int) {
@@ -23,7 +23,7 @@ func (t *tally) add(e evidence, uplink, agents int) {
 	}
 }
 
-// judge blames links for the reports that nothing explains yet.
+// judge suspects links for the reports without an explanation.
 func (c *Core) judge() {
 	var open []evidence
 	for e, at := range c.evidence {
@@ -54,8 +54,8 @@ func (c *Core) judge() {
 	}
 }
 
-// blame finds what explains most of the open reports and returns those that are
-// to be judged again; nil when there is no more to find.
+// blame finds the link or host that explains most of the open reports, and returns the reports to judge again; nil
+// if there is nothing more to find.
 func (c *Core) blame(open []evidence) []evidence {
 	links, hosts := map[fabric.LinkID]*tally{}, map[fabric.NodeID]*tally{}
 	for _, e := range open {
@@ -83,7 +83,7 @@ func (c *Core) blame(open []evidence) []evidence {
 	}
 	if len(best) == 1 && len(top.agents) >= c.cfg.Agents {
 		if !c.suspect(best[0], false) {
-			return nil // too many are
+			return nil // too many links are suspected
 		}
 		return open
 	}
@@ -102,9 +102,8 @@ func count[K comparable](m map[K]*tally, k K) *tally {
 	return t
 }
 
-// guilty returns the host that explains most reports, if those are more than any
-// link explains, over most uplinks of a ToR, and the other hosts of its rack have
-// no such trouble: that would be their ToR's.
+// guilty returns the host that explains most reports, if it explains more than any link, over most uplinks of a
+// ToR, and the other hosts of its rack have no such trouble: that would be their ToR's.
 func (c *Core) guilty(hosts map[fabric.NodeID]*tally, more int) (host fabric.NodeID, ok bool) {
 	all := c.f.Node(c.f.ToRID(0)).Uplinks()
 	for h, t := range hosts {
@@ -119,7 +118,7 @@ func (c *Core) guilty(hosts map[fabric.NodeID]*tally, more int) (host fabric.Nod
 	return host, ok
 }
 
-// alone reports whether no other host of a host's rack has half as much trouble.
+// alone reports whether no other host of a host's rack explains half as many reports.
 func (c *Core) alone(hosts map[fabric.NodeID]*tally, h fabric.NodeID, reports int) bool {
 	first, n := c.f.HostsOf(c.f.ToROf(h))
 	for i := range n {
@@ -130,9 +129,8 @@ func (c *Core) alone(hosts map[fabric.NodeID]*tally, h fabric.NodeID, reports in
 	return true
 }
 
-// likeliest returns the links that explain most reports. A path that was reported to
-// work recently speaks for its links: they are out, if there are others that explain
-// half as much.
+// likeliest returns the links that explain most reports. A path that was recently reported to work speaks for its
+// links: they are left out if others explain at least half as many.
 func (c *Core) likeliest(links map[fabric.LinkID]*tally) []fabric.LinkID {
 	works := func(id fabric.LinkID) bool { return c.now-c.links[id].works <= c.cfg.Memory }
 	most, quiet := 0, 0

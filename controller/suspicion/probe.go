@@ -6,35 +6,35 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// trial is a set of links of which one is to be found.
+// trial is a set of links among which one is to be found.
 type trial struct {
 	id    uint64
 	links []suspect
-	open  int // probes not answered
+	open  int // number of unanswered probes
 }
 
-// suspect is a link on trial, with the outcome of the probe that lost least: a
-// link cannot be worse than a path over it.
+// suspect is a link on trial, with the result of the probe that lost least: a link cannot be worse than a path over
+// it.
 type suspect struct {
 	link       fabric.LinkID
 	sent, lost int
 }
 
-// probe is one that is under way.
+// probe is a probe in progress.
 type probe struct {
 	host, dst  fabric.NodeID
 	label      fabric.Label
 	link       fabric.LinkID
-	trial      uint64 // 0: of a suspected link
+	trial      uint64 // 0: for a suspected link
 	due        fabric.Time
 	sent, lost int
 	answered   bool
 }
 
-// probers is how many hosts probe a link at a time.
+// probers is the number of hosts that probe a link at a time.
 const probers = 2
 
-// try has the links probed to find which of them is at fault.
+// try requests probes of the links to find the faulty one.
 func (c *Core) try(links []fabric.LinkID) {
 	if c.cfg.NoProbes || len(c.trials) >= maxTrials {
 		return
@@ -42,7 +42,7 @@ func (c *Core) try(links []fabric.LinkID) {
 	for i := range c.trials {
 		for _, s := range c.trials[i].links {
 			if slices.Contains(links, s.link) {
-				return // is being found out
+				return // is on trial already
 			}
 		}
 	}
@@ -59,7 +59,7 @@ func (c *Core) try(links []fabric.LinkID) {
 	}
 }
 
-// nextRound probes a suspected link once more.
+// nextRound starts a suspected link's next round of probes.
 func (c *Core) nextRound(id fabric.LinkID) {
 	l := &c.links[id]
 	if c.now >= c.until(l) {
@@ -72,11 +72,11 @@ func (c *Core) nextRound(id fabric.LinkID) {
 	}
 	l.next = fabric.Never
 	if c.ask(id, 0, nil) == 0 {
-		l.next = min(c.now+c.cfg.ProbeMost, c.until(l)) // no path to probe it by
+		l.next = min(c.now+c.cfg.ProbeMost, c.until(l)) // there is no path to probe it
 	}
 }
 
-// until returns when a suspicion ends that nothing speaks for any more.
+// until returns the end of a suspicion without new evidence.
 func (c *Core) until(l *link) fabric.Time {
 	if l.confirmed {
 		return l.since + c.cfg.Forget
@@ -84,8 +84,7 @@ func (c *Core) until(l *link) fabric.Time {
 	return l.since + c.cfg.Hold
 }
 
-// ask asks hosts to probe a link over paths without the others, if there are
-// such, and returns how many it asked.
+// ask requests probes of a link, if possible over paths without the others, and returns their number.
 func (c *Core) ask(id fabric.LinkID, trial uint64, others []fabric.LinkID) int {
 	n := 0
 	tried := c.links[id].tried
@@ -102,7 +101,7 @@ func (c *Core) ask(id fabric.LinkID, trial uint64, others []fabric.LinkID) int {
 		}
 		c.nextProbe++
 		p.ID, p.Link, p.Packets, p.Timeout = c.nextProbe, id, c.cfg.Packets, c.cfg.ProbeTimeout
-		// The answer has to come back to the controller, too.
+		// The answer has to reach the controller, too.
 		c.probes[p.ID] = &probe{host: p.Host, dst: p.Dst, label: p.Label, link: id, trial: trial, due: c.now + 2*c.cfg.ProbeTimeout}
 		c.ready.Probes = append(c.ready.Probes, p)
 		c.stats.Probes++
@@ -114,19 +113,19 @@ func (c *Core) ask(id fabric.LinkID, trial uint64, others []fabric.LinkID) int {
 // maxTries bounds the search for a probe's path.
 const maxTries = 512
 
-// hopsOf returns the path of a probe, until the next call of this or of another method.
+// hopsOf returns the path of a probe, valid until the next call of this or of another method.
 func (c *Core) hopsOf(host, dst fabric.NodeID, l fabric.Label) []fabric.Hop {
 	c.hops, _ = c.f.Path(c.hops[:0], c.f.ToROf(host), c.f.ToROf(dst), l)
 	return c.hops
 }
 
-// knownDown is what a link that is down adds to a path's cost: more than all that can be tried.
+// knownDown is the cost of a link that is down, for a path: more than the rest of any path.
 const knownDown = 1 << 32
 
-// probePath finds a path over a link whose other links cost least: as few as possible that are on trial, suspected
-// or down, and as few as possible that were tried. Suspicions alone must not decide: a dead link that no traffic
-// meets, since what else is on its paths is avoided, is not suspected, and would be part of every probe.
-// Different turns give different hosts.
+// probePath returns a path over a link whose other links cost least: as few as possible on trial, suspected or
+// down, and as few as possible tried before. Suspicions alone must not decide: a dead link without traffic, because
+// everything else on its paths is avoided, is not suspected, and would be part of every probe. Different turns give
+// different hosts.
 func (c *Core) probePath(id fabric.LinkID, turn int, others []fabric.LinkID, tried map[fabric.LinkID]uint64) (best Probe, ok bool) {
 	f := c.f
 	tries, least := 0, uint64(0)
@@ -155,7 +154,7 @@ func (c *Core) probePath(id fabric.LinkID, turn int, others []fabric.LinkID, tri
 			i := fabric.NodeID(turn / 2 % n)
 			best, least, ok = Probe{Host: from + i, Dst: to + i, Label: l}, cost, true
 			if turn%2 == 1 {
-				best.Host, best.Dst = best.Dst, best.Host // the same links, the other way
+				best.Host, best.Dst = best.Dst, best.Host // the same links in the other direction
 			}
 		}
 		tries++
@@ -164,8 +163,8 @@ func (c *Core) probePath(id fabric.LinkID, turn int, others []fabric.LinkID, tri
 	return best, ok
 }
 
-// eachPath gives the paths over a link, from the ToRs below it, in an order that
-// turns, until yield returns false. A path within the pod comes first.
+// eachPath yields the paths over a link, from the ToRs below it, in an order that rotates with turn, until yield
+// returns false. A path within the pod comes first.
 func (c *Core) eachPath(id fabric.LinkID, turn int, yield func(src, dst fabric.NodeID, l fabric.Label) bool) {
 	f := c.f
 	spec := f.Spec()
@@ -212,8 +211,8 @@ func (c *Core) eachPath(id fabric.LinkID, turn int, yield func(src, dst fabric.N
 	}
 }
 
-// ProbeResult takes what became of a probe that a host was asked for, and returns that probe's path. It ignores
-// what nobody asked that host for: ok is false.
+// ProbeResult processes the result of a probe that was requested from host, and returns the probe's path. ok is
+// false if it was not requested from that host.
 func (c *Core) ProbeResult(now fabric.Time, host fabric.NodeID, id uint64, sent, lost int) (path ProbedPath, ok bool) {
 	c.advance(now)
 	p := c.probes[id]
@@ -233,13 +232,13 @@ func (c *Core) ProbeResult(now fabric.Time, host fabric.NodeID, id uint64, sent,
 	return ProbedPath{c.f.ToROf(p.host), c.f.ToROf(p.dst), p.label}, true
 }
 
-// ProbedPath is where a probe went.
+// ProbedPath is the path of a probe.
 type ProbedPath struct {
 	SrcToR, DstToR fabric.NodeID
 	Label          fabric.Label
 }
 
-// expireProbes gives up on probes whose hosts do not answer.
+// expireProbes gives up the probes of hosts that do not answer.
 func (c *Core) expireProbes() {
 	var late []uint64
 	for id, p := range c.probes {
@@ -255,7 +254,7 @@ func (c *Core) expireProbes() {
 	}
 }
 
-// ended follows up on a probe that was answered, or will not be.
+// ended processes a probe that was answered or given up.
 func (c *Core) ended(id uint64, p *probe) {
 	if p.trial == 0 {
 		c.roundEnded(p)
@@ -280,8 +279,8 @@ func (c *Core) ended(id uint64, p *probe) {
 	c.verdict(found)
 }
 
-// verdict blames the links on trial that lost most, and forgets the reports that
-// led there: what they reported is known now, or was a passing trouble.
+// verdict suspects the links on trial that lost most, and forgets the reports that led there: their cause is now
+// known, or was temporary.
 func (c *Core) verdict(links []suspect) {
 	worst := suspect{sent: 1}
 	answered := false
@@ -309,9 +308,9 @@ func (c *Core) verdict(links []suspect) {
 	}
 }
 
-// roundEnded looks whether a suspected link's round of probes is complete.
+// roundEnded checks whether a suspected link's round of probes is complete.
 func (c *Core) roundEnded(p *probe) {
-	p.answered = true // or will not be
+	p.answered = true // or given up
 	open, sent, clean := false, false, false
 	var round []uint64
 	for n, q := range c.probes {
@@ -351,7 +350,7 @@ func (c *Core) roundEnded(p *probe) {
 			return
 		}
 		l.next = c.now + c.cfg.ProbeEvery
-	default: // nobody answered
+	default: // No answers.
 		l.round++
 		l.next = max(c.now, min(c.now+min(c.cfg.ProbeEvery<<l.silent, c.cfg.ProbeMost), c.until(l)))
 		l.silent = min(l.silent+1, maxLossy)

@@ -5,19 +5,18 @@ import (
 	"fmt"
 )
 
-// Compiled is what a compiler wrote of a program.
+// Compiled is a compiler's output for a program.
 type Compiled struct {
-	Name string // the program's; used by the chip's formats
+	Name string // the program's name; used by the chip's formats
 	// JSON is the BMv2 JSON, for v1model targets.
 	JSON []byte
-	// Of the chip's compiler and assembler: the BF-RT schema (bf-rt.json), the
-	// context (context.json) and the binary (tofino.bin) of the one pipeline, and
-	// the pipes that run it.
+	// The following fields are from the chip's compiler and assembler: the BF-RT schema (bf-rt.json), the context
+	// (context.json) and the binary (tofino.bin) of the one pipeline, and the pipes that run it.
 	BFRT, Context, Binary []byte
 	Pipes                 []uint32
 }
 
-// PackJSON is the device config of targets that take BMv2 JSON.
+// PackJSON returns the device config of targets that take BMv2 JSON.
 func PackJSON(c Compiled) ([]byte, error) {
 	if !json.Valid(c.JSON) {
 		return nil, fmt.Errorf("%w: device config: %d bytes that are not the BMv2 JSON p4c writes (-o FILE.json)", ErrProfile, len(c.JSON))

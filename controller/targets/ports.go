@@ -8,37 +8,36 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// MaxDevicePort is the largest port number of the programs: 9 bits, less the
-// drop port and the ports that they reserve.
+// MaxDevicePort is the largest port number of the programs: 9 bits, minus the drop port and the reserved ports.
 const MaxDevicePort = 507
 
-// identityPrefix begins the names of the interfaces that need no map.
+// identityPrefix begins the names of interfaces without a map.
 const identityPrefix = "Ethernet"
 
-// Port is how a switch knows one of its ports.
+// Port is a switch's name and number of one of its ports.
 type Port struct {
-	Name  string `yaml:"name"` // of its interface, as gNMI knows it: Ethernet1, 1/0
+	Name  string `yaml:"name"` // of its interface in gNMI: Ethernet1, 1/0
 	ID    uint32 `yaml:"id"`   // in the data plane: a device port on Tofino
 	Lanes int    `yaml:"lanes"`
 }
 
-// PortMap turns a fabric's port numbers into a switch's, and back. The zero
-// PortMap, and a nil one, is the identity with the names Ethernet1, Ethernet2, ...
+// PortMap translates a fabric's port numbers to a switch's, and back. The zero PortMap, and a nil one, is the
+// identity with the names Ethernet1, Ethernet2, ...
 type PortMap struct {
 	ports  []Port // of fabric port 1, 2, ...
 	byID   map[uint32]fabric.PortNo
 	byName map[string]fabric.PortNo
 }
 
-// NewPortMap returns the map of a switch whose fabric ports 1, 2, ... are ports.
-// It reports two that are the same, and numbers out of range.
+// NewPortMap returns the map of a switch whose fabric ports 1, 2, ... are ports. It returns an error for
+// duplicates, and for numbers out of range.
 func NewPortMap(ports []Port) (*PortMap, error) {
 	m := &PortMap{ports: ports, byID: map[uint32]fabric.PortNo{}, byName: map[string]fabric.PortNo{}}
 	for i, p := range ports {
 		no := fabric.PortNo(i + 1)
 		switch {
 		case p.Name == "":
-			return nil, fmt.Errorf("%w: port %d: name: missing; it is the interface's over gNMI", ErrProfile, no)
+			return nil, fmt.Errorf("%w: port %d: name: missing; it is the interface's name over gNMI", ErrProfile, no)
 		case p.ID > MaxDevicePort:
 			return nil, fmt.Errorf("%w: port %d: id: %d is above %d", ErrProfile, no, p.ID, MaxDevicePort)
 		case p.Lanes < 0 || p.Lanes > 8:
@@ -55,7 +54,7 @@ func NewPortMap(ports []Port) (*PortMap, error) {
 	return m, nil
 }
 
-// Len returns how many ports are mapped; 0 for the identity.
+// Len returns the number of mapped ports; 0 for the identity.
 func (m *PortMap) Len() int {
 	if m == nil {
 		return 0
@@ -63,8 +62,7 @@ func (m *PortMap) Len() int {
 	return len(m.ports)
 }
 
-// ID returns the data plane's number of a port. ok is false for a port that is
-// not mapped.
+// ID returns the data plane's number of a port. ok is false for a port that is not mapped.
 func (m *PortMap) ID(p fabric.PortNo) (_ uint32, ok bool) {
 	if m.Len() == 0 {
 		return uint32(p), true
@@ -75,7 +73,7 @@ func (m *PortMap) ID(p fabric.PortNo) (_ uint32, ok bool) {
 	return m.ports[p-1].ID, true
 }
 
-// Port returns the port that the data plane knows by a number.
+// Port returns the port with a data plane's number.
 func (m *PortMap) Port(id uint32) (_ fabric.PortNo, ok bool) {
 	if m.Len() == 0 {
 		return fabric.PortNo(id), id <= MaxDevicePort

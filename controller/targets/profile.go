@@ -14,66 +14,65 @@ import (
 // ErrProfile is wrapped by the errors of this package.
 var ErrProfile = errors.New("targets")
 
-// Traits are the limits and abilities of a kind of switch. Those with a key can be changed by a targets file. The zero
+// Traits are the limits and abilities of a kind of switch. A targets file can change those with a key. The zero
 // Traits are those of `ethereal switch`.
 type Traits struct {
-	// Like is the kind that a targets file's own is like.
+	// Like is the kind on which a targets file's own kind is based.
 	Like string `yaml:"like" required:"name the kind that it is like, as in like: stratum-tofino"`
 
-	BatchSize int `yaml:"batch_size"` // updates that one Write may carry; 0: as many as the controller likes
-	// Lacks lists tables that v1model's program has and the target's has not,
-	// since the chip does without.
+	BatchSize int `yaml:"batch_size"` // largest number of updates in one Write; 0: no limit
+	// Lacks lists tables of v1model's program that the target's does not have, since the chip does not need them.
 	Lacks []controller.Table `yaml:"lacks"`
-	Names Names              `yaml:"-"` // what its program calls things
+	Names Names              `yaml:"-"` // its program's names
 
-	// CloneBytes is how much of a packet a clone session is to keep, 0 for all,
-	// where the target takes a length at all.
+	// CloneBytes is the number of bytes that a clone session keeps of a packet, 0 for all, where the target accepts
+	// a length.
 	CloneBytes int `yaml:"clone_bytes"`
-	// CloneSession is the number of the only clone session, of which the program
-	// overrides the port; 0: a session for each port.
+	// CloneSession is the number of the only clone session, whose port the program overrides; 0: one session per
+	// port.
 	CloneSession uint32 `yaml:"clone_session"`
-	// CloneClass is the class of service of clones; 0 where the target takes none.
+	// CloneClass is the class of service of clones; 0 where the target accepts none.
 	CloneClass int `yaml:"clone_class"`
-	// QueueUnit is the bytes that one step of the queue depth stands for, where the
-	// operator does not say; 0: it is packets or a matter of configuration.
+	// QueueUnit is the number of bytes per step of the queue depth, if the operator does not set it; 0: the steps
+	// are packets or configured.
 	QueueUnit int `yaml:"queue_unit"`
 
-	// NotifyPorts is whether the controller notifies the data plane of its ports, by
-	// packet-out: nothing on the switch does when one is back.
+	// NotifyPorts makes the controller notify the data plane of its ports, by packet-out: nothing on the switch
+	// does so when a port is back.
 	NotifyPorts bool `yaml:"tell_ports"`
 
-	// SourcePortsOnly is whether labels are found in UDP source ports alone.
+	// SourcePortsOnly means that the switch finds labels in UDP source ports alone.
 	SourcePortsOnly bool `yaml:"source_ports_only"`
-	// SegmentsOnly is whether labels are found in outer headers of micro segments alone.
+	// SegmentsOnly means that the switch finds labels in outer headers of micro segments alone.
 	SegmentsOnly bool `yaml:"-"`
-	// NoQuench is whether the switch neither sends a packet round a dead uplink nor notifies its source.
+	// NoQuench means that the switch neither reroutes a packet around a dead uplink nor notifies its source.
 	NoQuench bool `yaml:"no_quench"`
-	// NoticesOnly is whether packets that meet a dead port are not answered: its notices are all that notifies their
-	// sources.
+	// NoticesOnly means that the switch does not answer packets that meet a dead port: only its notices notify
+	// their sources.
 	NoticesOnly bool `yaml:"-"`
 
-	// NoPackets is whether the controller cannot have it send packets by a port, nor is handed any.
+	// NoPackets means that the controller cannot make the switch send packets, and receives none from it.
 	NoPackets bool `yaml:"-"`
 
-	// NeedsPorts is whether the operator must map the ports: the numbers follow
-	// from the board, not from the position.
+	// NeedsPorts means that the operator must map the ports: the numbers follow from the board, not from the
+	// position.
 	NeedsPorts bool `yaml:"needs_ports"`
-	// NoGNMI is whether the switch has no gNMI server: `ethereal gnmi` runs beside it.
-	// How much of gNMI one understands is found out by asking.
+	// NoGNMI means that the switch has no gNMI server: `ethereal gnmi` runs beside it. How much of gNMI a switch
+	// supports is found by asking it.
 	NoGNMI bool `yaml:"no_gnmi"`
 }
 
 // Quenches reports whether the switch answers packets that meet a dead port.
 func (t *Traits) Quenches() bool { return !t.NoQuench && !t.NoticesOnly }
 
-// Notices reports whether the switch sends notices of a port that dies.
+// Notices reports whether the switch sends notices about a port that dies.
 func (t *Traits) Notices() bool { return !t.NoQuench }
 
-// RetriesUplinks reports whether the switch sends a packet that meets a dead uplink by another one without being
-// notified first.
+// RetriesUplinks reports whether the switch itself reroutes a packet from a dead uplink to another one.
 func (t *Traits) RetriesUplinks() bool { return !t.NoQuench }
 
-// ReadsLabels reports whether the switch finds labels where the carriers put them, and if not, what would do.
+// ReadsLabels reports whether the switch finds labels in the carriers; if not, it returns the problem and the
+// remedy.
 func (t *Traits) ReadsLabels(v4, v6 controller.Carrier) (problem, remedy string, ok bool) {
 	switch {
 	case t.SourcePortsOnly && (v4 != controller.UDPSourcePort || v6 != controller.UDPSourcePort):
@@ -84,20 +83,20 @@ func (t *Traits) ReadsLabels(v4, v6 controller.Carrier) (problem, remedy string,
 	return "", "", true
 }
 
-// LacksTable reports whether the target's program has no such table.
+// LacksTable reports whether the target's program does not have the table.
 func (t *Traits) LacksTable(x controller.Table) bool { return slices.Contains(t.Lacks, x) }
 
-// Profile is a kind of switch as one fabric has it.
+// Profile is a kind of switch as configured in one fabric.
 type Profile struct {
-	Name string // the kind's, or the targets file's own
+	Name string // the kind's, or of the targets file's own kind
 	Kind
 	Traits
 }
 
-// NewProfile returns the profile of a kind as it is.
+// NewProfile returns the unchanged profile of a kind.
 func NewProfile(k Kind) *Profile { return &Profile{Name: k.Name(), Kind: k, Traits: k.Traits()} }
 
-// Custom is what a targets file says of a kind of its own, which is like another but for the traits that are written.
+// Custom is a targets file's own kind, which equals another one except for the traits in the file.
 type Custom struct {
 	Like string
 	said *yaml.Node // a mapping of traits
@@ -117,7 +116,7 @@ func (c *Custom) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path strin
 	*c = Custom{t.Like, n}
 }
 
-// Profile returns the profile of that name: keys that were left out are as in the kind that it is like.
+// Profile returns the profile with a name: omitted keys are as in the kind on which it is based.
 func (c Custom) Profile(name string, from Kinds) (*Profile, error) {
 	p, err := from.ByName(c.Like)
 	if err != nil {
@@ -125,7 +124,7 @@ func (c Custom) Profile(name string, from Kinds) (*Profile, error) {
 	}
 	p.Name = name
 	if c.said != nil {
-		strictyaml.New("", nil).Fields(c.said, &p.Traits, "") // it was read before: nothing is wrong with it
+		strictyaml.New("", nil).Fields(c.said, &p.Traits, "") // it was read without errors before
 	}
 	return p, nil
 }

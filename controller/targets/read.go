@@ -9,16 +9,17 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// What a switch may answer to one Read: it may send without end.
+// Limits of a switch's answer to one Read: a switch may send without end.
 const (
 	maxRead      = 1 << 20 // entities, and messages
 	maxReadBytes = 256 << 20
 )
 
-// ErrEndless is wrapped by [Entities] when a switch's answer is given up.
+// ErrEndless is wrapped by [Entities] if a switch's answer exceeds the limits.
 var ErrEndless = errors.New("targets: the switch's answer has no end")
 
-// Entities hands what a switch answers to a Read to take, message by message. The caller ends the stream if it fails.
+// Entities passes a switch's answer to a Read to take, message by message. After an error the caller ends the
+// stream.
 func Entities(stream p4.P4Runtime_ReadClient, take func([]*p4.Entity)) error {
 	for messages, entities, size := 1, 0, 0; ; messages++ {
 		r, err := stream.Recv()
@@ -30,7 +31,7 @@ func Entities(stream p4.P4Runtime_ReadClient, take func([]*p4.Entity)) error {
 		}
 		entities, size = entities+len(r.GetEntities()), size+proto.Size(r)
 		if messages > maxRead || entities > maxRead || size > maxReadBytes {
-			return fmt.Errorf("%w: more than %d messages or entities, or %d bytes; look what the switch is", ErrEndless, maxRead, maxReadBytes)
+			return fmt.Errorf("%w: more than %d messages or entities, or %d bytes; check what answers at its address", ErrEndless, maxRead, maxReadBytes)
 		}
 		take(r.GetEntities())
 	}

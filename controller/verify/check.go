@@ -10,42 +10,42 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Network is what is to be proved right.
+// Network is the network to check.
 type Network struct {
 	Fabric *fabric.Fabric
 	Tables map[fabric.NodeID][]controller.Entry // of every switch
-	Up     func(fabric.LinkID) bool             // which links carry packets now
-	// Drained are links that carry packets but are not to be used; nil: none.
-	// Labels whose path crosses one count as not alive.
+	Up     func(fabric.LinkID) bool             // reports whether a link carries packets now
+	// Drained reports links that carry packets but must not be used; nil: none. Labels whose path crosses one do
+	// not count as alive.
 	Drained func(fabric.LinkID) bool
-	// NoLabels says of IPv4 and of IPv6 that its packets carry none.
+	// NoLabels means, per IPv4 and IPv6, that packets carry no label.
 	NoLabels [2]bool
-	// Segments says that labels are carried as micro segments in an outer header.
+	// Segments means that labels are carried as micro segments in an outer header.
 	Segments bool
-	// NoQuench reports switches at whose dead ports packets end, without a word to their source: that is what they do, and
+	// NoQuench reports switches that drop packets at a dead port without notifying their source. Such walks are
 	// counted in [Report.Unnotified]. nil: none.
 	NoQuench func(fabric.NodeID) bool
 }
 
 // Options limit a check.
 type Options struct {
-	Problems   int  // stop after so many; 0: 10
-	NoFailures bool // prove the present only
+	Problems   int  // largest number of problems; 0: 10
+	NoFailures bool // prove the present state only
 }
 
-// Report is what a check found.
+// Report is the result of a check.
 type Report struct {
-	Walks      int // followed
-	Failures   int // single further failures looked at
-	Unnotified int // walks that ended at a dead port of a switch that notifies no source
+	Walks      int // number of walks
+	Failures   int // number of single further failures
+	Unnotified int // number of walks that ended at a dead port of a switch that notifies no source
 	Problems   []Problem
 }
 
 // OK reports whether everything was proved.
 func (r Report) OK() bool { return len(r.Problems) == 0 }
 
-// Check proves what the package comment says, or finds counter-examples. It
-// returns an error if the tables of a switch are missing, or when ctx ends.
+// Check proves the properties in the package comment, or finds counter-examples. It returns an error if the tables
+// of a switch are missing, or when ctx ends.
 func Check(ctx context.Context, n Network, o Options) (Report, error) {
 	if o.Problems == 0 {
 		o.Problems = 10
@@ -84,13 +84,13 @@ type checker struct {
 	report   Report
 	hops     []fabric.Hop // of the label's path
 
-	// Of the walks under way.
+	// Of the present walks.
 	src   fabric.NodeID
-	exact bool            // the label's path is alive: nothing but it will do
+	exact bool            // the label's path is alive: the packet must take it
 	must  bool            // the packet must arrive
-	keep  bool            // note links in used
-	used  []fabric.LinkID // links between switches that the walks took
-	mark  []uint32        // by link: the round in which it was noted
+	keep  bool            // record links in used
+	used  []fabric.LinkID // links between switches on the walks
+	mark  []uint32        // by link: the round that recorded it
 	round uint32
 }
 
@@ -109,8 +109,8 @@ func (c *checker) run() {
 					if c.done() {
 						return
 					}
-					// What differs between the hosts of a rack is their ToR's last
-					// step: the failures are looked at for one of them.
+					// The hosts of a rack differ only in their ToR's last step: failures are checked for one of
+					// them.
 					c.class(c.f.ToRID(s), c.f.ToRID(d), newDestination(host, addr), i == 0 && !c.o.NoFailures, failed)
 				}
 			}
@@ -123,10 +123,10 @@ func (c *checker) run() {
 	}
 }
 
-// class proves all there is of one source and destination.
+// class proves the properties of one source and destination.
 func (c *checker) class(src, dst fabric.NodeID, d destination, failures bool, failed []bool) {
 	c.src = src
-	// A dead host link ends everything, and says so.
+	// A dead host link ends every walk.
 	hostUp := c.w.up[int(d.host)]
 	labels := c.f.PathLabels(src, dst)
 	labelled := !c.noLabels[d.family]
@@ -144,8 +144,8 @@ func (c *checker) class(src, dst fabric.NodeID, d destination, failures bool, fa
 		c.round++
 		c.w.walk(src, &d, label, sid)
 		c.keep = false
-		// With a link of the way dead, before any controller knows: it may be lost,
-		// but never in silence nor in circles.
+		// A link of the path is dead and no controller has reacted: the packet may be lost, but neither silently
+		// nor in a loop.
 		c.exact, c.must = false, false
 		slices.Sort(c.used)
 		for _, id := range c.used {
@@ -174,7 +174,7 @@ func (c *checker) class(src, dst fabric.NodeID, d destination, failures bool, fa
 	}
 }
 
-// path reports whether a label's path is alive and leaves it in hops.
+// path reports whether a label's path is alive and stores it in hops.
 func (c *checker) path(src, dst fabric.NodeID, l fabric.Label) bool {
 	hops, ok := c.f.Path(c.hops[:0], src, dst, l)
 	c.hops = hops
@@ -217,8 +217,7 @@ func (c *checker) ended(w *walker, f fate, host fabric.NodeID) bool {
 	return !c.done()
 }
 
-// onPath reports whether the walk is the label's path and the last step to the
-// host.
+// onPath reports whether the walk is the label's path plus the last step to the host.
 func (c *checker) onPath(w *walker) bool {
 	if w.n != len(c.hops)+1 {
 		return false

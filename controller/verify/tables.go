@@ -9,12 +9,12 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// tables is a switch's tables, laid out for lookup.
+// tables is a switch's tables, indexed for lookup.
 type tables struct {
 	routes  [2][]prefixes // by family; longest first
 	groups  map[uint64]*controller.Entry
-	first   *controller.Entry   // group 0, which most packets take
-	labels  []*controller.Entry // by falling priority
+	first   *controller.Entry   // group 0, which most packets use
+	labels  []*controller.Entry // by descending priority
 	carrier [2]controller.Action
 	uplink  map[fabric.PortNo]uint64 // uplink_of_port
 	port    map[uint64]fabric.PortNo // port_of_uplink
@@ -23,10 +23,10 @@ type tables struct {
 	uplinks uint64                   // of set_device
 	quench  bool
 
-	noQuench bool // of Network.NoQuench
+	noQuench bool // as in Network.NoQuench
 }
 
-// prefixes is the routes of one length.
+// prefixes are the routes of one prefix length.
 type prefixes struct {
 	bits   int
 	routes map[controller.Value]*controller.Entry
@@ -82,7 +82,7 @@ func (t *tables) addRoute(family int, e *controller.Entry) {
 	t.routes[family][i].routes[e.Value] = e
 }
 
-// destination is an address as route tables see it.
+// destination is an address as a lookup key of route tables.
 type destination struct {
 	host   fabric.NodeID
 	addr   netip.Addr
@@ -98,7 +98,7 @@ func newDestination(host fabric.NodeID, addr netip.Addr) destination {
 	return d
 }
 
-// cut returns an address with all but the first bits zero.
+// cut returns an address with all bits after the first ones zero.
 func cut(v controller.Value, family, bits int) controller.Value {
 	if family == 0 {
 		v.Lo &= ^uint64(0) << (32 - min(bits, 32))
@@ -111,7 +111,8 @@ func cut(v controller.Value, family, bits int) controller.Value {
 	return v
 }
 
-// shift returns an outer destination as it leaves own_segment: without the switch's own micro segment, if that is first.
+// shift returns the outer destination after table own_segment: without the switch's own micro segment, if that is
+// first.
 func (t *tables) shift(v controller.Value) controller.Value {
 	const block = uint64(1<<fabric.USIDBlockBits-1) << 32
 	if t.own == 0 || v.Hi>>16 != t.own {
@@ -120,7 +121,7 @@ func (t *tables) shift(v controller.Value) controller.Value {
 	return controller.Value{Hi: v.Hi&block | v.Hi<<16&^block | v.Lo>>48, Lo: v.Lo << 16}
 }
 
-// route returns the entry of the longest prefix; nil when there is none.
+// route returns the entry with the longest matching prefix; nil if there is none.
 func (t *tables) route(v controller.Value, family int) *controller.Entry {
 	for _, p := range t.routes[family] {
 		if e, ok := p.routes[cut(v, family, p.bits)]; ok {
@@ -130,7 +131,7 @@ func (t *tables) route(v controller.Value, family int) *controller.Entry {
 	return nil
 }
 
-// group returns an ECMP group; nil when there is none.
+// group returns an ECMP group; nil if there is none.
 func (t *tables) group(n uint64) *controller.Entry {
 	if n == 0 {
 		return t.first
@@ -138,7 +139,7 @@ func (t *tables) group(n uint64) *controller.Entry {
 	return t.groups[n]
 }
 
-// label returns the entry that matches a label; nil when none does.
+// label returns the entry that matches a label; nil if there is none.
 func (t *tables) label(l fabric.Label) *controller.Entry {
 	for _, e := range t.labels {
 		if uint64(l)&e.Mask == e.Value.Lo {

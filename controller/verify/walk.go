@@ -9,41 +9,41 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Kind is what is wrong with a walk.
+// Kind is the error of a walk.
 type Kind string
 
 // The kinds.
 const (
 	Loop      Kind = "loop"       // the packet comes back to a switch
-	BlackHole Kind = "black hole" // it is lost though a path is alive, or into a dead link
-	WrongPath Kind = "wrong path" // it leaves its label's path though that is alive
-	WrongHost Kind = "wrong host" // it is delivered elsewhere
+	BlackHole Kind = "black hole" // it is lost although a path is alive, or on a dead link
+	WrongPath Kind = "wrong path" // it leaves its label's path although that is alive
+	WrongHost Kind = "wrong host" // it is delivered to another host
 	Silent    Kind = "silent"     // it is dropped at a dead port that does not answer
 )
 
 // NoLabel is the label of packets without one.
 const NoLabel = -1
 
-// Walk is the way of one packet, and how it ended.
+// Walk is the path of one packet, and its end.
 type Walk struct {
 	Src    fabric.NodeID // the first ToR
 	Host   fabric.NodeID // the destination
 	IPv6   bool
-	Outer  bool // in an outer header, by the micro segments that Label stands for
+	Outer  bool // in an outer header, with the micro segments of Label
 	Label  int  // or NoLabel
 	Failed fabric.LinkID
 	Steps  []Step
 	End    string
 }
 
-// NoLink is Walk.Failed when no further link failed.
+// NoLink is Walk.Failed without a further failed link.
 const NoLink fabric.LinkID = -1
 
 // Step is what one switch did.
 type Step struct {
 	Node     fabric.NodeID
-	Port     fabric.PortNo // by which the packet left; 0: it did not
-	Rerouted bool          // round a dead uplink
+	Port     fabric.PortNo // egress port; 0: none
+	Rerouted bool          // around a dead uplink
 	Entries  []controller.Entry
 }
 
@@ -53,7 +53,7 @@ type Problem struct {
 	Walk Walk
 }
 
-// Format prints a problem with its walk, a line each.
+// Format prints a problem with its walk, one step per line.
 func (p Problem) Format(f *fabric.Fabric) string {
 	var b strings.Builder
 	w := p.Walk
@@ -93,8 +93,7 @@ func (p Problem) Format(f *fabric.Fabric) string {
 	return b.String()
 }
 
-// ending says in words how a walk ended; the words are put together only for
-// walks that are shown.
+// ending describes the end of a walk; the text is formatted only for walks that are shown.
 type ending struct {
 	format string
 	number int           // for the format's %d, if it has one
@@ -106,10 +105,10 @@ func (e ending) text(f *fabric.Fabric) string {
 	return strings.Replace(s, "%s", f.Name(e.node), 1)
 }
 
-// maxSteps is more switches than any path without a loop has.
+// maxSteps exceeds the number of switches on any path without a loop.
 const maxSteps = 8
 
-// step is a Step without what is only for people.
+// step is a Step without the fields for display.
 type step struct {
 	node     fabric.NodeID
 	port     fabric.PortNo
@@ -117,20 +116,19 @@ type step struct {
 	entries  [2]*controller.Entry
 }
 
-// fate is how a walk ends.
+// fate is the end of a walk.
 type fate uint8
 
 const (
 	delivered      fate = iota
 	sourceNotified      // dropped at a dead port, and the source is notified
 	unnotified          // dropped at a dead port of a switch that notifies no source
-	silent              // dropped at a dead port, and no one is notified, though it should be
+	silent              // dropped at a dead port without notification, though there should be one
 	looped
-	lost // no entry, or into a dead link
+	lost // no entry, or on a dead link
 )
 
-// walker follows packets. The end of each is handed to ended, which returns
-// false to stop.
+// walker follows packets. It calls ended at the end of each, which returns false to stop.
 type walker struct {
 	f      *fabric.Fabric
 	tables []*tables // by NodeID - Hosts
@@ -141,9 +139,9 @@ type walker struct {
 	dst    *destination
 	routes []*controller.Entry // by switch, towards dst; nil: not looked up, or none
 	label  int
-	outer  bool             // it has an outer header still
+	outer  bool             // it still has an outer header
 	sid    controller.Value // its destination
-	bare   bool             // it has none any more, and no label
+	bare   bool             // its outer header was removed, and it has no label
 	n      int
 	steps  [maxSteps]step
 	end    ending
@@ -152,8 +150,8 @@ type walker struct {
 
 func (w *walker) live(id fabric.LinkID) bool { return w.up[id] && id != w.failed }
 
-// walk follows the packets that enter at a ToR by one of its hosts' ports; sid is the destination of their outer header,
-// nil of those that have none.
+// walk follows the packets that enter at a ToR through a host's port; sid is the destination of their outer header,
+// or nil.
 func (w *walker) walk(src fabric.NodeID, dst *destination, label int, sid *controller.Value) {
 	if w.dst == nil || w.dst.addr != dst.addr {
 		clear(w.routes)
@@ -173,7 +171,7 @@ func (w *walker) finish(f fate, host fabric.NodeID, end ending) {
 	}
 }
 
-// at is one switch's ingress. in is the port by which the packet came.
+// at simulates one switch's ingress. in is the ingress port.
 func (w *walker) at(node fabric.NodeID, in fabric.PortNo) {
 	if w.stop {
 		return
@@ -239,7 +237,7 @@ func (w *walker) goUp(t *tables, s *step, in fabric.PortNo, group uint64) {
 	}
 }
 
-// leave is what the program does once a port is chosen.
+// leave simulates the program's steps after a port is chosen.
 func (w *walker) leave(t *tables, s *step, in, port fabric.PortNo, upward bool) {
 	link, ok := w.f.LinkAt(s.node, port)
 	switch {
@@ -250,8 +248,8 @@ func (w *walker) leave(t *tables, s *step, in, port fabric.PortNo, upward bool) 
 		w.cross(s, port, link, false)
 		return
 	}
-	// The port's liveness register is set: the source is notified, by a clone of the
-	// packet that goes back where it came from.
+	// The port's liveness register is set: the source is notified, by a clone of the packet that returns through
+	// the ingress port.
 	found := false
 	if upward && !t.noQuench {
 		dead := w.deadUplinks(t, s.node)
@@ -268,7 +266,7 @@ func (w *walker) leave(t *tables, s *step, in, port fabric.PortNo, upward bool) 
 				continue
 			}
 			outer, bare := w.outer, w.bare
-			w.outer, w.bare = false, bare || outer // a packet sent round loses its outer header
+			w.outer, w.bare = false, bare || outer // a rerouted packet loses its outer header
 			w.cross(s, p, link, true)
 			w.outer, w.bare = outer, bare
 		}
@@ -286,10 +284,10 @@ func (w *walker) leave(t *tables, s *step, in, port fabric.PortNo, upward bool) 
 	}
 }
 
-// cloneSession is the session that answers what came by a port.
+// cloneSession returns the session that answers through the ingress port.
 func cloneSession(in fabric.PortNo) uint64 { return 512 + uint64(in) }
 
-// deadUplinks is the register that port events keep, by uplink index.
+// deadUplinks returns the register that port events write, by uplink index.
 func (w *walker) deadUplinks(t *tables, node fabric.NodeID) (dead uint64) {
 	n := w.f.Node(node)
 	for p := n.FirstUplink(); int(p) <= n.Ports(); p++ {

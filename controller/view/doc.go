@@ -1,30 +1,30 @@
-// Package view is the page on which a fabric is looked at: its links and queues over time, what flowed where, what
-// failed and who answered it. It shows runs that are over, from what [Page] holds, and a fabric that is live, by events
-// that the page's server sends.
+// Package view is the page that shows a fabric: its links and queues over time, its flows, failures, and the
+// reactions to them. It shows finished runs, from a [Page], and a live fabric, by events that the page's server
+// sends.
 //
 // # Trust
 //
-// The page reads and never writes: a [Server] answers GET alone, under a path that is a secret of its own, to a browser
-// on this machine by a loopback name, and says by its content security policy that the page loads nothing and asks
-// nobody but itself. [HTML] writes the same page as one file.
+// The page reads and never writes. A [Server] answers GET alone, under a secret path, to a browser on this machine
+// by a loopback name. Its content security policy says that the page loads nothing and contacts only its own
+// server. [HTML] writes the same page as one file.
 package view
 
 import "github.com/ethereal-fabric/ethereal/fabric"
 
-// Page is what the page shows.
+// Page is the content of the page.
 type Page struct {
 	Title   string `json:"title"`
 	Version string `json:"version"`
 	Live    bool   `json:"live"` // the server sends [Tick]s
 	Runs    []*Run `json:"runs"`
 
-	Session string `json:"session,omitempty"` // of the [Live] that feeds it
-	Tables  bool   `json:"tables,omitempty"`  // the server knows what switches have
+	Session string `json:"session,omitempty"` // of the [Live] that feeds the page
+	Tables  bool   `json:"tables,omitempty"`  // the server knows the switches' tables
 	Traces  bool   `json:"traces,omitempty"`  // the server has the runs' traces
 }
 
-// Run is a run, or what is known of a live fabric. Times are microseconds from its start. Nodes, links and directions
-// are by number: direction 2*l of link l leads away from the hosts, 2*l+1 towards them.
+// Run is a run, or the known state of a live fabric. Times are microseconds from its start. Nodes, links and
+// directions are numbered: direction 2*l of link l leads away from the hosts, 2*l+1 towards them.
 type Run struct {
 	Title string      `json:"title"`
 	Facts [][2]string `json:"facts"`
@@ -33,21 +33,21 @@ type Run struct {
 	Nodes []Node   `json:"nodes"`
 	Links [][2]int `json:"links"` // the end nearer the hosts first
 
-	// Counters, by tick: direction d of tick k is at k*2*links + d.
-	Ticks     []float64 `json:"ticks"`      // the end of each
-	Use       []byte    `json:"use"`        // part of the capacity, of 250
-	Queue     []byte    `json:"queue"`      // longest queue, two bytes each, little end first, of QueueUnit bytes
+	// Counters per tick: direction d of tick k is at k*2*links + d.
+	Ticks     []float64 `json:"ticks"`      // end of each
+	Use       []byte    `json:"use"`        // used part of the capacity, in 1/250
+	Queue     []byte    `json:"queue"`      // longest queue, in units of QueueUnit bytes: two bytes each, little-endian
 	QueueUnit float64   `json:"queue_unit"` // bytes
 
-	Marks  []int   `json:"marks"`  // tick, direction, packets that got their mark there; and so on
+	Marks  []int   `json:"marks"`  // triples: tick, direction, packets marked there
 	Events []Event `json:"events"` // in order of time
-	Flows  []Flow  `json:"flows"`  // by their beginning
+	Flows  []Flow  `json:"flows"`  // by start
 	Phases []Phase `json:"phases"`
-	Left   int     `json:"left"` // flows and events that there is no room for
+	Left   int     `json:"left"` // number of flows and events left out for lack of room
 
 	Balance []Balance `json:"balance"` // by tier of links
 
-	Trace string `json:"trace,omitempty"` // the file that it is from, if that is a trace of Perfetto's
+	Trace string `json:"trace,omitempty"` // file that it was read from, if that is a Perfetto trace
 }
 
 // Node is a host or a switch.
@@ -58,13 +58,13 @@ type Node struct {
 	ToR  int    `json:"r"` // of a host: its ToR; else -1
 }
 
-// Event is something that happened at once.
+// Event is a happening at one moment.
 type Event struct {
 	T     float64 `json:"t"`
 	Kind  string  `json:"k"`
 	Node  int     `json:"n"`           // -1: none
 	Dir   int     `json:"d"`           // -1: none
-	Count int64   `json:"c,omitempty"` // packets; 0: it is one
+	Count int64   `json:"c,omitempty"` // packets; 0 means one
 	QP    uint64  `json:"q,omitempty"`
 	Text  string  `json:"x,omitempty"`
 }
@@ -78,7 +78,7 @@ type Flow struct {
 	End   float64 `json:"e"`
 	Bytes int64   `json:"z"`
 	QP    uint64  `json:"q,omitempty"`
-	Path  []int   `json:"p,omitempty"` // nodes; none: each packet has its own, or switches chose it
+	Path  []int   `json:"p,omitempty"` // nodes; empty: each packet has its own path, or switches chose it
 	Text  string  `json:"x,omitempty"`
 }
 
@@ -90,10 +90,10 @@ type Phase struct {
 	End   float64 `json:"e"`
 }
 
-// Balance says how evenly the links of a tier were used.
+// Balance is how evenly the links of a tier were used.
 type Balance struct {
 	Name      string    `json:"name"`
-	Imbalance []float64 `json:"imbalance"` // by tick: the busiest over the mean, less 1; 0 where next to nothing was used
+	Imbalance []float64 `json:"imbalance"` // per tick: busiest over mean, minus 1; 0 where almost nothing was used
 	Text      []string  `json:"text"`      // of the whole run
 }
 

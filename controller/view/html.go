@@ -14,10 +14,10 @@ import (
 //go:embed page
 var files embed.FS
 
-// scripts are the page's, in the order in which they run.
+// scripts are the page's scripts, in the order in which they run.
 var scripts = []string{"page/data.js", "page/draw.js", "page/chart.js", "page/main.js"}
 
-// parts are what a page is made of, and what its policy allows.
+// parts are the parts of a page, and its policy.
 type parts struct {
 	Title, Policy string
 	Style         template.CSS
@@ -25,7 +25,7 @@ type parts struct {
 	page          *template.Template
 }
 
-// shared is what all pages have in common.
+// shared are the parts that all pages have in common.
 type shared struct {
 	page          *template.Template
 	style, script []byte
@@ -52,7 +52,7 @@ var load = sync.OnceValues(func() (*shared, error) {
 	return s, err
 })
 
-// assemble makes a page. connect is what it may ask.
+// assemble makes a page. connect is the source that its policy allows for requests.
 func assemble(p *Page, connect string) (*parts, error) {
 	s, err := load()
 	if err != nil {
@@ -68,7 +68,7 @@ func assemble(p *Page, connect string) (*parts, error) {
 	}, nil
 }
 
-// digest is a source's hash as a content security policy has it.
+// digest returns a source's hash for a content security policy.
 func digest(text []byte) string {
 	sum := sha256.Sum256(text)
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])

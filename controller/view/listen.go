@@ -13,9 +13,9 @@ import (
 	"strings"
 )
 
-// Listen opens a port for the server. addr is a loopback address, as in "127.0.0.1:0", or "fd:3", a socket that listens
-// there already and was passed on by the parent process: it may be of another network namespace. With
-// certificates, which browsers then have to show, it may be any address.
+// Listen opens a port for the server. addr is a loopback address, as in "127.0.0.1:0", or "fd:3", a listening
+// socket from the parent process, which may be in another network namespace. With certificates, which browsers then
+// have to show, addr may be any address.
 func Listen(addr string, certificates bool) (net.Listener, error) {
 	if number, ok := strings.CutPrefix(addr, "fd:"); ok {
 		return inherited(addr, number)
@@ -47,11 +47,11 @@ func inherited(addr, number string) (net.Listener, error) {
 	return l, nil
 }
 
-// secret is what a file of Secret holds.
+// secret matches the content of a file of [Secret].
 var secret = regexp.MustCompile(`^[A-Za-z0-9]{20,128}$`)
 
-// Secret returns the secret of a page's path that a file keeps, so that the page's address outlives its server. The
-// file is made where there is none, for its owner alone.
+// Secret returns the secret of a page's path from a file, so that the page's address outlives its server. It makes
+// a missing file, readable by its owner alone.
 func Secret(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -75,9 +75,9 @@ func Secret(path string) (string, error) {
 	return kept, nil
 }
 
-// writeSecret makes the file whole or not at all, and leaves alone one that has come to be since.
+// writeSecret makes the complete file or none, and does not replace a file made meanwhile.
 func writeSecret(path, text string) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".view-*") // for its owner alone
+	f, err := os.CreateTemp(filepath.Dir(path), ".view-*") // readable by its owner alone
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func writeSecret(path, text string) (err error) {
 	return os.Link(f.Name(), path)
 }
 
-// URL is the address of a page at a listener.
+// URL returns the address of a page at a listener.
 func URL(l net.Addr, secret string, tls bool) string {
 	scheme := "http"
 	if tls {

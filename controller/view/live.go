@@ -10,27 +10,28 @@ import (
 	"time"
 )
 
-// Tick is what is new of a live fabric.
+// Tick is the news of a live fabric.
 type Tick struct {
 	T      float64     `json:"t"`     // us
-	Use    []byte      `json:"use"`   // by direction, of 250
-	Queue  []byte      `json:"queue"` // as in [Run]; none where nobody measures queues
+	Use    []byte      `json:"use"`   // by direction, in 1/250 of the capacity
+	Queue  []byte      `json:"queue"` // as in [Run]; empty if queues are not measured
 	Events []Event     `json:"events,omitempty"`
 	State  []string    `json:"state,omitempty"` // by link: "", "down", "drained", "flapping" or "suspected"
-	Facts  [][2]string `json:"facts,omitempty"` // as they are now
-	Probed []Flow      `json:"probed,omitzero"` // paths that were probed recently, all of them; nil: as before
-	// Largest are the pairs of hosts that send most now, all of them; nil: as before.
+	Facts  [][2]string `json:"facts,omitempty"` // present values
+	Probed []Flow      `json:"probed,omitzero"` // all recently probed paths; nil: unchanged
+	// Largest are all pairs of hosts with the most traffic now; nil: unchanged.
 	Largest []Flow `json:"largest,omitzero"`
 }
 
-// Limits on who listens.
+// Limits on listening browsers.
 const (
 	maxListeners = 16
-	maxBehind    = 64 // ticks that wait for a browser before it is let go
+	maxBehind    = 64 // ticks that wait for a browser before it is disconnected
 	keepAlive    = 15 * time.Second
 )
 
-// Live hands ticks to the browsers that listen, and keeps the last for those that come. It is safe for concurrent use.
+// Live sends ticks to the listening browsers, and keeps the last ones for new browsers. It is safe for concurrent
+// use.
 type Live struct {
 	session string // random
 
@@ -40,12 +41,12 @@ type Live struct {
 	listeners map[chan []byte]struct{}
 }
 
-// NewLive returns a Live that keeps so many ticks.
+// NewLive returns a Live that keeps the last keep ticks.
 func NewLive(keep int) *Live {
 	return &Live{session: rand.Text(), most: keep, listeners: map[chan []byte]struct{}{}}
 }
 
-// Send hands a tick to all who listen. One who does not keep up is let go, and connects again.
+// Send sends a tick to all listening browsers. A slow one is disconnected, and connects again.
 func (l *Live) Send(t *Tick) error {
 	text, err := json.Marshal(t)
 	if err != nil {
@@ -84,7 +85,7 @@ func (l *Live) leave(c chan []byte) {
 	delete(l.listeners, c)
 }
 
-// serve sends what is kept and what comes as server-sent events.
+// serve sends the kept and the new ticks as server-sent events.
 func (l *Live) serve(w http.ResponseWriter, r *http.Request) {
 	kept, c, ok := l.listen()
 	if !ok {

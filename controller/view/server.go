@@ -16,26 +16,26 @@ type Server struct {
 	token string
 	page  func() (*Page, error)
 	live  *Live // nil: the page is not live
-	asked Asked // nil: nobody knows what switches have
+	asked Asked // nil: switches' tables are unknown
 
 	traces Traces // nil: there are none
 }
 
-// NewServer returns a server of what page returns, under a random path. live, if not nil, feeds the page.
+// NewServer returns a server of the page that page returns, under a random path. live, if not nil, feeds the page.
 func NewServer(page func() (*Page, error), live *Live) *Server {
 	return &Server{token: rand.Text(), page: page, live: live}
 }
 
-// Under has the page under a secret of the caller's, as [Secret] returns, instead of a random one.
+// Under serves the page under a secret from the caller, as [Secret] returns, instead of a random one.
 func (s *Server) Under(secret string) *Server {
 	s.token = secret
 	return s
 }
 
-// Path returns the path at which the page is, "/TOKEN/". Who does not know it gets nothing.
+// Path returns the path of the page, "/TOKEN/". Requests without it are refused.
 func (s *Server) Path() string { return "/" + s.token + "/" }
 
-// ServeHTTP answers GET of the page, and of its events, and refuses all else.
+// ServeHTTP answers GET of the page, and of its events, and refuses all other requests.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -46,8 +46,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	switch token, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/"); {
 	case r.TLS == nil && !loopbackName(r.Host):
-		// A name of another's that leads here: its pages would be of one origin with this one. Over TLS the certificate
-		// has been held against the name.
+		// Another site's name that leads here: its pages would have the same origin as this one. Over TLS the
+		// certificate has been checked for the name.
 		http.Error(w, "ask by a loopback address", http.StatusMisdirectedRequest)
 	case subtle.ConstantTimeCompare([]byte(token), []byte(s.token)) != 1:
 		http.NotFound(w, r)
@@ -69,7 +69,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// opener says who may hold on to the page's window: nobody, but for windows that it opens itself if it hands them traces.
+// opener returns the policy about handles to the page's window: no other window gets one, except windows that the
+// page itself opens to pass traces.
 func (s *Server) opener() string {
 	if s.traces != nil {
 		return "same-origin-allow-popups"
@@ -104,16 +105,16 @@ func (s *Server) servePage(w http.ResponseWriter) {
 	w.Write(body.Bytes()) //nolint:errcheck // the browser has left
 }
 
-// writeWithin is how long a browser may take to read what it asked for, or one message of a stream.
+// writeWithin is the time allowed for a browser to read an answer, or one message of a stream.
 const writeWithin = 30 * time.Second
 
-// lasting has what is written from now on fail unless it is read in time. A browser that has stalled holds nothing for
-// ever.
+// lasting makes writes fail from now on unless they are read in time, so that a stalled browser holds no resources
+// for ever.
 func lasting(w http.ResponseWriter) {
 	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeWithin)) //nolint:errcheck // a recorder of a test has none
 }
 
-// lastingWriter is a writer of which each write has its time, for answers that take longer.
+// lastingWriter is a writer with a time limit per write, for longer answers.
 type lastingWriter struct{ http.ResponseWriter }
 
 func (l lastingWriter) Write(b []byte) (int, error) {
@@ -121,7 +122,8 @@ func (l lastingWriter) Write(b []byte) (int, error) {
 	return l.ResponseWriter.Write(b)
 }
 
-// foreign reports whether a browser says that another site's page asks. To follow a link or open the address is none's.
+// foreign reports whether the browser says that another site's page made the request. A followed link or an opened
+// address is not foreign.
 func foreign(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "same-origin", "none":

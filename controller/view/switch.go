@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Switch is what a switch has at a time.
+// Switch is the state of a switch at a time.
 type Switch struct {
 	Facts  [][2]string `json:"facts"`
 	Ports  []Port      `json:"ports"`
@@ -16,23 +16,23 @@ type Switch struct {
 
 // Port is a port of a switch.
 type Port struct {
-	Name  string `json:"name"` // as the switch calls it
+	Name  string `json:"name"` // the switch's name of it
 	To    string `json:"to"`   // the node at its other end
 	State string `json:"state"`
-	Sends string `json:"sends"` // what it sends now; empty: nobody knows
+	Sends string `json:"sends"` // its present rate; empty: unknown
 }
 
-// Table is a table of a switch: what each entry matches, and what it does, by names.
+// Table is a table of a switch: each entry's match and action, by names.
 type Table struct {
 	Name string      `json:"name"`
 	Rows [][2]string `json:"rows"`
-	Left int         `json:"left,omitempty"` // rows that there is no room for
+	Left int         `json:"left,omitempty"` // rows left out for lack of room
 }
 
-// TableRows is how many rows of a table a page shows.
+// TableRows is the largest number of a table's rows on a page.
 const TableRows = 500
 
-// TablesOf puts entries, in the order of their tables, into tables.
+// TablesOf groups entries, which are in the order of their tables, into tables.
 func TablesOf[E any](entries []E, named func(E) (table, key, does string)) []Table {
 	var out []Table
 	for _, e := range entries {
@@ -50,10 +50,10 @@ func TablesOf[E any](entries []E, named func(E) (table, key, does string)) []Tab
 	return out
 }
 
-// Asked returns what a switch of a run has at a time, in microseconds as in [Run]; nil if it is not known.
+// Asked returns the state of a run's switch at a time, in microseconds as in [Run]; nil if it is unknown.
 type Asked func(ctx context.Context, run int, name string, t float64) (*Switch, error)
 
-// Answering has the page show what the switches of its runs have.
+// Answering makes the page show the state of its runs' switches.
 func (s *Server) Answering(a Asked) *Server {
 	s.asked = a
 	return s

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Traces opens the trace of a run, for viewing it in Perfetto; nil if the run has none.
+// Traces opens the trace of a run for Perfetto; nil if the run has none.
 type Traces func(run int) (io.ReadSeekCloser, error)
 
-// WithTraces has the page offer to open its runs' traces in Perfetto: at a click, in a window of its own, which the page
-// hands the trace as Perfetto documents it. The page itself goes on loading nothing and asking nobody.
+// WithTraces lets the page open its runs' traces in Perfetto: at a click, in a new window, to which the page passes
+// the trace as Perfetto documents it. The page itself still loads nothing and contacts only its server.
 func (s *Server) WithTraces(t Traces) *Server {
 	s.traces = t
 	return s

@@ -8,10 +8,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// firstTable is the routing table of label 0 on hosts; each label has one of its own.
+// firstTable is the routing table of label 0 on hosts; each label has its own table.
 const firstTable = 1000
 
-// Sysctl writes the kernel's settings of a node, for `sysctl -p`: its interfaces must be there.
+// Sysctl writes a node's kernel settings, for `sysctl -p`. The node's interfaces must exist already.
 func (p *Plan) Sysctl(w io.Writer, id fabric.NodeID) error {
 	var b strings.Builder
 	set := func(name string, to int) { fmt.Fprintf(&b, "net.ipv6.conf.%s = %d\n", name, to) }
@@ -21,14 +21,14 @@ func (p *Plan) Sysctl(w io.Writer, id fabric.NodeID) error {
 	for port := fabric.PortNo(1); int(port) <= n.Ports(); port++ {
 		set(Interface(port)+".seg6_enabled", 1)
 	}
-	if n.Tier != fabric.Host { // ports as well as addresses choose among next hops
+	if n.Tier != fabric.Host { // the hash over next hops includes ports
 		b.WriteString("net.ipv6.fib_multipath_hash_policy = 1\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// Linux writes what makes a Linux machine a node of the fabric, for `ip -6 -batch`.
+// Linux writes the configuration of a Linux machine as a node of the fabric, for `ip -6 -batch`.
 func (p *Plan) Linux(w io.Writer, id fabric.NodeID) error {
 	var b strings.Builder
 	n := p.Fabric.Node(id)
@@ -57,8 +57,8 @@ func (p *Plan) Linux(w io.Writer, id fabric.NodeID) error {
 	return err
 }
 
-// linuxHost writes a host's part: RoCEv2 goes by the path that its source port names, in an outer header, and what
-// comes in one is taken out of it.
+// linuxHost writes a host's part. RoCEv2 packets get an outer header for the path that their source port names;
+// incoming outer headers are removed.
 func (p *Plan) linuxHost(b *strings.Builder, id fabric.NodeID) {
 	f := p.Fabric
 	tor := f.Link(f.Node(id).Link(1)).Peer(id)

@@ -9,12 +9,12 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// flowLabel returns the flow label that drivers fold to a path's UDP source port: its upper six bits are 1, and change
-// the lower six.
+// flowLabel returns the flow label from which drivers compute a path's UDP source port: its upper six bits are 1,
+// and change the lower six.
 func flowLabel(l fabric.Label) uint32 { return 0xFC000 | uint32(l) ^ 0x3F }
 
-// Perftest writes two commands of perftest that send from one host to another, with a queue pair for each path, and its
-// flow label: first the receiver's, whose answers take such paths too, then the sender's.
+// Perftest writes two perftest commands that send from one host to another, with one queue pair and flow label per
+// path. The first is the receiver's, whose answers also use all paths, the second the sender's.
 func (p *Plan) Perftest(w io.Writer, src, dst fabric.NodeID, gid int) error {
 	paths, back := p.Paths(src, dst), p.Paths(dst, src)
 	if len(paths) == 0 {

@@ -1,9 +1,9 @@
-// Package export writes what a fabric's static paths are in the form of systems that know nothing of labels: routers
-// that carry SRv6 micro segments (uSID), and libraries that choose a queue pair's UDP source port.
+// Package export writes a fabric's static paths for systems without labels: routers that forward SRv6 micro
+// segments (uSID), and libraries that choose a queue pair's UDP source port.
 //
-// A [Plan] is the one description of the paths; each form is a thin writer of it. A label becomes the list of the
-// switches that its path crosses, each a uSID of 16 bits below one block of 32, and the receiving host's own uSID behind
-// them: at most six, which one IPv6 address holds. Switches shift the list and look the next one up in static routes;
+// A [Plan] describes the paths; each format is a thin writer of it. A label becomes the list of the switches on its
+// path, each a uSID of 16 bits below a common block of 32 bits, followed by the receiving host's uSID: at most six,
+// which fit into one IPv6 address. A switch shifts the list and looks up the next uSID in its static routes;
 // nothing is learned. A host chooses the list by the label's source port.
 package export
 
@@ -18,7 +18,7 @@ import (
 // ErrPlan is wrapped by the errors of this package.
 var ErrPlan = errors.New("export")
 
-// RoCEv2 over UDP: the port it goes to, and the first source port of labels, as hostagent has them.
+// RoCEv2's UDP destination port, and the first source port of labels, as in hostagent.
 const (
 	rocePort  = 4791
 	firstPort = 0xC000
@@ -29,7 +29,7 @@ type Plan struct {
 	Fabric *fabric.Fabric
 }
 
-// New returns the plan of a fabric, or why uSIDs do not do for it.
+// New returns the plan of a fabric, or an error if uSIDs cannot address the fabric.
 func New(f *fabric.Fabric) (*Plan, error) {
 	if !f.HasUSIDs() {
 		return nil, fmt.Errorf("%w: %d nodes, and uSIDs for %d; export a smaller fabric", ErrPlan, f.Nodes(), fabric.MaxUSID)
@@ -41,12 +41,13 @@ func New(f *fabric.Fabric) (*Plan, error) {
 type Path struct {
 	Src, Dst fabric.NodeID
 	Label    fabric.Label
-	Nodes    []fabric.NodeID // the switches from ToR to ToR, and Dst
-	SID      netip.Addr      // of Nodes: the outer destination
-	Port     uint16          // UDP source port that stands for Label
+	Nodes    []fabric.NodeID // switches from ToR to ToR, and Dst
+	SID      netip.Addr      // outer destination, from Nodes
+	Port     uint16          // UDP source port of Label
 }
 
-// Paths returns the paths from one host to another, by label. Hosts of one ToR have none: no label matters to them.
+// Paths returns the paths from one host to another, by label. Hosts of one ToR have none, since no label applies
+// between them.
 func (p *Plan) Paths(src, dst fabric.NodeID) []Path {
 	from, to := p.Fabric.ToROf(src), p.Fabric.ToROf(dst)
 	var out []Path
@@ -58,7 +59,7 @@ func (p *Plan) Paths(src, dst fabric.NodeID) []Path {
 	return out
 }
 
-// LinkLocal returns the address of a port on its link, by which its neighbour routes to it.
+// LinkLocal returns the link-local address of a port, to which its neighbour routes.
 func LinkLocal(e fabric.End) netip.Addr {
 	a := [16]byte{0: 0xfe, 1: 0x80, 12: byte(e.Node >> 8), 13: byte(e.Node), 14: byte(e.Port >> 8), 15: byte(e.Port)}
 	return netip.AddrFrom16(a)
@@ -67,20 +68,20 @@ func LinkLocal(e fabric.End) netip.Addr {
 // Interface returns the name of a port's interface: eth1, eth2, ...
 func Interface(p fabric.PortNo) string { return fmt.Sprintf("eth%d", p) }
 
-// Route is a static route of a switch. More than one next hop: any of them, by the hash of the flow.
+// Route is a static route of a switch. With several next hops, the hash of the flow selects one.
 type Route struct {
 	To   netip.Prefix
 	Hops []NextHop
 }
 
-// NextHop is where a route leads: a port, and the neighbour behind it.
+// NextHop is a next hop of a route: a port, and the neighbour behind it.
 type NextHop struct {
 	Port fabric.PortNo
 	Via  netip.Addr
 }
 
-// Routes returns a switch's static routes: the uSIDs of its neighbours, which are all that labelled packets need, and
-// those of hosts' addresses, for what has no label.
+// Routes returns a switch's static routes: to its neighbours' uSIDs, which suffice for labelled packets, and to
+// hosts' addresses, for packets without a label.
 func (p *Plan) Routes(id fabric.NodeID) []Route {
 	var uSIDs, plain []Route
 	n := p.Fabric.Node(id)
@@ -100,10 +101,10 @@ func (p *Plan) Routes(id fabric.NodeID) []Route {
 	return append(uSIDs, plain...)
 }
 
-// all6 is what all hosts' addresses lie in.
+// all6 contains all hosts' addresses.
 var all6 = netip.MustParsePrefix("fd00:e7::/32")
 
-// below returns the routes to hosts that lie below a switch.
+// below returns the routes to hosts below a switch.
 func (p *Plan) below(id fabric.NodeID) []Route {
 	var out []Route
 	f, n := p.Fabric, p.Fabric.Node(id)

@@ -13,12 +13,12 @@ import (
 // table is a table of SONiC's CONFIG_DB: fields by key.
 type table map[string]map[string]string
 
-// sonicPort names a port as SONiC does: by its first lane, lanes to a port.
+// sonicPort returns SONiC's name of a port, by its first lane. Each port has the given number of lanes.
 func sonicPort(p fabric.PortNo, lanes int) string {
 	return "Ethernet" + strconv.Itoa((int(p)-1)*lanes)
 }
 
-// CheckLanes says whether ports of so many lanes exist.
+// CheckLanes returns an error unless SONiC has ports with that number of lanes.
 func CheckLanes(lanes int) error {
 	if lanes < 1 || lanes > 16 {
 		return fmt.Errorf("%w: sonic: ports of %d lanes; write 1 to 16, as the platform's port_config.ini has them",
@@ -27,8 +27,8 @@ func CheckLanes(lanes int) error {
 	return nil
 }
 
-// SONiC writes a switch's part of CONFIG_DB, to be laid over the platform's own: its uSID as a locator and a SID, its
-// ports' addresses, and static routes.
+// SONiC writes a switch's part of CONFIG_DB, to be merged into the platform's own: its uSID as a locator and a SID,
+// its ports' addresses, and static routes.
 func (p *Plan) SONiC(w io.Writer, id fabric.NodeID, lanes int) error {
 	const name = "MAIN"
 	db := map[string]table{
@@ -58,8 +58,8 @@ func (p *Plan) SONiC(w io.Writer, id fabric.NodeID, lanes int) error {
 	return e.Encode(db)
 }
 
-// SONiCACL writes the other way for a switch with uplinks, without an outer header: rules by which RoCEv2's source port
-// redirects what comes from below to its label's uplink. It is empty for others.
+// SONiCACL writes the alternative without an outer header, for a switch with uplinks: rules that redirect packets
+// from below to their label's uplink, by RoCEv2's source port. For other switches it writes nothing.
 func (p *Plan) SONiCACL(w io.Writer, id fabric.NodeID, lanes int) error {
 	f, rules, below := p.Fabric, table{}, []string{}
 	for port := fabric.PortNo(1); int(port) <= f.Node(id).Ports(); port++ {
@@ -87,8 +87,7 @@ func (p *Plan) SONiCACL(w io.Writer, id fabric.NodeID, lanes int) error {
 	return e.Encode(db)
 }
 
-// uplinks returns the port that each label leads up by at a switch. Those of an aggregation switch follow from a ToR
-// below.
+// uplinks returns a switch's uplink port per label. For an aggregation switch they follow from a ToR below.
 func (p *Plan) uplinks(id fabric.NodeID) map[fabric.Label]fabric.PortNo {
 	out, f := map[fabric.Label]fabric.PortNo{}, p.Fabric
 	src := id

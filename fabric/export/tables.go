@@ -11,13 +11,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Bounds of HCCL's MultiQpSrcPort.cfg.
+// Limits of HCCL's MultiQpSrcPort.cfg.
 const (
 	hcclLines = 131_072
 	hcclPorts = 32
 )
 
-// CSV writes a table of all pairs of hosts of different ToRs, a line for each path.
+// CSV writes a table of all pairs of hosts of different ToRs, one line per path.
 func (p *Plan) CSV(w io.Writer) error {
 	c := csv.NewWriter(w)
 	if err := c.Write([]string{
@@ -45,14 +45,14 @@ func (p *Plan) CSV(w io.Writer) error {
 	})
 }
 
-// HCCL writes MultiQpSrcPort.cfg, which HCCL reads where HCCL_RDMA_QP_PORT_CONFIG_PATH says: for each pair of hosts the
-// source ports of its queue pairs. A host begins with a path of its own, so that pairs with fewer queue pairs than paths
-// differ.
+// HCCL writes MultiQpSrcPort.cfg, the file that HCCL reads at HCCL_RDMA_QP_PORT_CONFIG_PATH: per pair of hosts, the
+// source ports of its queue pairs. Each host begins with a different path, so that pairs with fewer queue pairs
+// than paths use different ones.
 func (p *Plan) HCCL(w io.Writer) error {
 	f, b, lines := p.Fabric, bufio.NewWriter(w), 0
 	err := p.pairs(func(src, dst fabric.NodeID, paths []Path) error {
 		if lines++; lines > hcclLines {
-			return fmt.Errorf("%w: hccl: more than %d pairs of hosts, which is what HCCL reads; export a smaller fabric",
+			return fmt.Errorf("%w: hccl: more than %d pairs of hosts, the most that HCCL reads; export a smaller fabric",
 				ErrPlan, hcclLines)
 		}
 		ports := make([]string, min(len(paths), hcclPorts))
@@ -71,8 +71,8 @@ func (p *Plan) HCCL(w io.Writer) error {
 // maxQPs is the most queue pairs that NCCL opens for a connection.
 const maxQPs = 128
 
-// NCCL writes the environment of a job with so many senders under each ToR that has any: as many queue pairs to a
-// connection as let the paths have equal shares, and every message cut over them.
+// NCCL writes the environment of a job with the given number of senders under each ToR in use: as many queue pairs
+// per connection as give all paths equal shares, with every message split over them.
 func (p *Plan) NCCL(w io.Writer, senders int) error {
 	f := p.Fabric
 	paths := len(f.PathLabels(f.ToRID(0), f.ToRID(f.ToRs()-1)))
@@ -94,7 +94,7 @@ func (p *Plan) NCCL(w io.Writer, senders int) error {
 	return err
 }
 
-// pairs visits all pairs of hosts that have paths.
+// pairs calls visit for all pairs of hosts that have paths.
 func (p *Plan) pairs(visit func(src, dst fabric.NodeID, paths []Path) error) error {
 	for s := range p.Fabric.Hosts() {
 		for d := range p.Fabric.Hosts() {

@@ -21,41 +21,40 @@ const (
 	DefaultIdle     = 30 * time.Second
 )
 
-// Bounds of the pause before labels that could not be set are tried again.
+// Bounds of the pause before a label that could not be set is tried again.
 const (
 	firstRetry = 10 * time.Millisecond
 	mostRetry  = 5 * time.Second
 )
 
-// ErrConfig is wrapped by errors about a [Config] that are not the core's.
+// ErrConfig is wrapped by errors about a [Config], except the core's.
 var ErrConfig = errors.New("adopt: bad config")
 
-// Config says for which host an [Agent] decides.
+// Config sets up an [Agent].
 type Config struct {
 	// Agent is the core's configuration.
 	Agent hostagent.Config
 	// Labels finds queue pairs and labels them.
 	Labels labeller.Discoverer
-	// Known is what controllers said of links to an agent before this one, a
-	// snapshot; nil: nothing.
+	// Known is a snapshot of the controllers' reports about links to the previous agent; nil: none.
 	Known *statepb.Update
-	// Homes has the labels of queue pairs before their paths died: see [Agent.Homes].
+	// Homes has the labels of queue pairs from before their paths died: see [Agent.Homes].
 	Homes map[labeller.QP]fabric.Label
-	// Now and Report are [shell.Config]'s.
+	// Now and Report are as in [shell.Config].
 	Now    func() time.Duration
 	Report func([]hostagent.Failed)
-	// Flipped receives queue pairs that are to move. It must not block, nor call the agent. May be nil.
+	// Flipped receives the queue pairs that move. It must not block, nor call the agent. May be nil.
 	Flipped func(...hostagent.Flip)
-	// Interval is how often [Agent.Run] looks for new queue pairs. 0: 10 ms.
+	// Interval is the time between two searches of [Agent.Run] for new queue pairs. 0: 10 ms.
 	Interval time.Duration
-	// Idle is after how long without a packet, at least, a queue pair loses its
-	// label; it may take twice that. 0: 30 s.
+	// Idle is the minimum time without packets after which a queue pair loses its label; it may take twice as long.
+	// 0: 30 s.
 	Idle time.Duration
-	// Log receives labels that cannot be set. May be nil.
+	// Log receives failures to set labels. May be nil.
 	Log *slog.Logger
 }
 
-// Agent gives paths to other programs' queue pairs. Make one with [New].
+// Agent assigns paths to other programs' queue pairs. Make one with [New].
 type Agent struct {
 	*shell.Shell
 	cfg Config
@@ -63,11 +62,11 @@ type Agent struct {
 	// With the shell's lock:
 	byKey  map[hostagent.QP]*pair
 	byName map[labeller.QP]*pair
-	paths  map[path]int // queue pairs on it
-	links  map[int]int  // queue pairs by first uplink
+	paths  map[path]int // number of queue pairs
+	links  map[int]int  // number of queue pairs, by first uplink
 	swept  time.Duration
-	behind map[*pair]bool // moved, and not labelled yet
-	again  time.Duration  // when to try those
+	behind map[*pair]bool // moved, but not labelled yet
+	again  time.Duration  // when to try these again
 	pause  time.Duration
 }
 
@@ -87,8 +86,7 @@ type path struct {
 	label fabric.Label
 }
 
-// New returns an agent that has taken over what is labelled already. Labels that
-// name no path of the fabric are cleared.
+// New returns an agent that has taken over the existing labels. Labels that name no path of the fabric are cleared.
 func New(c Config) (*Agent, error) {
 	if c.Interval == 0 {
 		c.Interval = DefaultInterval
@@ -116,7 +114,7 @@ func New(c Config) (*Agent, error) {
 	}
 	as, err := c.Labels.Assignments()
 	if err != nil {
-		return nil, fmt.Errorf("adopt: what is labelled already: %w", err)
+		return nil, fmt.Errorf("adopt: reading existing labels: %w", err)
 	}
 	var strange []labeller.QP
 	err = a.Do(func(core *hostagent.Core, now fabric.Time) error {
@@ -133,14 +131,14 @@ func New(c Config) (*Agent, error) {
 	return a, errors.Join(err, a.clear(strange))
 }
 
-// remote returns the host with an address, if packets to it need a label.
+// remote returns the host with an address. ok is false if packets to it need no label.
 func (a *Agent) remote(addr netip.Addr) (fabric.NodeID, bool) {
 	f := a.cfg.Agent.Fabric
 	h, ok := a.Host(addr)
 	return h, ok && h != a.cfg.Agent.Host && f.ToROf(h) != f.ToROf(a.cfg.Agent.Host)
 }
 
-// resume has the core know a queue pair that has, or is about to get, a label.
+// resume adds to the core a queue pair that has a label, or is about to get one.
 func (a *Agent) resume(core *hostagent.Core, now fabric.Time, x labeller.Assignment, h fabric.NodeID) error {
 	home, kept := a.cfg.Homes[x.QP]
 	if !kept {
@@ -166,8 +164,8 @@ func (a *Agent) count(p *pair, n int) {
 	a.links[u] += n
 }
 
-// Poll adopts the queue pairs that were seen since, forgets those that went quiet,
-// and does what is due by time. It returns the labeller's errors.
+// Poll adopts the queue pairs seen since the last call, forgets idle ones, and does what is due. It returns the
+// labeller's errors.
 func (a *Agent) Poll() error {
 	seen, err := a.cfg.Labels.Unlabelled()
 	if err != nil {
@@ -191,10 +189,10 @@ func (a *Agent) Poll() error {
 	return errors.Join(append(errs, moved)...)
 }
 
-// adopt gives a queue pair a path: the one that it has, if it has one.
+// adopt assigns a path to a queue pair: its present one, if any.
 func (a *Agent) adopt(core *hostagent.Core, now fabric.Time, s labeller.Seen, h fabric.NodeID) error {
 	if s.Label != nil && a.resume(core, now, labeller.Assignment{QP: s.QP, Label: *s.Label}, h) == nil {
-		a.behind[a.byName[s.QP]] = true // setting what is set costs its owner nothing
+		a.behind[a.byName[s.QP]] = true // setting the same label costs its owner nothing
 		return nil
 	}
 	x := labeller.Assignment{QP: s.QP, Label: a.choose(core, h)}
@@ -202,13 +200,13 @@ func (a *Agent) adopt(core *hostagent.Core, now fabric.Time, s labeller.Seen, h 
 		return fmt.Errorf("adopt: %v: %w", s.QP, err)
 	}
 	if err := a.cfg.Labels.Set(x); err != nil {
-		a.forget(core, now, a.byName[s.QP]) // and found again
+		a.forget(core, now, a.byName[s.QP]) // it was forgotten and seen again
 		return errors.Join(fmt.Errorf("adopt: %w", err), a.clear([]labeller.QP{s.QP}))
 	}
 	return nil
 }
 
-// choose returns the good path to a host that carries the fewest queue pairs.
+// choose returns the good path to a host with the fewest queue pairs.
 func (a *Agent) choose(core *hostagent.Core, h fabric.NodeID) fabric.Label {
 	f := a.cfg.Agent.Fabric
 	tor := f.ToROf(h)
@@ -235,7 +233,7 @@ func (a *Agent) forget(core *hostagent.Core, now fabric.Time, p *pair) {
 	delete(a.behind, p)
 }
 
-// sweep forgets the queue pairs of which nothing passed since the last sweep.
+// sweep forgets the queue pairs without packets since the last sweep.
 func (a *Agent) sweep(core *hostagent.Core, now fabric.Time, at time.Duration) error {
 	unused, err := a.cfg.Labels.Unused()
 	if err != nil {
@@ -260,7 +258,7 @@ func (a *Agent) clear(qps []labeller.QP) error {
 	return nil
 }
 
-// carryOut labels what the core moved, and what could not be labelled before.
+// carryOut labels the queue pairs that the core moved, and those that could not be labelled before.
 func (a *Agent) carryOut(ready hostagent.Ready) error {
 	if a.cfg.Flipped != nil {
 		a.cfg.Flipped(ready.Flip...)
@@ -271,7 +269,7 @@ func (a *Agent) carryOut(ready hostagent.Ready) error {
 			p.label = f.To
 			a.count(p, 1)
 			a.behind[p] = true
-			a.again = 0 // news: at once
+			a.again = 0 // something new: at once
 		}
 	}
 	if len(a.behind) == 0 || a.Clock() < a.again {
@@ -280,7 +278,7 @@ func (a *Agent) carryOut(ready hostagent.Ready) error {
 	var errs []error
 	for p := range a.behind {
 		switch err := a.cfg.Labels.Set(labeller.Assignment{QP: p.name, Label: p.label}); {
-		case err == nil, errors.Is(err, labeller.ErrUnknownQP): // its owner has gone
+		case err == nil, errors.Is(err, labeller.ErrUnknownQP): // its owner has ended
 			delete(a.behind, p)
 		default:
 			errs = append(errs, err)
@@ -292,11 +290,11 @@ func (a *Agent) carryOut(ready hostagent.Ready) error {
 	}
 	a.pause = min(max(2*a.pause, firstRetry), mostRetry)
 	a.again = a.Clock() + a.pause
-	return fmt.Errorf("adopt: %d queue pairs go on as they were, the next attempt is in %v: %w", len(errs), a.pause, errors.Join(errs...))
+	return fmt.Errorf("adopt: %d queue pairs keep their labels, the next attempt is in %v: %w", len(errs), a.pause, errors.Join(errs...))
 }
 
-// Timeout says that a queue pair's retransmission timer expired, or that its
-// retries ran out, if anybody knows. An unknown queue pair is ignored.
+// Timeout reports that a queue pair's retransmission timer expired, or that its retries ran out. An unknown queue
+// pair is ignored.
 func (a *Agent) Timeout(q labeller.QP) error {
 	return a.Do(func(core *hostagent.Core, now fabric.Time) error {
 		if p := a.byName[q]; p != nil {
@@ -306,8 +304,7 @@ func (a *Agent) Timeout(q labeller.QP) error {
 	})
 }
 
-// Adopted returns the queue pairs that have a path, in the order of addresses and
-// numbers.
+// Adopted returns the queue pairs that have a path, in order of addresses and numbers.
 func (a *Agent) Adopted() []labeller.Assignment {
 	var as []labeller.Assignment
 	a.Locked(func() {
@@ -319,8 +316,8 @@ func (a *Agent) Adopted() []labeller.Assignment {
 	return as
 }
 
-// Homes returns the paths to which queue pairs return when they can, of those that
-// are elsewhere: what an agent that takes over cannot read from their labels.
+// Homes returns the home paths of the queue pairs that are on other paths. A new agent cannot read these from the
+// labels.
 func (a *Agent) Homes() map[labeller.QP]fabric.Label {
 	homes := map[labeller.QP]fabric.Label{}
 	a.Locked(func() {
@@ -333,12 +330,11 @@ func (a *Agent) Homes() map[labeller.QP]fabric.Label {
 	return homes
 }
 
-// Waker is a [labeller.Discoverer] that says when there is something to find.
+// Waker is a [labeller.Discoverer] that signals new queue pairs.
 type Waker interface{ Wake() <-chan struct{} }
 
-// Run polls every [Config.Interval], and when the labeller is a [Waker] and says
-// so, until ctx ends. It returns ctx's error. What the labeller cannot do is
-// logged, and tried again.
+// Run polls every [Config.Interval], and when a [Waker] signals, until ctx ends. It returns ctx's error. The
+// labeller's errors are logged, and the labels tried again.
 func (a *Agent) Run(ctx context.Context) error {
 	tick := time.NewTicker(a.cfg.Interval)
 	defer tick.Stop()
@@ -357,7 +353,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		err := a.Poll()
 		if err == nil {
 			last = ""
-		} else if text := err.Error(); text != last { // the same again is no news
+		} else if text := err.Error(); text != last { // the same error is logged once
 			last = text
 			a.cfg.Log.Error("labels", "err", err)
 		}

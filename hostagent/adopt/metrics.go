@@ -11,12 +11,12 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 )
 
-// Status is what an agent says of itself.
+// Status is an agent's status.
 type Status struct {
 	Host        string                `json:"host"`
 	Controllers []daemon.Controller   `json:"controllers"`
 	QueuePairs  []labeller.Assignment `json:"queue_pairs"`
-	Behind      int                   `json:"behind"` // moved, and not labelled yet
+	Behind      int                   `json:"behind"` // moved, but not labelled yet
 	Stats       hostagent.Stats       `json:"stats"`
 }
 
@@ -29,20 +29,19 @@ func (a *Agent) Handler(host string, controllers func() []daemon.Controller) htt
 	}, registry)
 }
 
-// Behind returns how many queue pairs were moved and could not be labelled yet.
+// Behind returns the number of queue pairs that were moved but could not be labelled yet.
 func (a *Agent) Behind() (n int) {
 	a.Locked(func() { n = len(a.behind) })
 	return n
 }
 
-// collector gathers an agent's counts when it is asked.
+// collector collects an agent's counts on request.
 type collector struct {
 	a           *Agent
 	controllers func() []daemon.Controller
 }
 
-// Describe implements [prometheus.Collector]: what is collected depends on what
-// has happened.
+// Describe implements [prometheus.Collector]. It is empty: the metrics depend on what has happened.
 func (collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements [prometheus.Collector].
@@ -59,7 +58,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	daemon.CollectControllers(out, c.controllers())
 	counts, err := c.a.cfg.Labels.Counters()
 	if err != nil {
-		return // nothing counts there
+		return // this labeller counts nothing
 	}
 	by := map[string]uint64{}
 	for l, n := range counts.Labels {

@@ -15,58 +15,56 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/shell"
 )
 
-// ErrDestination is wrapped when an address is not that of one of the fabric's
-// hosts.
+// ErrDestination is wrapped if an address is not a host's of the fabric.
 var ErrDestination = errors.New("batch: no such host")
 
-// Config says for whom an [Agent] decides.
+// Config sets up an [Agent].
 type Config struct {
-	// Agent is the core's configuration. Its StartJitter is of no use here:
-	// a piece is given at once.
+	// Agent is the core's configuration. Its StartJitter has no effect: a piece is returned at once.
 	Agent hostagent.Config
-	// Labeller labels the queue pairs that are lent. Nil: the caller labels.
+	// Labeller labels the lent queue pairs. Nil: the caller labels.
 	Labeller labeller.Labeller
-	// Now and Report are [shell.Config]'s.
+	// Now and Report are as in [shell.Config].
 	Now    func() time.Duration
 	Report func([]hostagent.Failed)
 }
 
-// Message is what the caller wants to send.
+// Message is a message to send.
 type Message struct {
 	ID    uint64     // the caller's; not interpreted
 	Dst   netip.Addr // of a host
 	Bytes int64      // at least 1
 }
 
-// Piece is a part of a message, or all of it, to be sent on one queue pair.
+// Piece is a part of a message, or all of it, to send on one queue pair.
 type Piece struct {
-	Key           hostagent.QP // names the piece in calls back
+	Key           hostagent.QP // identifies the piece in later calls
 	Message       uint64       // its ID
 	Dst           netip.Addr
 	Offset, Bytes int64
-	// QP is the queue pair to send it on; none without a labeller.
+	// QP is the queue pair to send it on; empty without a labeller.
 	QP labeller.QP
-	// Label is what the queue pair's packets carry. It is of no meaning unless
-	// Labelled: destinations under the own ToR need none.
+	// Label is the label of the queue pair's packets. It has no meaning unless Labelled is set: destinations under
+	// the own ToR need none.
 	Label    fabric.Label
 	Labelled bool
 }
 
-// Move is a piece that goes on by another path.
+// Move is a piece that continues on another path.
 type Move struct {
 	Key      hostagent.QP
-	QP       labeller.QP // has the new label already; none without a labeller
+	QP       labeller.QP // has the new label already; empty without a labeller
 	From, To fabric.Label
 	Reason   hostagent.Reason
 }
 
-// Work is what there is to do.
+// Work is the caller's work.
 type Work struct {
-	// Send are pieces to be sent, in order.
+	// Send are pieces to send, in order.
 	Send []Piece
-	// Moved are pieces given before that changed their paths since.
+	// Moved are pieces returned before whose paths have changed since.
 	Moved []Move
-	// Err is why the labeller did not label, while something waits for it.
+	// Err is the labeller's error, while a label waits because of it.
 	Err error
 }
 
@@ -76,26 +74,25 @@ type Agent struct {
 	labels labeller.Labeller
 
 	// With the shell's lock:
-	addr   map[fabric.NodeID]netip.Addr // as the caller wrote it last
+	addr   map[fabric.NodeID]netip.Addr // in the caller's latest form
 	pieces map[hostagent.QP]*entry
 	pools  map[fabric.NodeID]*pool
 	work   Work
-	behind map[*lent]bool          // flipped, and not labelled yet
-	held   map[fabric.NodeID]error // hosts to which pieces wait since nothing idle could be labelled
+	behind map[*lent]bool          // flipped, but not labelled yet
+	held   map[fabric.NodeID]error // hosts whose pieces wait because no idle queue pair could be labelled
 }
 
-// retry is how long after a failure the labeller is asked again by itself. Any
-// call does so, too.
+// retry is the time after which Run calls the labeller again after a failure. Any call of the agent does so, too.
 const retry = 10 * time.Millisecond
 
-// entry is a piece that is not done.
+// entry is an unfinished piece.
 type entry struct {
 	Piece
 	node  fabric.NodeID
-	given bool // to the caller
+	given bool // returned to the caller
 }
 
-// New returns an agent, or what is wrong with the configuration.
+// New returns an agent, or an error in the configuration.
 func New(c Config) (*Agent, error) {
 	a := &Agent{
 		labels: c.Labeller, addr: map[fabric.NodeID]netip.Addr{}, pieces: map[hostagent.QP]*entry{},
@@ -106,8 +103,7 @@ func New(c Config) (*Agent, error) {
 	return a, err
 }
 
-// Run does what becomes due by time, and labels what could not be labelled
-// before, until ctx ends. It returns ctx's error.
+// Run does timed work and repeats failed labelling, until ctx ends. It returns ctx's error.
 func (a *Agent) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return a.Shell.Run(ctx) })
@@ -129,13 +125,12 @@ func (a *Agent) Run(ctx context.Context) error {
 func (a *Agent) host(addr netip.Addr) (fabric.NodeID, error) {
 	h, ok := a.Host(addr)
 	if !ok {
-		return 0, fmt.Errorf("%w: %v is the address of none in the fabric", ErrDestination, addr)
+		return 0, fmt.Errorf("%w: %v is not the address of a host of the fabric", ErrDestination, addr)
 	}
 	return h, nil
 }
 
-// Add lends connected queue pairs. Each must be idle, and known to the labeller
-// if that wants to know them.
+// Add lends connected queue pairs. Each must be idle, and known to the labeller if the labeller requires that.
 func (a *Agent) Add(qps ...labeller.QP) error {
 	return a.Do(func(*hostagent.Core, fabric.Time) error {
 		var errs []error
@@ -157,8 +152,7 @@ func (a *Agent) Add(qps ...labeller.QP) error {
 	})
 }
 
-// Withdraw takes queue pairs back. One that a piece is on is not used again
-// after the piece is done.
+// Withdraw takes queue pairs back. A queue pair in use is not used again after its piece is done.
 func (a *Agent) Withdraw(qps ...labeller.QP) {
 	a.Locked(func() {
 		for _, q := range qps {
@@ -170,9 +164,9 @@ func (a *Agent) Withdraw(qps ...labeller.QP) {
 	})
 }
 
-// Post splits and labels what is sent together: a step of a collective, or the
-// messages of one batching window. On an error that wraps [ErrDestination] or
-// hostagent.ErrFlow nothing was taken; another is the labeller's.
+// Post splits and labels messages that are sent together: a step of a collective, or the messages of one batching
+// window. After an error that wraps [ErrDestination] or hostagent.ErrFlow no message was taken; other errors are
+// the labeller's.
 func (a *Agent) Post(batch ...Message) error {
 	flows := make([]hostagent.Flow, len(batch))
 	for i, m := range batch {
@@ -193,8 +187,8 @@ func (a *Agent) Post(batch ...Message) error {
 	})
 }
 
-// Acked says that bytes more of a piece are acknowledged. Unknown pieces are
-// ignored, here and below.
+// Acked reports that bytes more of a piece are acknowledged. This and the following functions ignore unknown
+// pieces.
 func (a *Agent) Acked(key hostagent.QP, bytes int64) error {
 	return a.Do(func(core *hostagent.Core, now fabric.Time) error {
 		core.Acked(now, key, bytes)
@@ -202,8 +196,7 @@ func (a *Agent) Acked(key hostagent.QP, bytes int64) error {
 	})
 }
 
-// Done says that a piece has been sent and acknowledged, or given up. Its queue
-// pair is idle from now on.
+// Done reports that a piece has been sent and acknowledged, or given up. Its queue pair is idle from now on.
 func (a *Agent) Done(key hostagent.QP) error {
 	var placed error
 	err := a.Do(func(core *hostagent.Core, now fabric.Time) error {
@@ -222,8 +215,7 @@ func (a *Agent) Done(key hostagent.QP) error {
 	return errors.Join(err, placed)
 }
 
-// Timeout says that a piece's retransmission timer expired, or that its queue
-// pair's retries ran out.
+// Timeout reports that a piece's retransmission timer expired, or that its queue pair's retries ran out.
 func (a *Agent) Timeout(key hostagent.QP) error {
 	return a.Do(func(core *hostagent.Core, now fabric.Time) error {
 		core.Timeout(now, key)
@@ -231,8 +223,7 @@ func (a *Agent) Timeout(key hostagent.QP) error {
 	})
 }
 
-// Take returns what has become due since the last call. Its slices are the
-// caller's.
+// Take returns the work that became due since the last call. Its slices belong to the caller.
 func (a *Agent) Take() (w Work) {
 	a.Locked(func() {
 		w, a.work = a.work, Work{Err: a.work.Err}
@@ -245,7 +236,7 @@ func (a *Agent) Take() (w Work) {
 	return w
 }
 
-// Waiting returns how many pieces wait for a queue pair.
+// Waiting returns the number of pieces that wait for a queue pair.
 func (a *Agent) Waiting() (n int) {
 	a.Locked(func() {
 		for _, p := range a.pools {

@@ -1,7 +1,6 @@
-// Package batch is the host agent as a library: for a collective library, or a
-// network plug-in of one, that has connected queue pairs and messages to send.
-// Batches of (destination, bytes) go in; pieces with labels come out, each on
-// one of the library's queue pairs, which has been labelled.
+// Package batch is the host agent as a library, for a collective library or its network plug-in, which has
+// connected queue pairs and messages to send. It takes batches of (destination, bytes) and returns pieces with
+// labels, each on one of the library's queue pairs, already labelled.
 //
 //	a, err := batch.New(batch.Config{Agent: hostagent.Config{Fabric: f, Host: rank}, Labeller: l})
 //	go a.Run(ctx)
@@ -12,31 +11,25 @@
 //	a.Acked(p.Key, n); a.Done(p.Key)    // from completions
 //	a.Timeout(p.Key)                    // retries ran out: also Quench, Update
 //
-// The decisions are [hostagent.Core]'s; this package keeps its clock, its queue
-// pairs and the labels in them.
+// [hostagent.Core] makes the decisions; this package keeps its clock, its queue pairs and their labels.
 //
 // # Queue pairs
 //
-// RC queue pairs take a round trip to connect, so the library connects them
-// beforehand and lends them. A piece gets an idle one to its destination, one
-// that has its label already if there is, for that saves a call. If none is idle
-// the piece waits, and a later [Agent.Take] gives it. [hostagent.Pieces] says
-// how many make that unnecessary. Without a [Config.Labeller] there are no queue
-// pairs: every piece is given at once, and the caller labels what it sends it
-// on.
+// RC queue pairs take a round trip to connect, so the library connects them beforehand and lends them. A piece gets
+// an idle one to its destination, preferably one that already has the piece's label, which saves a call. If none is
+// idle, the piece waits and a later [Agent.Take] returns it. [hostagent.Pieces] says how many queue pairs prevent
+// waiting. Without a [Config.Labeller] there are no queue pairs: every piece is returned at once, and the caller
+// labels the queue pair on which it sends the piece.
 //
 // # Failures
 //
-// When a path dies, the queue pairs of the pieces on it have been given other
-// labels when the call that brought the word returns; Take says which, for a
-// library that wants to hurry the retransmission by a zero-length RDMA WRITE.
+// When a call reports that a path died, the queue pairs on that path have new labels before the call returns. Take
+// lists them, for a library that speeds up the retransmission by a zero-length RDMA WRITE.
 //
 // # Rules
 //
-// An [Agent] is safe for concurrent use. It starts no goroutine: [Agent.Run] is
-// one, for what becomes due by time; a program that calls into the agent all the
-// time may do without. A piece stays known until [Agent.Done]. A new piece whose
-// label the labeller refuses on every idle queue pair waits; one under way whose
-// flip it refuses goes on with the label it had. Both are tried again every 10 ms
-// by Run and by every call; [Work].Err says why.
+// An [Agent] is safe for concurrent use. It starts no goroutine. [Agent.Run] is one, for timers; a program that
+// calls into the agent all the time does not need it. A piece stays known until [Agent.Done]. If the labeller
+// refuses a new piece's label on every idle queue pair, the piece waits. If the labeller refuses a flip, the piece
+// goes on with its old label. Run and every call try both again, every 10 ms; [Work].Err gives the reason.
 package batch

@@ -11,10 +11,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 )
 
-// pool is the queue pairs to one host, and the pieces that wait for one.
+// pool has the queue pairs to one host, and the pieces that wait for one.
 type pool struct {
 	qps   map[labeller.QP]*lent
-	idle  []*lent // the one used last at the end
+	idle  []*lent // the most recently used at the end
 	queue []*entry
 }
 
@@ -25,8 +25,7 @@ type lent struct {
 	known bool         // if that is known
 	busy  bool
 	back  bool // withdrawn
-	// Flips of the piece on it that the labeller has not carried out, and the label
-	// that it is to have.
+	// Unreported flips of its piece that the labeller has not carried out yet, and the label to set.
 	move []hostagent.Flip
 	want fabric.Label
 }
@@ -65,8 +64,8 @@ func (p *pool) withdraw(q labeller.QP) {
 	}
 }
 
-// pick chooses an idle queue pair that was not refused: one that has the label,
-// or one whose label is unknown, or the one idle longest.
+// pick returns an idle queue pair that was not refused: one that has the label, else one whose label is unknown,
+// else the one idle longest.
 func (p *pool) pick(e *entry, refused map[*lent]bool) *lent {
 	var best *lent
 	for _, l := range p.idle {
@@ -81,14 +80,13 @@ func (p *pool) pick(e *entry, refused map[*lent]bool) *lent {
 	return best
 }
 
-// take makes an idle queue pair busy.
+// take marks an idle queue pair as busy.
 func (p *pool) take(l *lent) {
 	p.idle = slices.DeleteFunc(p.idle, func(i *lent) bool { return i == l })
 	l.busy = true
 }
 
-// release makes the queue pair of a piece idle, or has the piece wait no
-// longer.
+// release makes a piece's queue pair idle, or removes the piece from the waiting ones.
 func (a *Agent) release(e *entry) {
 	p := a.pool(e.node)
 	l := p.qps[e.QP]
@@ -105,8 +103,7 @@ func (a *Agent) release(e *entry) {
 	p.idle = append(p.idle, l)
 }
 
-// carryOut does what the core decided: new pieces wait for queue pairs, moved ones
-// get their labels.
+// carryOut carries out the core's decisions: new pieces wait for queue pairs, moved ones get their labels.
 func (a *Agent) carryOut(ready hostagent.Ready) error {
 	var errs []error
 	for _, p := range ready.Open {
@@ -125,7 +122,7 @@ func (a *Agent) carryOut(ready hostagent.Ready) error {
 	for _, f := range ready.Flip {
 		errs = append(errs, a.flip(f))
 	}
-	// Labels of flips first: what is opened in the same breath may flip too.
+	// Labels of flips first: a piece opened in the same call may flip too.
 	for _, p := range ready.Open {
 		errs = append(errs, a.place(p.Dst))
 	}
@@ -134,13 +131,13 @@ func (a *Agent) carryOut(ready hostagent.Ready) error {
 	return a.work.Err
 }
 
-// again labels what could not be labelled when it should have been.
+// again repeats failed labelling.
 func (a *Agent) again() error {
 	var errs []error
 	for l := range a.behind {
 		errs = append(errs, a.label(l, l.want))
 	}
-	for _, h := range slices.Sorted(maps.Keys(a.held)) { // place changes it
+	for _, h := range slices.Sorted(maps.Keys(a.held)) { // place changes a.held
 		errs = append(errs, a.place(h))
 	}
 	return errors.Join(errs...)
@@ -155,7 +152,7 @@ func (a *Agent) flip(f hostagent.Flip) error {
 	if a.labels != nil {
 		l := a.pool(e.node).qps[e.QP]
 		if l == nil {
-			return nil // it waits
+			return nil // the retry is not due yet
 		}
 		l.want = f.To
 		if err := a.label(l, f.To); err != nil {
@@ -174,18 +171,17 @@ func (a *Agent) moved(e *entry, f hostagent.Flip) {
 		a.work.Moved = append(a.work.Moved, Move{f.QP, e.QP, f.From, f.To, f.Reason})
 		return
 	}
-	for i := range a.work.Send { // not taken yet
+	for i := range a.work.Send { // not returned yet
 		if a.work.Send[i].Key == f.QP {
 			a.work.Send[i].Label = f.To
 		}
 	}
 }
 
-// label has the labeller set a label, unless the queue pair has it. Flips that
-// waited for that are reported.
+// label makes the labeller set a label, unless the queue pair has it. Then it reports the flips that waited for it.
 func (a *Agent) label(l *lent, to fabric.Label) error {
 	if !l.known || l.label != to {
-		l.known = false // after an error it may have either
+		l.known = false // after an error it may have either label
 		if err := a.labels.Set(labeller.Assignment{QP: l.qp, Label: to}); err != nil {
 			return fmt.Errorf("batch: %w", err)
 		}
@@ -203,8 +199,8 @@ func (a *Agent) label(l *lent, to fabric.Label) error {
 	return nil
 }
 
-// place gives waiting pieces to a host idle queue pairs. A piece whose label
-// cannot be set on any of them goes on waiting.
+// place assigns idle queue pairs to the waiting pieces for a host. A piece whose label cannot be set on any of them
+// keeps waiting.
 func (a *Agent) place(h fabric.NodeID) error {
 	var errs []error
 	p := a.pool(h)

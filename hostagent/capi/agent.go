@@ -33,7 +33,7 @@ type config struct {
 	labels              labeller.Labeller // nil: none
 }
 
-// agent is what a handle stands for.
+// agent is the object behind a handle.
 type agent struct {
 	*batch.Agent
 	end  context.CancelFunc
@@ -92,7 +92,7 @@ func open(c config) (*agent, error) {
 	return a, nil
 }
 
-// transport returns what to connect to controllers with.
+// transport returns the credentials for connections to controllers.
 func (c *config) transport() (credentials.TransportCredentials, error) {
 	if c.ca == "" {
 		if c.cert != "" || c.key != "" || c.name != "" {
@@ -124,7 +124,7 @@ func (a *agent) lastError() string {
 	return a.last
 }
 
-// take fetches what is due. a.mu is held.
+// take fetches the work that is due. a.mu is held.
 func (a *agent) take() {
 	w := a.Take()
 	a.pieces, a.moves = append(a.pieces, w.Send...), append(a.moves, w.Moved...)
@@ -133,7 +133,7 @@ func (a *agent) take() {
 	}
 }
 
-// first cuts off the first elements.
+// first removes and returns the first n elements.
 func first[T any](from *[]T, n int) []T {
 	n = min(n, len(*from))
 	out := (*from)[:n:n]
@@ -155,7 +155,7 @@ func (a *agent) takeMoves(n int) []batch.Move {
 	return first(&a.moves, n)
 }
 
-// remembered is what of a labeller's contract a C function does not keep.
+// remembered completes a C function to a labeller: it keeps the labels.
 type remembered struct {
 	mu   sync.Mutex
 	have map[labeller.QP]fabric.Label
@@ -170,7 +170,7 @@ func (r *remembered) note(a labeller.Assignment) {
 	r.have[a.QP] = a.Label
 }
 
-// Clear is of [labeller.Labeller].
+// Clear implements [labeller.Labeller].
 func (r *remembered) Clear(qps ...labeller.QP) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -180,7 +180,7 @@ func (r *remembered) Clear(qps ...labeller.QP) error {
 	return nil
 }
 
-// Assignments is of [labeller.Labeller].
+// Assignments implements [labeller.Labeller].
 func (r *remembered) Assignments() ([]labeller.Assignment, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -192,10 +192,10 @@ func (r *remembered) Assignments() ([]labeller.Assignment, error) {
 	return as, nil
 }
 
-// Counters is of [labeller.Labeller].
+// Counters implements [labeller.Labeller].
 func (*remembered) Counters() (labeller.Counters, error) {
 	return labeller.Counters{}, fmt.Errorf("%w: nothing counts", labeller.ErrUnsupported)
 }
 
-// Close is of [labeller.Labeller].
+// Close implements [labeller.Labeller].
 func (*remembered) Close() error { return nil }

@@ -42,7 +42,7 @@ func cQP(q labeller.QP) C.ethereal_qp {
 	return C.ethereal_qp{dst: cAddress(q.Dst), num: C.uint32_t(q.Num)}
 }
 
-// callback is a labeller whose labels a C function sets.
+// callback is a labeller that sets labels by a C function.
 type callback struct {
 	remembered
 	set func(labeller.Assignment) syscall.Errno
@@ -58,7 +58,7 @@ func (c *callback) Set(as ...labeller.Assignment) error {
 	return nil
 }
 
-// text returns a string of C's; NULL is empty.
+// text converts a C string; NULL is empty.
 func text(s *C.char) string {
 	if s == nil {
 		return ""
@@ -66,7 +66,7 @@ func text(s *C.char) string {
 	return C.GoString(s)
 }
 
-// copyText copies a message into a buffer of C's.
+// copyText copies a message into a C buffer.
 func copyText(s string, to *C.char, size C.size_t) {
 	if to == nil || size == 0 {
 		return
@@ -118,7 +118,7 @@ func ethereal_error(h C.ethereal_agent, out *C.char, size C.size_t) { //nolint:r
 	copyText(agentOf(h).lastError(), out, size)
 }
 
-// result keeps an error for ethereal_error.
+// result stores an error for ethereal_error.
 func result(a *agent, err error) C.int {
 	if err == nil {
 		return 0

@@ -8,20 +8,20 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent"
 )
 
-// Limits on the flips reported to controllers, which only observers of the fabric use.
+// Limits of the reports of flips to controllers, which only observers of the fabric use.
 const (
-	flipsEvery = 100 * time.Millisecond // a report
-	maxFlips   = 32                     // in one
+	flipsEvery = 100 * time.Millisecond // time between reports
+	maxFlips   = 32                     // per report
 )
 
-// flips are those not reported to controllers yet. It has its own lock: an agent flips while the watcher
-// holds its.
+// flips are the flips not reported to controllers yet. It has its own lock: an agent flips while the watcher holds
+// the watcher's.
 type flips struct {
 	mu   sync.Mutex
-	next *statepb.Report // nil: nothing has happened since the last
+	next *statepb.Report // nil: no flips since the last report
 }
 
-// Flipped reports flips to all controllers, some time later. It does not block, and Apply may call it.
+// Flipped reports flips to all controllers, with a delay. It does not block, and Apply may call it.
 func (w *Watcher) Flipped(fs ...hostagent.Flip) {
 	w.flips.mu.Lock()
 	defer w.flips.mu.Unlock()

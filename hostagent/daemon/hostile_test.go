@@ -39,7 +39,7 @@ func TestHostileController(t *testing.T) {
 	if got := len(s.view.GetLinks()) + len(s.view.GetSuspects()); got != 32 || applied != 32 {
 		t.Errorf("%d words are kept and %d handed on, want those of the 32 links", got, applied)
 	}
-	if n := strings.Count(log.String(), "that are not there"); n != 1 {
+	if n := strings.Count(log.String(), "that do not exist"); n != 1 {
 		t.Errorf("the log says so %d times", n)
 	}
 	before := s.view

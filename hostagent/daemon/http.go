@@ -9,11 +9,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Handler returns what operators ask over HTTP, read-only:
+// Handler serves an agent's state to operators over HTTP, read-only:
 //
 //	GET /healthz  the process lives and answers
-//	GET /status   what status returns, as JSON
-//	GET /metrics  what the registry gathers, in Prometheus' text form
+//	GET /status   the result of status, as JSON
+//	GET /metrics  the registry's metrics, in Prometheus' text form
 func Handler(status func(*http.Request) (any, error), metrics prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()
 	get := func(w http.ResponseWriter, r *http.Request, then func(any)) {

@@ -9,14 +9,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
-// The report of the hosts to which a host sends most.
+// Limits of the report of a host's largest destinations.
 const (
-	LargestEvery = time.Second // a report
-	maxLargest   = 8           // hosts in one
+	LargestEvery = time.Second // time between reports
+	maxLargest   = 8           // hosts per report
 )
 
-// Largest returns a report of what a host has sent within span, in bytes by
-// destination; nil if that is nothing.
+// Largest returns a report of the bytes that a host has sent within span, by destination; nil if it has sent none.
 func Largest(sent []uint64, span time.Duration) *statepb.Report {
 	r := &statepb.Report{SpanNs: int64(span)}
 	for dst, n := range sent {

@@ -6,9 +6,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
-// Merge returns a snapshot of what view and u say together, where view is a
-// snapshot, or nil, and u is newer. Neither is changed. A snapshot that is older than
-// the view, of the same controller, takes nothing back.
+// Merge returns a snapshot that combines view, a snapshot or nil, with the newer u. It changes neither. A snapshot
+// that is older than the view, from the same controller, reverts nothing.
 func Merge(view, u *statepb.Update) *statepb.Update {
 	out := &statepb.Update{Instance: u.GetInstance(), Epoch: u.GetEpoch(), Snapshot: true}
 	old := u.GetSnapshot() && u.GetEpoch() < view.GetEpoch()
@@ -22,8 +21,7 @@ func Merge(view, u *statepb.Update) *statepb.Update {
 	return out
 }
 
-// newest returns each link's word of the highest epoch, in the order in which the
-// links come first.
+// newest returns each link's state with the highest epoch, in order of the links' first appearance.
 func newest[T interface {
 	GetLink() uint32
 	GetEpoch() uint64

@@ -10,12 +10,12 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent"
 )
 
-// maxWaiting bounds the reports that wait for one controller's stream. What comes
-// beyond is dropped: a path that goes on failing times out again.
+// maxWaiting bounds the reports that wait for one controller's stream. Further reports are dropped: a path that
+// keeps failing times out again.
 const maxWaiting = 64
 
-// Suspicions turns what a core reports as failed at a time, in ns of the agent's
-// clock, into a report; nil if that is nothing.
+// Suspicions converts a core's failed paths at a time, in ns of the agent's clock, to a report; nil if there are
+// none.
 func Suspicions(failed []hostagent.Failed, at int64) *statepb.Report {
 	if len(failed) == 0 {
 		return nil
@@ -30,8 +30,8 @@ func Suspicions(failed []hostagent.Failed, at int64) *statepb.Report {
 	return r
 }
 
-// Report sends a report to all controllers whose streams live, the followed one and the
-// others, so that a standby knows as much. It does not block.
+// Report sends a report to all controllers with an open stream, the followed one and the others, so that a standby
+// knows as much. It does not block.
 func (w *Watcher) Report(r *statepb.Report) {
 	if len(r.GetSuspicions())+len(r.GetProbes())+len(r.GetFlips())+len(r.GetLargest()) == 0 {
 		return
@@ -45,7 +45,7 @@ func (w *Watcher) Report(r *statepb.Report) {
 	}
 }
 
-// queueReport hands a report to one controller's stream.
+// queueReport adds a report to one controller's queue.
 func (w *Watcher) queueReport(s *side, r *statepb.Report) {
 	select {
 	case s.say <- r:
@@ -54,7 +54,7 @@ func (w *Watcher) queueReport(s *side, r *statepb.Report) {
 	}
 }
 
-// sendReports sends a controller what is reported until ctx ends.
+// sendReports sends a controller its queued reports until ctx ends.
 func (s *side) sendReports(ctx context.Context, stream grpc.BidiStreamingClient[statepb.AgentMessage, statepb.Update]) error {
 	for {
 		select {
@@ -68,7 +68,7 @@ func (s *side) sendReports(ctx context.Context, stream grpc.BidiStreamingClient[
 	}
 }
 
-// asked has probes sent and returns their results to the controller.
+// asked has the requested probes sent and returns their results to the controller.
 func (w *Watcher) asked(s *side, ps []*statepb.ProbeRequest) {
 	if len(ps) == 0 {
 		return

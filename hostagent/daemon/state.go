@@ -17,36 +17,36 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/durable"
 )
 
-// stateVersion is of the file's form.
+// stateVersion is the version of the file's format.
 const stateVersion = 2
 
-// State is what a restart must not lose.
+// State is what an agent must keep over a restart.
 type State struct {
 	Version  int           `json:"version"`
 	Host     fabric.NodeID `json:"host"`
-	Instance string        `json:"instance"` // of the controller that Links is from
+	Instance string        `json:"instance"` // the controller instance that Links is from
 	Epoch    uint64        `json:"epoch"`
 	Links    []LinkState   `json:"links"`
-	// Homes are of queue pairs that are not on the path that they were given: of
-	// other programs, or an RNIC, and so outlive the agent.
+	// Homes are those of queue pairs of other programs, or of an RNIC, that are not on their home path. These
+	// outlive the agent.
 	Homes []Home `json:"homes,omitempty"`
 }
 
-// Home is the label that a queue pair returns to when it can.
+// Home is the label to which a queue pair returns when its path is good again.
 type Home struct {
 	Dst   netip.Addr   `json:"dst"`
 	Num   uint32       `json:"qp"`
 	Label fabric.Label `json:"label"`
 }
 
-// LinkState is a statepb.LinkState.
+// LinkState corresponds to a statepb.LinkState.
 type LinkState struct {
 	Link  uint32 `json:"link"`
 	Up    bool   `json:"up"`
 	Epoch uint64 `json:"epoch"`
 }
 
-// SetLinks takes what is known of links from a snapshot.
+// SetLinks stores the link states of a snapshot.
 func (s *State) SetLinks(u *statepb.Update) {
 	s.Instance, s.Epoch, s.Links = u.GetInstance(), u.GetEpoch(), nil
 	for _, l := range u.GetLinks() {
@@ -54,7 +54,7 @@ func (s *State) SetLinks(u *statepb.Update) {
 	}
 }
 
-// SetHomes takes the homes of queue pairs.
+// SetHomes stores the homes of queue pairs.
 func (s *State) SetHomes(homes map[labeller.QP]fabric.Label) {
 	s.Homes = nil
 	for q, l := range homes {
@@ -72,7 +72,7 @@ func (s *State) HomeOf() map[labeller.QP]fabric.Label {
 	return homes
 }
 
-// Known returns what is known of links as a snapshot; nil: nothing.
+// Known returns the link states as a snapshot; nil if there are none.
 func (s *State) Known() *statepb.Update {
 	if s.Instance == "" {
 		return nil
@@ -84,11 +84,11 @@ func (s *State) Known() *statepb.Update {
 	return u
 }
 
-// maxState bounds a state file, in bytes.
+// maxState is the largest size of a state file, in bytes.
 const maxState = 256 << 20
 
-// ReadState reads the state of a host. A file that is not there is an empty state;
-// one of another host, or that does not parse, is an error that wraps [ErrConfig].
+// ReadState reads the state of a host. A missing file is an empty state. A file of another host, or with wrong
+// syntax, is an error that wraps [ErrConfig].
 func ReadState(path string, host fabric.NodeID) (*State, error) {
 	s := &State{Version: stateVersion, Host: host}
 	info, err := os.Stat(path)
@@ -117,8 +117,7 @@ func ReadState(path string, host fabric.NodeID) (*State, error) {
 	return s, nil
 }
 
-// Write replaces the file with the state: a reader, or a restart after a crash,
-// finds the old state or the new.
+// Write replaces the file with the state. A reader, or a restart after a crash, finds the old state or the new one.
 func (s *State) Write(fs durable.FS, path string) error {
 	text, err := json.Marshal(s)
 	if err != nil {

@@ -22,28 +22,25 @@ var ErrConfig = errors.New("hostagent daemon: bad config")
 // WatchConfig sets up a [Watcher].
 type WatchConfig struct {
 	Host fabric.NodeID
-	// Links is how many links the fabric has. Words about others, which only a broken or hostile controller says, are
-	// dropped, so that what is kept of a controller, in memory and on disk, is bounded.
+	// Links is the number of links of the fabric. Notifications about other links, which only a broken or hostile
+	// controller sends, are dropped, so that a controller's state in memory and on disk is bounded.
 	Links int
 	// Controllers are gRPC targets: HOST:PORT or unix:PATH.
 	Controllers []string
 	// Dial makes a connection, which must not block.
 	Dial func(addr string) (*grpc.ClientConn, error)
-	// Apply takes every update that the agent is to know, in order. It is not
-	// called by two goroutines at once, and must not call the watcher.
+	// Apply takes every update for the agent, in order. It is called by one goroutine at a time, and must not call
+	// the watcher.
 	Apply func(*statepb.Update)
-	// Known is where to resume: a snapshot from a run before; nil: nothing.
+	// Known is the snapshot of an earlier run to resume from; nil: none.
 	Known *statepb.Update
-	// Probe sends the probes that a controller asks for and hands their outcomes to
-	// done, once, from any goroutine. It must not block, nor call the watcher.
-	// Nil: controllers learn that none was sent.
+	// Probe sends the probes that a controller requests and passes their results to done, once, from any goroutine.
+	// It must not block, nor call the watcher. Nil: controllers learn that no probe was sent.
 	Probe func(asked []*statepb.ProbeRequest, done func([]*statepb.ProbeResult))
 
-	// Silence is after how long without a word, heartbeats included, a controller
-	// counts as gone. 0: 5 s.
+	// Silence is the time without message or heartbeat after which a controller counts as lost. 0: 5 s.
 	Silence time.Duration
-	// Retry and RetryMost bound the pause between attempts to reach a controller,
-	// which doubles. 0: 100 ms and 5 s.
+	// Retry and RetryMost bound the pause between attempts to reach a controller, which doubles. 0: 100 ms and 5 s.
 	Retry, RetryMost time.Duration
 	Log              *slog.Logger // nil: silent
 }
@@ -55,22 +52,22 @@ type Watcher struct {
 
 	mu     sync.Mutex
 	sides  []*side
-	active *side // followed; nil: none yet, or none is left
+	active *side // the followed one; nil: none yet, or none is left
 }
 
 // side is one controller.
 type side struct {
 	addr    string
-	view    *statepb.Update // a snapshot of what it has reported; nil: nothing
-	strange bool            // it has spoken of links that are not there
-	open    bool            // its stream lives and has reported something
-	since   time.Time       // the stream's first word
+	view    *statepb.Update // a snapshot of its reports; nil: none
+	strange bool            // it has named links that do not exist
+	open    bool            // its stream is open and has delivered something
+	since   time.Time       // time of the stream's first message
 	updates uint64
-	err     string // why there is no stream
+	err     string // the error that ended the stream
 	say     chan *statepb.Report
 }
 
-// Controller is what is known of one controller.
+// Controller is the state of one controller.
 type Controller struct {
 	Addr     string    `json:"addr"`
 	Followed bool      `json:"followed"`
@@ -78,7 +75,7 @@ type Controller struct {
 	Since    time.Time `json:"since,omitzero"`
 	Instance string    `json:"instance,omitempty"`
 	Epoch    uint64    `json:"epoch"`
-	Updates  uint64    `json:"updates"` // taken from it, heartbeats not counted
+	Updates  uint64    `json:"updates"` // received, without heartbeats
 	Error    string    `json:"error,omitempty"`
 }
 
@@ -108,14 +105,14 @@ func NewWatcher(cfg WatchConfig) (*Watcher, error) {
 		}
 		s := &side{addr: addr, say: make(chan *statepb.Report, maxWaiting)}
 		if cfg.Known != nil && cfg.Known.GetInstance() != "" {
-			s.view = cfg.Known // a controller of that instance goes on from there
+			s.view = cfg.Known // a controller of that instance continues from there
 		}
 		w.sides = append(w.sides, s)
 	}
 	return w, nil
 }
 
-// Controllers returns what is known of the controllers, in the order given.
+// Controllers returns the controllers' states, in the configured order.
 func (w *Watcher) Controllers() []Controller {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -131,7 +128,7 @@ func (w *Watcher) Controllers() []Controller {
 
 // Run listens until ctx ends and returns ctx's error.
 func (w *Watcher) Run(ctx context.Context) error {
-	// Wait ends the group's context, so that without controllers ctx itself is needed.
+	// Wait ends the group's context, so without controllers ctx itself is needed.
 	g, inner := errgroup.WithContext(ctx)
 	for _, s := range w.sides {
 		g.Go(func() error { return w.keep(inner, s) })
@@ -143,7 +140,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// keep keeps a stream to one controller.
+// keep keeps a stream open to one controller.
 func (w *Watcher) keep(ctx context.Context, s *side) error {
 	conn, err := w.cfg.Dial(s.addr)
 	if err != nil {
@@ -161,7 +158,7 @@ func (w *Watcher) keep(ctx context.Context, s *side) error {
 		if received {
 			pause = w.cfg.Retry
 		}
-		w.cfg.Log.Info("no word from controller", "addr", s.addr, "err", err, "again_in", pause)
+		w.cfg.Log.Info("no updates from controller", "addr", s.addr, "err", err, "again_in", pause)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -171,10 +168,10 @@ func (w *Watcher) keep(ctx context.Context, s *side) error {
 	}
 }
 
-// errSilent ends a stream that has said nothing for too long.
-var errSilent = errors.New("hostagent daemon: the controller has fallen silent")
+// errSilent ends a stream that has been silent for too long.
+var errSilent = errors.New("hostagent daemon: the controller is silent")
 
-// listen opens a stream and takes what it brings until it breaks.
+// listen opens a stream and processes its messages until it breaks.
 func (w *Watcher) listen(ctx context.Context, s *side, client statepb.FabricStateClient) (received bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -203,7 +200,7 @@ func (w *Watcher) listen(ctx context.Context, s *side, client statepb.FabricStat
 		}
 	})
 	defer speaker.Wait()
-	defer cancel(nil) // before the speaker is waited for
+	defer cancel(nil) // before the wait for the sending goroutine
 	for {
 		u, err := stream.Recv()
 		if err != nil {
@@ -216,17 +213,17 @@ func (w *Watcher) listen(ctx context.Context, s *side, client statepb.FabricStat
 	}
 }
 
-// receive takes a controller's update.
+// receive processes a controller's update.
 func (w *Watcher) receive(s *side, u *statepb.Update) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if foreign := w.drop(u); foreign > 0 && !s.strange {
-		s.strange = true // said once
-		w.cfg.Log.Warn("controller speaks of links that are not there; is it of another fabric?", "addr", s.addr, "links", foreign)
+		s.strange = true // logged once
+		w.cfg.Log.Warn("controller names links that do not exist; does it control another fabric?", "addr", s.addr, "links", foreign)
 	}
 	if !s.open {
 		s.open, s.since, s.err = true, time.Now(), ""
-		w.cfg.Log.Info("controller speaks", "addr", s.addr, "instance", u.GetInstance())
+		w.cfg.Log.Info("first update from controller", "addr", s.addr, "instance", u.GetInstance())
 	}
 	if !u.GetHeartbeat() {
 		s.view = Merge(s.view, u)
@@ -240,7 +237,7 @@ func (w *Watcher) receive(s *side, u *statepb.Update) {
 	}
 }
 
-// drop takes words about links that are not the fabric's out of an update, and returns how many there were.
+// drop removes states of unknown links from an update, and returns their number.
 func (w *Watcher) drop(u *statepb.Update) int {
 	before := len(u.GetLinks()) + len(u.GetSuspects())
 	u.Links = slices.DeleteFunc(u.Links, func(l *statepb.LinkState) bool { return int64(l.GetLink()) >= int64(w.cfg.Links) })
@@ -248,15 +245,14 @@ func (w *Watcher) drop(u *statepb.Update) int {
 	return before - len(u.Links) - len(u.Suspects)
 }
 
-// follow makes s the controller that counts. w.mu is held.
+// follow makes s the followed controller. w.mu is held.
 func (w *Watcher) follow(s *side) {
 	w.active = s
 	w.cfg.Log.Info("following controller", "addr", s.addr, "instance", s.view.GetInstance(), "epoch", s.view.GetEpoch())
 	w.cfg.Apply(s.view)
 }
 
-// lost notes that a controller's stream broke, and follows another if it was the
-// one that counts.
+// lost records that a controller's stream broke, and follows another one if it was the followed one.
 func (w *Watcher) lost(s *side, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

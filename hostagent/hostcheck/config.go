@@ -2,13 +2,13 @@ package hostcheck
 
 import "github.com/ethereal-fabric/ethereal/fabric"
 
-// Config says which host this is to be.
+// Config describes the host to check.
 type Config struct {
 	Fabric    *fabric.Fabric
 	Host      fabric.NodeID
 	Interface string
-	MTU       int    // that RoCEv2 packets need of the interface, in bytes
-	Sys       string // where sysfs is; empty: /sys
-	Verbs     string // path of the socket at which `ethereal host nic` is a device; empty: it is to be none
-	Owners    string // path of the socket at which queue pairs' owners join the agent; empty: none do
+	MTU       int    // that RoCEv2 packets need, in bytes
+	Sys       string // sysfs' folder; empty: /sys
+	Verbs     string // socket at which `ethereal host nic` serves a device; empty: not used
+	Owners    string // socket at which queue pairs' owners connect to the agent; empty: not used
 }

@@ -1,6 +1,6 @@
-// Package hostcheck looks at what a host's part in the fabric depends on: its
-// interface, addresses and clock, the kernel and its privileges, and what of an RNIC
-// can be seen without vendor tools. What cannot is said to be unseen.
+// Package hostcheck checks what a host's part in the fabric depends on: its interface, addresses and clock, the
+// kernel, the privileges, and those properties of an RNIC that are visible without vendor tools. It reports the
+// others as unseen.
 //
 // It reads /proc and /sys and asks netlink; it changes nothing.
 package hostcheck

@@ -14,7 +14,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/checklist"
 )
 
-// host is a check under way.
+// host is a check in progress.
 type host struct {
 	Config
 	list checklist.List
@@ -25,7 +25,7 @@ func (h *host) add(l checklist.Light, check, seen, remedy string) {
 	h.list.Add(l, h.name, check, seen, remedy)
 }
 
-// Run looks at this host, and returns a line for each thing.
+// Run checks this host and returns one line per item.
 func Run(cfg Config) ([]checklist.Line, error) {
 	if cfg.Fabric == nil || int(cfg.Host) >= cfg.Fabric.Hosts() {
 		return nil, fmt.Errorf("%w: Host: none of the fabric's", ErrConfig)
@@ -50,8 +50,8 @@ func Run(cfg Config) ([]checklist.Line, error) {
 	return h.list.Lines([]string{h.name}), nil
 }
 
-// The oldest kernel that the eBPF program was written for: TCX attaches from 6.6
-// on, and older kernels take the classifier of tc.
+// The oldest kernels for which the eBPF program was written: TCX attaches from 6.6 on, older kernels use the
+// classifier of tc.
 const (
 	needMajor, needMinor = 5, 10
 )
@@ -75,8 +75,7 @@ func (h *host) kernel() {
 	h.add(checklist.Green, "kernel", release, "")
 }
 
-// privileges checks the capabilities of the caller, which should be
-// the user that the agent is to run as.
+// privileges checks the capabilities of the caller, which should be the user that the agent will have.
 func (h *host) privileges() {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -100,7 +99,7 @@ func (h *host) privileges() {
 	}
 }
 
-// sockets looks whether what programs of this host's need to reach answers.
+// sockets checks whether the sockets answer that this host's programs need.
 func (h *host) sockets() {
 	for _, s := range []struct {
 		check, path string
@@ -120,7 +119,7 @@ func (h *host) sockets() {
 		h.add(checklist.Green, s.check, s.path+" answers", "")
 	}
 	if h.Verbs != "" {
-		// The library lends the process that owns the interface the program's memory.
+		// The library gives the process that owns the interface access to the program's memory.
 		if f, err := os.OpenFile("/proc/self/mem", os.O_RDWR, 0); err != nil {
 			h.add(checklist.Red, "memory", err.Error(), "programs cannot share their memory with the device: mount /proc, and let them open /proc/self/mem")
 		} else {
@@ -186,7 +185,7 @@ func (h *host) speed(name string) {
 	switch {
 	case err != nil || convErr != nil || mbit <= 0:
 		h.add(checklist.Unseen, "speed", name+" does not report it", "see ethtool "+name)
-	case driver == "": // virtual: it says 10 Gb/s whatever its peer is
+	case driver == "": // virtual: it reports 10 Gb/s whatever its peer has
 		h.add(checklist.Unseen, "speed", name+" is a virtual interface", "its rate is the qdisc's")
 	case int64(mbit)*1e6 != int64(rate):
 		h.add(checklist.Red, "speed", fmt.Sprintf("%s has %d Mb/s, fabric.yaml says %v", name, mbit, rate), "set speed, lanes and FEC on both ends, or correct the rate in fabric.yaml")

@@ -10,11 +10,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/checklist"
 )
 
-// rdma looks for the RNIC of the interface, and its RoCEv2 GIDs.
+// rdma checks the RNIC of the interface and its RoCEv2 GIDs.
 func (h *host) rdma() {
 	device := ""
 	found, _ := filepath.Glob(filepath.Join(h.Sys, "class/infiniband/*/ports/*/gid_attrs/ndevs/*"))
-	var gids []string // paths of the interface's
+	var gids []string // paths of the interface's GIDs
 	for _, path := range found {
 		if text, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(text)) == h.Interface {
 			device = strings.Split(strings.TrimPrefix(path, filepath.Join(h.Sys, "class/infiniband")+"/"), "/")[0]
@@ -53,8 +53,8 @@ func (h *host) rdma() {
 	h.add(checklist.Green, "gid", "RoCE v2 at index "+strings.Join(indices, ", "), "")
 }
 
-// qos looks at what drivers show of congestion control in sysfs; priority flow
-// control and the trust in DSCP need their vendors' tools.
+// qos checks the settings of congestion control that drivers show in sysfs. Priority flow control and the trust in
+// DSCP need vendors' tools.
 func (h *host) qos() {
 	for _, side := range []string{"np", "rp"} {
 		switches, _ := filepath.Glob(filepath.Join(h.Sys, "class/net", h.Interface, "ecn/roce_"+side, "enable/*"))

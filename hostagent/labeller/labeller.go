@@ -12,34 +12,30 @@ import (
 )
 
 var (
-	// ErrUnsupported is wrapped when this kernel, device or build cannot do
-	// what was asked; the text says what is missing.
+	// ErrUnsupported is wrapped if this kernel, device or build lacks a function; the text names it.
 	ErrUnsupported = errors.New("labeller: not supported here")
-	// ErrNotPermitted is wrapped when the process lacks a privilege; the text
-	// names it.
+	// ErrNotPermitted is wrapped if the process lacks a privilege; the text names it.
 	ErrNotPermitted = errors.New("labeller: not permitted")
-	// ErrInvalid is wrapped when a queue pair or label cannot be.
+	// ErrInvalid is wrapped if a queue pair or label is out of range.
 	ErrInvalid = errors.New("labeller: invalid")
-	// ErrFull is wrapped when there is no room for another queue pair.
+	// ErrFull is wrapped if there is no room for another queue pair.
 	ErrFull = errors.New("labeller: no room for another queue pair")
-	// ErrUnknownQP is wrapped by labellers that only know queue pairs they
-	// were shown, when asked for another.
+	// ErrUnknownQP is wrapped by labellers that only label queue pairs shown to them, for another queue pair.
 	ErrUnknownQP = errors.New("labeller: unknown queue pair")
 )
 
-// QP names a queue pair by what its packets say.
+// QP identifies a queue pair by fields of its packets.
 type QP struct {
-	// Dst is the IP address the packets go to.
+	// Dst is the packets' destination IP address.
 	Dst netip.Addr
-	// Num is the BTH's destination queue pair: the number it has at Dst, 24
-	// bits.
+	// Num is the BTH's destination queue pair: its number at Dst, 24 bits.
 	Num uint32
 }
 
 // String prints the queue pair as in "10.0.1.2/0x00012b".
 func (q QP) String() string { return fmt.Sprintf("%s/%#06x", q.Dst, q.Num) }
 
-// Validate returns an error that wraps [ErrInvalid] if no packet can be of q.
+// Validate returns an error that wraps [ErrInvalid] if no packet can belong to q.
 func (q QP) Validate() error {
 	switch {
 	case !q.Dst.IsValid():
@@ -52,14 +48,14 @@ func (q QP) Validate() error {
 	return nil
 }
 
-// Assignment gives the packets of a queue pair a label.
+// Assignment is a label for the packets of a queue pair.
 type Assignment struct {
 	QP    QP
 	Label fabric.Label
 }
 
-// Validate returns an error that wraps [ErrInvalid] if the queue pair cannot
-// be, or the label does not fit its carrier.
+// Validate returns an error that wraps [ErrInvalid] if the queue pair is invalid, or the label does not fit its
+// carrier.
 func (a Assignment) Validate() error {
 	if a.Label >= 1<<fabric.LabelBits {
 		return fmt.Errorf("%w: queue pair %v: label %d has more than %d bits", ErrInvalid, a.QP, a.Label, fabric.LabelBits)
@@ -69,44 +65,39 @@ func (a Assignment) Validate() error {
 
 // Labeller writes labels into packets. It is safe for concurrent use.
 type Labeller interface {
-	// Set labels queue pairs from their next packet on; what they were
-	// labelled before is replaced. On an error the assignments before the one
-	// it names are in force, those behind it may be.
+	// Set labels queue pairs from their next packet on, replacing earlier labels. After an error, the assignments
+	// before the one that it names are in force; those behind it may be.
 	Set(...Assignment) error
-	// Clear leaves the packets of queue pairs alone from the next on. A queue
-	// pair that has no label is no error.
+	// Clear removes the labels of queue pairs, from their next packet on. A queue pair without a label is no error.
 	Clear(...QP) error
-	// Assignments returns what is set, in the order of addresses and numbers.
-	// After an agent's restart it is what the labeller went on doing.
+	// Assignments returns the labels in force, in order of addresses and numbers. After an agent's restart these
+	// are the labels that the labeller kept.
 	Assignments() ([]Assignment, error)
-	// Counters returns what was counted since the labeller was made, or an
-	// error wrapping ErrUnsupported where nothing counts.
+	// Counters returns the counts since the labeller was made, or an error that wraps ErrUnsupported if it does not
+	// count.
 	Counters() (Counters, error)
-	// Close ends the labelling and frees what it took. Where labels are kept
-	// across restarts, they go on.
+	// Close ends the labelling and frees its resources. Labels that are kept across restarts stay in force.
 	Close() error
 }
 
-// Discoverer is a [Labeller] that sees queue pairs of others.
+// Discoverer is a [Labeller] that sees the queue pairs of other programs.
 type Discoverer interface {
 	Labeller
-	// Unlabelled returns queue pairs whose packets were seen while they had no
-	// label, the one seen last first. Old ones are forgotten to make room.
+	// Unlabelled returns queue pairs whose packets were seen without a label, the most recent first. Old ones are
+	// forgotten to make room.
 	Unlabelled() ([]Seen, error)
-	// Unused returns queue pairs that have a label and of which no packet
-	// passed since the last call, or since they were given it.
+	// Unused returns labelled queue pairs without packets since the last call, or since they were labelled.
 	Unused() ([]QP, error)
 }
 
-// Seen is a queue pair whose packets passed without a label.
+// Seen is a queue pair whose packets were seen without a label.
 type Seen struct {
 	QP QP
-	// Count is how many passed, roughly: several processors may count at once.
+	// Count is the approximate number of packets: several processors may count at once.
 	Count Count
-	// Ago is the time since the last.
+	// Ago is the time since the last packet.
 	Ago time.Duration
-	// Label is what its owner says that it carries, though nobody set it here: of a
-	// queue pair that was labelled by an agent before this one. Nil: nothing known.
+	// Label is the label that its owner reports, if an earlier agent labelled the queue pair. Nil: unknown.
 	Label *fabric.Label
 }
 
@@ -114,34 +105,31 @@ type Seen struct {
 // the ICRC.
 type Count struct{ Packets, Bytes uint64 }
 
-// Reason is what became of a frame that a labeller looked at.
+// Reason is the result for a frame that a labeller looked at.
 type Reason uint8
 
 // The reasons, in the order of the kernel program's counters.
 const (
 	// Labelled: the packet carries its queue pair's label.
 	Labelled Reason = iota
-	// NoLabel: RoCEv2, of a queue pair that has no label.
+	// NoLabel: RoCEv2, of a queue pair without a label.
 	NoLabel
-	// Fragment: the first fragment of a RoCEv2 datagram, left alone: its ICRC
-	// is in another packet.
+	// Fragment: the first fragment of a RoCEv2 datagram, not changed: its ICRC is in another packet.
 	Fragment
-	// Malformed: headers that are cut off or whose lengths contradict each
-	// other, left alone.
+	// Malformed: headers that are cut off or have contradictory lengths, not changed.
 	Malformed
-	// Segmented: one buffer that the interface will cut into several packets,
-	// left alone: only then will they have ICRCs.
+	// Segmented: a buffer that the interface will cut into several packets, not changed: these get their ICRCs only
+	// then.
 	Segmented
-	// Failed: the kernel had no memory to make the packet writable; it went
-	// out as it was.
+	// Failed: the kernel had no memory to make the packet writable; it was sent unchanged.
 	Failed
 	// NotRoCE: all other traffic.
 	NotRoCE
-	// Reasons is how many there are.
+	// Reasons is the number of reasons.
 	Reasons
 )
 
-// String returns the reason as metrics name it.
+// String returns the reason's name in metrics.
 func (r Reason) String() string {
 	switch r {
 	case Labelled:
@@ -162,32 +150,29 @@ func (r Reason) String() string {
 	return fmt.Sprintf("reason_%d", uint8(r))
 }
 
-// Counters is what a labeller counted.
+// Counters are a labeller's counts.
 type Counters struct {
-	// Labels counts the packets that went out with each label. Labels that
-	// counted none are absent.
+	// Labels counts the packets sent with each label. Labels without packets are absent.
 	Labels map[fabric.Label]Count
 	// Reasons counts all frames, by [Reason].
 	Reasons [Reasons]Count
 }
 
-// Sort puts assignments into the order of addresses and numbers.
+// Sort sorts assignments by addresses and numbers.
 func Sort(as []Assignment) {
 	slices.SortFunc(as, func(a, b Assignment) int {
 		return cmp.Or(a.QP.Dst.Compare(b.QP.Dst), cmp.Compare(a.QP.Num, b.QP.Num))
 	})
 }
 
-// SortSeen puts queue pairs into the order of when they were seen, the last
-// first.
+// SortSeen sorts queue pairs by the time of their last packet, the most recent first.
 func SortSeen(s []Seen) {
 	slices.SortFunc(s, func(a, b Seen) int {
 		return cmp.Or(cmp.Compare(a.Ago, b.Ago), a.QP.Dst.Compare(b.QP.Dst), cmp.Compare(a.QP.Num, b.QP.Num))
 	})
 }
 
-// Carrier is where an IPv6 packet carries its label. In IPv4 it is always the
-// UDP source port.
+// Carrier is the field that carries the label in IPv6 packets. In IPv4 it is always the UDP source port.
 type Carrier uint8
 
 // The carriers.

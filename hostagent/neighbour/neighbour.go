@@ -1,10 +1,8 @@
-// Package neighbour answers the fabric's cabling checks on a host: it sends back
-// an LLDP frame that names the host to the switch that asked, and says whether the
-// host is cabled as planned.
+// Package neighbour answers the fabric's cabling checks on a host: it returns an LLDP frame that names the host to
+// the switch that asked, and logs whether the host is cabled as planned.
 //
-// The frames are an EtherType of their own on a packet socket of their own, so that
-// it works beside whatever sends and receives on the interface, an RNIC's kernel
-// driver included. It says nothing unless asked, and answers at a bounded rate.
+// The frames have their own EtherType and packet socket, so it works beside any other program on the interface,
+// including an RNIC's kernel driver. It sends nothing unless asked, and answers at a limited rate.
 package neighbour
 
 import (
@@ -14,11 +12,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/lldp"
 )
 
-// gap is the least time between two answers: a check asks every 250 ms.
+// gap is the minimum time between two answers: a check asks every 250 ms.
 const gap = 50 * time.Millisecond
 
-// Answerer decides what to answer. It has no socket and no clock, and is not safe
-// for concurrent use.
+// Answerer decides on answers. It has no socket and no clock, and is not safe for concurrent use.
 type Answerer struct {
 	f    *fabric.Fabric
 	host fabric.NodeID
@@ -28,8 +25,8 @@ type Answerer struct {
 // New returns an answerer for a host.
 func New(f *fabric.Fabric, host fabric.NodeID) *Answerer { return &Answerer{f: f, host: host} }
 
-// Answer takes a frame. ok is false when it is not a check's, or comes too soon
-// after another; else from is the switch's end that asked, and reply the answer.
+// Answer processes a frame. ok is false if it belongs to no check, or comes too soon after another. Otherwise from
+// is the switch's port that asked, and reply the answer.
 func (a *Answerer) Answer(now time.Time, frame []byte) (reply []byte, from fabric.End, ok bool) {
 	w, err := lldp.Parse(frame)
 	if err != nil || !w.Ours || !a.last.IsZero() && now.Sub(a.last) < gap {
@@ -47,7 +44,7 @@ func (a *Answerer) Answer(now time.Time, frame []byte) (reply []byte, from fabri
 	return reply, from, true
 }
 
-// Planned reports whether the host should be cabled to an end.
+// Planned reports whether the plan connects the host to a port.
 func (a *Answerer) Planned(from fabric.End) bool {
 	l, ok := a.f.LinkAt(a.host, 1)
 	return ok && a.f.Link(l).Peer(a.host) == from

@@ -15,13 +15,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/lldp"
 )
 
-// Socket is an interface's LLDP.
+// Socket receives and sends an interface's LLDP frames.
 type Socket struct {
 	file *os.File
 	name string
 }
 
-// Open opens the LLDP of an interface. It needs CAP_NET_RAW.
+// Open opens a socket for an interface's LLDP. It needs CAP_NET_RAW.
 func Open(name string) (_ *Socket, err error) {
 	fail := func(err error) (*Socket, error) { return nil, fmt.Errorf("neighbour: %s: %w", name, err) }
 	ifi, err := net.InterfaceByName(name)
@@ -44,8 +44,8 @@ func Open(name string) (_ *Socket, err error) {
 	return &Socket{file: os.NewFile(uintptr(fd), "lldp "+name), name: name}, nil
 }
 
-// Run answers checks until ctx ends, and closes the socket. It returns ctx's
-// error. An interface that goes down is waited for.
+// Run answers checks until ctx ends, and closes the socket. It returns ctx's error. While the interface is down, it
+// waits.
 func (s *Socket) Run(ctx context.Context, f *fabric.Fabric, host fabric.NodeID, log *slog.Logger) error {
 	stop := context.AfterFunc(ctx, func() { s.file.Close() }) //nolint:errcheck // Read sees it
 	defer stop()
@@ -58,7 +58,7 @@ func (s *Socket) Run(ctx context.Context, f *fabric.Fabric, host fabric.NodeID, 
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, unix.ENETDOWN):
-			time.Sleep(100 * time.Millisecond) // the error is reported once a change; no busy loop if not
+			time.Sleep(100 * time.Millisecond) // the error is reported once per change; this avoids a busy loop
 			continue
 		case err != nil:
 			return fmt.Errorf("neighbour: %s: %w", s.name, err)

@@ -10,10 +10,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Socket is an interface's LLDP.
+// Socket receives and sends an interface's LLDP frames.
 type Socket struct{}
 
-// Open returns an error: packet sockets are Linux's.
+// Open returns an error: packet sockets need Linux.
 func Open(string) (*Socket, error) {
 	return nil, errors.New("neighbour: there are packet sockets on Linux only")
 }

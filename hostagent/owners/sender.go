@@ -11,40 +11,38 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/accept"
 )
 
-// lost is how long an owner may take for a request before it is cut off. Back, it
-// shows what its queue pairs carry.
+// lost is the time for a request's answer after which an owner is disconnected. When it connects again, it shows
+// the labels of its queue pairs.
 const lost = 10 * time.Second
 
-// Bounds of the pause before an owner is asked again for labels that it could not
-// set.
+// Bounds of the pause before an owner is asked again for labels that it could not set.
 const (
 	firstPause = 100 * time.Millisecond
 	mostPause  = 5 * time.Second
 )
 
-// atOnce is how many queue pairs one request is for at most.
+// atOnce is the largest number of queue pairs in one request.
 const atOnce = 4096
 
 var errLate = fmt.Errorf("owners: the queue pairs' owner does not answer within %v", patience)
 
-// owner is a process that has joined. One goroutine reads what it says, and one
-// asks it for labels, a request at a time, as they are wanted then: no label is
-// set after a later one.
+// owner is a process that has connected. One goroutine reads its messages, and one asks it for labels, one request
+// at a time, as wanted at that time: no label is set after a later one.
 type owner struct {
 	conn net.Conn
 	gone chan struct{} // closed when the stream has ended
-	kick chan struct{} // there is something to do
-	done chan error    // of the request that is under way
+	kick chan struct{} // there is work
+	done chan error    // of the request in progress
 
 	process accept.Peer
 
 	// With the server's lock:
-	shown  int // queue pairs that count against its bound
+	shown  int // queue pairs that count against its limit
 	seq    uint64
 	busy   bool // the request of seq is not answered
 	began  time.Time
-	todo   map[labeller.QP]*shown // may lack the label that is wanted
-	failed map[labeller.QP]*shown // could not get it
+	todo   map[labeller.QP]*shown // may lack the wanted label
+	failed map[labeller.QP]*shown // could not get the label
 }
 
 func newOwner(conn net.Conn) *owner {
@@ -55,11 +53,11 @@ func newOwner(conn net.Conn) *owner {
 	}
 }
 
-// replaces reports whether o is the same process as another owner, connected again: the end of the other stream may be
-// noticed later.
+// replaces reports whether o is the same process as another owner, connected again: the end of the other stream may
+// be noticed later.
 func (o *owner) replaces(other *owner) bool { return o.process.PID != 0 && o.process == other.process }
 
-// ask has the sender see to a queue pair. The server's lock is held.
+// ask makes the sender check a queue pair. The server's lock is held.
 func (o *owner) ask(n labeller.QP, q *shown) {
 	o.todo[n] = q
 	delete(o.failed, n)
@@ -69,7 +67,7 @@ func (o *owner) ask(n labeller.QP, q *shown) {
 	}
 }
 
-// answered takes an owner's word that a request is done.
+// answered processes an owner's answer to a request.
 func (s *Server) answered(o *owner, m *message) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +79,7 @@ func (s *Server) answered(o *owner, m *message) error {
 	if m.Error != "" {
 		err = errors.New(m.Error)
 	}
-	o.done <- err // its buffer is empty: one answer a request
+	o.done <- err // its buffer is empty: one answer per request
 	return nil
 }
 
@@ -129,14 +127,14 @@ func (s *Server) send(o *owner) {
 	}
 }
 
-// cut ends a stream. Its reader does the rest.
+// cut closes an owner's connection. Its reader does the rest.
 func (s *Server) cut(o *owner, err error) {
-	s.Log.Info("an owner of queue pairs is cut off", "err", err)
+	s.Log.Info("disconnecting an owner of queue pairs", "err", err)
 	o.conn.Close() //nolint:errcheck // its reader sees it
 }
 
-// next begins a request for labels that are wanted; none: there is nothing to ask.
-// What failed together with others is asked for alone.
+// next starts a request for wanted labels; it returns none if there is nothing to request. Queue pairs that failed
+// together are requested alone.
 func (s *Server) next(o *owner) (ask []pair, seq uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,13 +159,13 @@ func (s *Server) next(o *owner) (ask []pair, seq uint64) {
 	for _, p := range ask {
 		q := o.todo[p.qp()]
 		delete(o.todo, p.qp())
-		q.has, q.asked = nil, o.seq // the old one, or the new
+		q.has, q.asked = nil, o.seq // it has the old one, or the new one
 	}
 	return ask, o.seq
 }
 
-// endRequest ends a request, and returns the waiting owner. It returns how many queue pairs of
-// the owner could not be labelled.
+// endRequest ends a request and wakes the waiting callers. It returns the number of the owner's queue pairs that
+// could not be labelled.
 func (s *Server) endRequest(o *owner, ask []pair, seq uint64, err error) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +174,7 @@ func (s *Server) endRequest(o *owner, ask []pair, seq uint64, err error) int {
 		if q == nil || q.owner != o {
 			continue
 		}
-		if q.asked != seq { // shown anew meanwhile
+		if q.asked != seq { // shown again meanwhile
 			o.todo[p.qp()] = q
 			continue
 		}
@@ -197,7 +195,7 @@ func (s *Server) endRequest(o *owner, ask []pair, seq uint64, err error) int {
 	return len(o.failed)
 }
 
-// retry has what failed asked for again.
+// retry requests again the labels that failed.
 func (s *Server) retry(o *owner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,15 +203,14 @@ func (s *Server) retry(o *owner) {
 	clear(o.failed)
 }
 
-// wakeWaiters wakes those who wait for labels. The lock is held.
+// wakeWaiters wakes the goroutines that wait for labels. The lock is held.
 func (s *Server) wakeWaiters() {
 	close(s.ended)
 	s.ended = make(chan struct{})
 }
 
-// wait returns when queue pairs have the labels that they were to get, or are not
-// to get them any more, or could not get them, or patience is over. With an owner
-// that owes an answer for longer it has none.
+// wait returns when each queue pair has its label, no longer needs it, or could not get it, or when patience has
+// passed. It does not wait for an owner that has not answered a request for longer than patience.
 func (s *Server) wait(as []labeller.Assignment) error {
 	t := time.NewTimer(patience)
 	defer t.Stop()

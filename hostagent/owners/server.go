@@ -15,27 +15,26 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/loglimit"
 )
 
-// patience is how long Set waits for owners to label queue pairs. They are asked
-// on.
+// patience is the time for which Set waits for owners to label queue pairs. Requests continue after it.
 const patience = 200 * time.Millisecond
 
-// maxShown bounds the queue pairs of all owners, maxOwned those of one: an RNIC has 2^18 at most, and a program that
-// needs more than 2^16 of them has not been seen.
+// maxShown bounds the queue pairs of all owners, maxOwned those of one: an RNIC has at most 2^18, and no known
+// program needs more than 2^16.
 const (
 	maxShown = 1 << 18
 	maxOwned = 1 << 16
 )
 
-// maxTimeouts bounds the time-outs that OnTimeout has not received. What is beyond
-// is dropped: a queue pair whose path is dead times out again.
+// maxTimeouts bounds the time-outs that OnTimeout has not received. Further ones are dropped: a queue pair whose
+// path is dead times out again.
 const maxTimeouts = 4096
 
 // Server is the agent's end. It is a labeller.Discoverer, safe for concurrent use.
 type Server struct {
-	// OnTimeout receives a queue pair that timed out, from its owner; may be nil. It
-	// may label queue pairs. Set it before Run.
+	// OnTimeout receives a queue pair whose owner reported a time-out; may be nil. It may label queue pairs. Set it
+	// before Run.
 	OnTimeout func(labeller.QP)
-	// Log receives events of owners; may be nil.
+	// Log receives owners' events; may be nil.
 	Log *slog.Logger
 
 	wake     chan struct{}
@@ -52,19 +51,19 @@ var _ labeller.Discoverer = (*Server)(nil)
 
 // shown is a queue pair.
 type shown struct {
-	owner *owner        // nil: its stream is gone
-	by    *owner        // the last one that showed it, against whose bound it counts
-	has   *fabric.Label // what it carries; nil: not known
-	want  *fabric.Label // what it is to carry; nil: not decided
-	asked uint64        // the last request that was for it, since it was shown
+	owner *owner        // nil: its stream has ended
+	by    *owner        // the last owner that showed it, against whose limit it counts
+	has   *fabric.Label // its label; nil: unknown
+	want  *fabric.Label // the wanted label; nil: not decided
+	asked uint64        // the last request for it since it was shown
 	alone bool          // a request for it has failed
-	err   error         // why it could not get want, since that was last set
+	err   error         // why it could not get want
 }
 
-// lacks says whether a queue pair is to get a label that it may not have.
+// lacks reports whether a queue pair may not have its wanted label yet.
 func (q *shown) lacks() bool { return q.want != nil && (q.has == nil || *q.has != *q.want) }
 
-// NewServer returns a server that knows no queue pair.
+// NewServer returns a server without queue pairs.
 func NewServer() *Server {
 	return &Server{
 		wake: make(chan struct{}, 1), timeouts: make(chan labeller.QP, maxTimeouts),
@@ -73,11 +72,10 @@ func NewServer() *Server {
 	}
 }
 
-// Wake says when queue pairs were shown.
+// Wake returns a channel that signals shown queue pairs.
 func (s *Server) Wake() <-chan struct{} { return s.wake }
 
-// Run serves owners until ctx ends. It closes the listener, and returns ctx's
-// error or the listener's.
+// Run serves owners until ctx ends. It closes the listener, and returns ctx's error or the listener's.
 func (s *Server) Run(ctx context.Context, lis net.Listener) error {
 	if s.Log == nil {
 		s.Log = slog.New(slog.DiscardHandler)
@@ -98,7 +96,7 @@ func (s *Server) Run(ctx context.Context, lis net.Listener) error {
 		}
 	})
 	s.refused = loglimit.New(s.Log, time.Second)
-	// A program without queue pairs has nothing to say, so silence is allowed.
+	// A program without queue pairs sends nothing, so silence is allowed.
 	return accept.Serve(ctx, lis, accept.Options{Silence: -1, Log: s.Log}, func(_ context.Context, conn net.Conn) {
 		o := newOwner(conn)
 		wg.Go(func() { s.send(o) })
@@ -121,7 +119,7 @@ func (s *Server) leave(o *owner) {
 	s.wakeWaiters()
 }
 
-// take does what an owner says.
+// take processes an owner's message.
 func (s *Server) take(o *owner, m *message) error {
 	if m.Seq != 0 {
 		return s.answered(o, m)
@@ -156,7 +154,7 @@ func (s *Server) take(o *owner, m *message) error {
 			o.shown++
 		}
 		q.owner, q.has, q.asked, q.err = o, p.Label, 0, nil
-		if q.lacks() { // decided while it was away
+		if q.lacks() { // decided while its owner was disconnected
 			o.ask(p.qp(), q)
 		}
 	}
@@ -184,10 +182,9 @@ func (s *Server) take(o *owner, m *message) error {
 	return nil
 }
 
-// Set is of [labeller.Labeller]. It wraps labeller.ErrUnknownQP for a queue pair
-// that nobody showed. One whose owner is away is labelled when that is back. After
-// another error the owner is asked on, until the label is set, or another one is,
-// or the queue pair is cleared.
+// Set implements [labeller.Labeller]. It wraps labeller.ErrUnknownQP for a queue pair that was never shown. A queue
+// pair whose owner is disconnected is labelled when the owner connects again. After another error the request is
+// repeated, until the label is set, another label is wanted, or the queue pair is cleared.
 func (s *Server) Set(as ...labeller.Assignment) error {
 	s.mu.Lock()
 	for _, a := range as {
@@ -195,7 +192,7 @@ func (s *Server) Set(as ...labeller.Assignment) error {
 		if err := a.Validate(); err != nil || q == nil {
 			s.mu.Unlock()
 			if err == nil {
-				err = fmt.Errorf("%w: owners: nobody has shown %v", labeller.ErrUnknownQP, a.QP)
+				err = fmt.Errorf("%w: owners: %v was not shown", labeller.ErrUnknownQP, a.QP)
 			}
 			return err
 		}
@@ -210,8 +207,8 @@ func (s *Server) Set(as ...labeller.Assignment) error {
 	return s.wait(as)
 }
 
-// Clear is of [labeller.Labeller]. A queue pair keeps its last label, as hardware
-// does; it is only not this agent's any more.
+// Clear implements [labeller.Labeller]. A queue pair keeps its last label, as in hardware, but this agent no longer
+// manages it.
 func (s *Server) Clear(qps ...labeller.QP) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,7 +223,7 @@ func (s *Server) Clear(qps ...labeller.QP) error {
 	return nil
 }
 
-// Assignments is of [labeller.Labeller].
+// Assignments implements [labeller.Labeller].
 func (s *Server) Assignments() ([]labeller.Assignment, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -240,7 +237,7 @@ func (s *Server) Assignments() ([]labeller.Assignment, error) {
 	return as, nil
 }
 
-// Unlabelled is of [labeller.Discoverer]: what was shown and has no path yet.
+// Unlabelled implements [labeller.Discoverer]: queue pairs that were shown and have no path yet.
 func (s *Server) Unlabelled() ([]labeller.Seen, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -254,7 +251,7 @@ func (s *Server) Unlabelled() ([]labeller.Seen, error) {
 	return out, nil
 }
 
-// Unused is of [labeller.Discoverer]: what was forgotten, or whose owner is away.
+// Unused implements [labeller.Discoverer]: queue pairs that were forgotten, or whose owner is disconnected.
 func (s *Server) Unused() ([]labeller.QP, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -267,10 +264,10 @@ func (s *Server) Unused() ([]labeller.QP, error) {
 	return out, nil
 }
 
-// Counters is of [labeller.Labeller]: it always wraps labeller.ErrUnsupported.
+// Counters implements [labeller.Labeller]: it always wraps labeller.ErrUnsupported.
 func (s *Server) Counters() (labeller.Counters, error) {
 	return labeller.Counters{}, fmt.Errorf("%w: owners: packets are counted where they are sent", labeller.ErrUnsupported)
 }
 
-// Close is of [labeller.Labeller]: queue pairs go on as they are.
+// Close implements [labeller.Labeller]: queue pairs stay unchanged.
 func (s *Server) Close() error { return nil }

@@ -12,10 +12,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 )
 
-// maxLine bounds a line of the protocol, in bytes.
+// maxLine is the maximum length of a line, in bytes.
 const maxLine = 1 << 20
 
-// pair is a queue pair as it is written.
+// pair is a queue pair in a message.
 type pair struct {
 	Dst   netip.Addr    `json:"dst"`
 	Num   uint32        `json:"qp"`
@@ -24,7 +24,7 @@ type pair struct {
 
 func (p pair) qp() labeller.QP { return labeller.QP{Dst: p.Dst.Unmap(), Num: p.Num} }
 
-// message is a line of either end.
+// message is a line from either end.
 type message struct {
 	Seq     uint64 `json:"seq,omitempty"`
 	Show    []pair `json:"show,omitempty"`
@@ -34,7 +34,7 @@ type message struct {
 	Error   string `json:"error,omitempty"`
 }
 
-// parse reads a line. Its queue pairs and labels can be; those to be set have one.
+// parse reads a line. It checks that queue pairs and labels are valid and that those to set have a label.
 func parse(line []byte) (*message, error) {
 	m := &message{}
 	dec := json.NewDecoder(bytes.NewReader(line))

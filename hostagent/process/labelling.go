@@ -26,7 +26,7 @@ type Labelling struct {
 	Owners          *owners.Server // nil, or Labels
 	OwnersAt        net.Listener
 	Admin           net.Listener // nil: none
-	QuenchAddresses []netip.Addr // none: the host's own in the fabric, as far as this machine has them
+	QuenchAddresses []netip.Addr // empty: the host's addresses in the fabric that this machine has
 }
 
 // Run adopts queue pairs until ctx ends. It closes the labeller and the listeners.
@@ -40,13 +40,13 @@ func (l *Labelling) Run(ctx context.Context) (err error) {
 	}()
 	g, ctx := errgroup.WithContext(ctx)
 	failed := make(chan []hostagent.Failed, 64)
-	var w *daemon.Watcher // before anything moves
+	var w *daemon.Watcher // before anything is adopted
 	cfg := adopt.Config{
 		Agent: hostagent.Config{Fabric: l.Fabric, Host: l.Host, Seed: l.Seed}, Known: l.Known(), Log: l.Log, Labels: l.Labels,
 		Report: func(fs []hostagent.Failed) {
 			select {
 			case failed <- append([]hostagent.Failed(nil), fs...):
-			default: // what goes on failing comes again
+			default: // a path that keeps failing is reported again
 			}
 		},
 		Flipped: func(fs ...hostagent.Flip) {
@@ -101,7 +101,7 @@ func (l *Labelling) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-// watch returns what follows the controllers. What they say goes to the agent, and to words for the state file.
+// watch returns the watcher that follows the controllers. Updates go to the agent, and to words for the state file.
 func (l *Labelling) watch(a *adopt.Agent, words chan *statepb.Update) (*daemon.Watcher, error) {
 	view := l.Known()
 	return daemon.NewWatcher(daemon.WatchConfig{
@@ -110,17 +110,17 @@ func (l *Labelling) watch(a *adopt.Agent, words chan *statepb.Update) (*daemon.W
 	})
 }
 
-// apply returns what passes updates on to an agent, and what all of them say together to words. The agent needs
-// heartbeats too: they say that a controller is there to confirm what quenches say.
+// apply returns a function that passes updates to an agent, and a snapshot that combines them to words. The agent
+// needs heartbeats too: they show that a controller is connected, which confirms quenches.
 func apply(agent func(*statepb.Update) error, view *statepb.Update, words chan *statepb.Update) func(*statepb.Update) {
 	return func(u *statepb.Update) {
-		// The agent has logged what it could not do, and tries again.
+		// The agent has logged its failures, and tries again.
 		_ = agent(u)
 		if u.GetHeartbeat() {
 			return
 		}
 		view = daemon.Merge(view, u)
-		select { // in place of one that was not written
+		select { // replaces one that was not written yet
 		case <-words:
 		default:
 		}
@@ -128,11 +128,10 @@ func apply(agent func(*statepb.Update) error, view *statepb.Update, words chan *
 	}
 }
 
-// rememberEvery is how often the homes of queue pairs are written, if they changed.
+// rememberEvery is the interval between writes of changed homes.
 const rememberEvery = time.Second
 
-// remember keeps what a restart must not lose: what controllers say, and where
-// queue pairs return to.
+// remember writes the state for a restart: the controllers' link states, and the homes of queue pairs.
 func (l *Labelling) remember(ctx context.Context, a *adopt.Agent, words <-chan *statepb.Update) error {
 	tick := time.NewTicker(rememberEvery)
 	defer tick.Stop()
@@ -141,10 +140,10 @@ func (l *Labelling) remember(ctx context.Context, a *adopt.Agent, words <-chan *
 	for {
 		select {
 		case <-ctx.Done():
-			_ = l.keep(homes) // it is logged
+			_ = l.keep(homes) // keep logs the error
 			return ctx.Err()
 		case u := <-words:
-			_ = l.keep(func(st *daemon.State) { st.SetLinks(u); homes(st) }) // unkept has it tried again
+			_ = l.keep(func(st *daemon.State) { st.SetLinks(u); homes(st) }) // a failed write is repeated because of unkept
 		case <-tick.C:
 			if l.kept == nil {
 				continue

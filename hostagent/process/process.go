@@ -1,5 +1,6 @@
-// Package process is a host's agent as a process: its state file, its connections to controllers, and the agent that
-// labels other programs' queue pairs. The agent with a RoCEv2 endpoint in software is testbed/endpoint/hostprocess.
+// Package process runs a host's agent as a process: its state file, its connections to controllers, and the agent
+// that labels other programs' queue pairs. The agent with a RoCEv2 endpoint in software is
+// testbed/endpoint/hostprocess.
 package process
 
 import (
@@ -19,29 +20,29 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/durable"
 )
 
-// Config is what all agents need to know.
+// Config is the part of the configuration that all agents share.
 type Config struct {
 	Fabric      *fabric.Fabric
 	Host        fabric.NodeID
 	Seed        uint64
 	Interfaces  []string // to the ToR
 	Controllers []string // their addresses
-	StateFile   string   // keeps what a restart must not lose; "": nothing is kept
+	StateFile   string   // state for a restart; "": none
 	Files       *certs.Files
-	ServerName  string // that controllers' certificates must have; "": their address
+	ServerName  string // name in controllers' certificates; "": their address
 	Log         *slog.Logger
 }
 
-// Agent is what all agents share. It is not safe for concurrent use.
+// Agent is the common part of all agents. It is not safe for concurrent use.
 type Agent struct {
 	Config
-	kept *daemon.State // nil: nothing is kept
+	kept *daemon.State // nil: no state file
 	disk durable.FS
-	// unkept is that the disk did not take it, last time.
+	// unkept is set if the last write to disk failed.
 	unkept bool
 }
 
-// New returns an agent with what its state file has.
+// New returns an agent with the state of its file.
 func New(c Config) (a *Agent, err error) {
 	a = &Agent{Config: c, disk: durable.OS}
 	if c.StateFile != "" {
@@ -50,7 +51,7 @@ func New(c Config) (a *Agent, err error) {
 	return a, err
 }
 
-// Known returns what controllers said to an agent before this one; nil: nothing.
+// Known returns the controllers' reports to the previous agent; nil: none.
 func (a *Agent) Known() *statepb.Update {
 	if a.kept == nil {
 		return nil
@@ -58,12 +59,12 @@ func (a *Agent) Known() *statepb.Update {
 	return a.kept.Known()
 }
 
-// KeepLinks writes what controllers said. After an error the caller tries again, with the same or with what came meanwhile.
+// KeepLinks writes the controllers' link states. After an error the caller tries again, with these or newer states.
 func (a *Agent) KeepLinks(u *statepb.Update) error {
 	return a.keep(func(st *daemon.State) { st.SetLinks(u) })
 }
 
-// keep writes the state after change has changed it. What a disk does not take is to be tried again: see unkept.
+// keep writes the state after change has changed it. A failed write has to be tried again: see unkept.
 func (a *Agent) keep(change func(*daemon.State)) error {
 	if a.kept == nil {
 		return nil
@@ -80,7 +81,7 @@ func (a *Agent) keep(change func(*daemon.State)) error {
 	return err
 }
 
-// keepAlive is how often an agent asks a silent controller whether it lives.
+// keepAlive is the interval at which an agent checks the connection to a silent controller.
 const keepAlive = 10 * time.Second
 
 // Dial connects to a controller.
@@ -89,8 +90,7 @@ func (a *Agent) Dial(addr string) (*grpc.ClientConn, error) {
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepAlive, Timeout: keepAlive / 2}))
 }
 
-// AnswerCabling answers cabling checks on the interfaces. It is no condition of the agent's work: an interface where it
-// cannot is logged.
+// AnswerCabling answers cabling checks on the interfaces. The agent works without it: errors are only logged.
 func (a *Agent) AnswerCabling(ctx context.Context, g *errgroup.Group) {
 	for _, name := range a.Interfaces {
 		n, err := neighbour.Open(name)

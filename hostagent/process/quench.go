@@ -14,8 +14,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/quenchsocket"
 )
 
-// openSockets opens the sockets for source quenches. An address that is not local is
-// left out, unless it was asked for.
+// openSockets opens the sockets for source quenches. It skips an address that is not local, unless the address was
+// configured.
 func (l *Labelling) openSockets() (conns []*quenchsocket.Socket, err error) {
 	addrs := []netip.Addr{l.Fabric.HostAddr4(l.Host), l.Fabric.HostAddr6(l.Host)}
 	if len(l.QuenchAddresses) > 0 {
@@ -23,7 +23,7 @@ func (l *Labelling) openSockets() (conns []*quenchsocket.Socket, err error) {
 	}
 	for _, addr := range slices.Concat(addrs, []netip.Addr{hostagent.NoticeAddr}) {
 		if addr == hostagent.NoticeAddr && len(conns) == 0 {
-			break // it is not this machine that the switches speak to
+			break // switches use an address of another machine
 		}
 		conn, err := quenchsocket.Listen(addr)
 		if errors.Is(err, syscall.EADDRNOTAVAIL) && len(l.QuenchAddresses) == 0 || errors.Is(err, syscall.EAFNOSUPPORT) {
@@ -43,8 +43,7 @@ func (l *Labelling) openSockets() (conns []*quenchsocket.Socket, err error) {
 	return conns, nil
 }
 
-// receiveQuenches takes source quenches until the socket is closed. What they
-// contain is the agent's to judge.
+// receiveQuenches receives source quenches until the socket is closed. The agent judges their content.
 func receiveQuenches(ctx context.Context, conn *quenchsocket.Socket, a *adopt.Agent, log *slog.Logger) error {
 	b := make([]byte, hostagent.QuenchSize+1)
 	for {

@@ -12,14 +12,14 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent"
 )
 
-// Socket is open at one address.
+// Socket receives quenches at one address.
 type Socket struct {
 	conn *net.UDPConn
 	oob  [64]byte
 }
 
-// Listen opens a socket at an address of this machine, or at [hostagent.NoticeAddr], at which all agents of a machine
-// may listen. The error wraps that of the system.
+// Listen opens a socket at an address of this machine, or at [hostagent.NoticeAddr], which all agents of a machine
+// may share. The error wraps the system's.
 func Listen(addr netip.Addr) (*Socket, error) {
 	domain := unix.AF_INET
 	if addr.Is6() {
@@ -41,7 +41,7 @@ func Listen(addr netip.Addr) (*Socket, error) {
 	return &Socket{conn: conn.(*net.UDPConn)}, nil
 }
 
-// prepare binds a socket. The filter comes first, so that nothing is taken without it.
+// prepare binds a socket. It attaches the filter first, so that nothing is received without it.
 func prepare(fd int, addr netip.Addr) error {
 	if err := attach(fd); err != nil {
 		return err
@@ -68,10 +68,11 @@ func prepare(fd int, addr netip.Addr) error {
 	return nil
 }
 
-// network is where the kernel's filters find the IP header of a datagram: SKF_NET_OFF of linux/filter.h.
+// network is the offset at which the kernel's filters find the IP header of a datagram: SKF_NET_OFF of
+// linux/filter.h.
 const network = 1<<32 - 0x100000
 
-// attach has the kernel drop datagrams with IPv4 options or IPv6 extension headers.
+// attach makes the kernel drop datagrams with IPv4 options or IPv6 extension headers.
 func attach(fd int) error {
 	code, err := bpf.Assemble([]bpf.Instruction{
 		bpf.LoadAbsolute{Off: network, Size: 1}, // version and length of the IP header
@@ -97,12 +98,12 @@ func attach(fd int) error {
 	return nil
 }
 
-// Read reads the next datagram that came in one piece. A buffer of [hostagent.QuenchSize] and one byte detects longer
-// ones.
+// Read reads the next datagram that was not fragmented. A buffer of [hostagent.QuenchSize] plus one byte detects
+// longer ones.
 func (s *Socket) Read(b []byte) (n int, from netip.AddrPort, err error) {
 	for {
 		n, oob, _, from, err := s.conn.ReadMsgUDPAddrPort(b, s.oob[:])
-		if err != nil || oob == 0 { // the kernel adds something to those that were in fragments alone
+		if err != nil || oob == 0 { // the kernel adds ancillary data only to reassembled datagrams
 			return n, from, err
 		}
 	}

@@ -8,10 +8,10 @@ import (
 	"net/netip"
 )
 
-// Socket is open at one address.
+// Socket receives quenches at one address.
 type Socket struct{}
 
-// Listen refuses: the filter of these sockets takes Linux.
+// Listen returns an error: the sockets' filter needs Linux.
 func Listen(netip.Addr) (*Socket, error) {
 	return nil, errors.New("source quenches are taken on Linux alone")
 }

@@ -33,7 +33,7 @@ func (h BTH) Opcode() Opcode { return Opcode(h[bthOpcode]) }
 // Solicited returns the solicited event bit.
 func (h BTH) Solicited() bool { return h[bthFlags]&solicitBit != 0 }
 
-// Pad returns how many bytes, 0 to 3, fill the payload up to a multiple of 4.
+// Pad returns the number of bytes, 0 to 3, that pad the payload to a multiple of 4.
 func (h BTH) Pad() int { return int(h[bthFlags] >> 4 & 3) }
 
 // Version returns the transport header version; it is 0.
@@ -149,8 +149,7 @@ func (s Syndrome) IsNAK() bool { return s>>5 == 3 }
 // Syndrome returns the syndrome.
 func (h AETH) Syndrome() Syndrome { return Syndrome(h[0]) }
 
-// MSN returns the message sequence number, 24 bits: how many messages the
-// responder has completed.
+// MSN returns the message sequence number, 24 bits: the number of messages that the responder has completed.
 func (h AETH) MSN() uint32 { return uint24(h[1:]) }
 
 // AETHFields are the fields of an AETH, for Encode.

@@ -11,9 +11,8 @@ import "encoding/binary"
 // bit, and the leading x^32 is not stored.
 const polynomial = 0xedb88320
 
-// shift[k] is x^(8*2^k) modulo the polynomial: multiplying by it is taking in
-// 2^k zero bytes. A frame has fewer than 2^17 bytes; TestShift makes the table
-// anew.
+// shift[k] is x^(8*2^k) modulo the polynomial: multiplying by it appends 2^k zero bytes. A frame has fewer than
+// 2^17 bytes; TestShift recomputes the table.
 var shift = [17]uint32{
 	0x00800000, 0x00008000, 0xedb88320, 0xb1e6b092,
 	0xa06a2517, 0xed627dae, 0x88d14467, 0xd7bbfe6a,
@@ -26,14 +25,14 @@ var shift = [17]uint32{
 func multiply(a, b uint32) uint32 {
 	var p uint32
 	for ; a != 0; a <<= 1 {
-		// Branch-free inside: which bits are set is as good as random.
+		// Without branches: bits are set at random.
 		p ^= b & -(a >> 31)
 		b = b>>1 ^ polynomial&-(b&1)
 	}
 	return p
 }
 
-// zeros takes n zero bytes into the register. n must be below 2^17.
+// zeros appends n zero bytes to the register. n must be below 2^17.
 func zeros(crc uint32, n int) uint32 {
 	for k := 0; n > 0; k, n = k+1, n>>1 {
 		if n&1 != 0 {
@@ -43,14 +42,12 @@ func zeros(crc uint32, n int) uint32 {
 	return crc
 }
 
-// CorrectICRC returns the ICRC of a packet in which the bytes from have become
-// the bytes to, given the ICRC it had. tail is the number of bytes between the
-// changed ones and the ICRC, and below 131,072. Changes of fields that the
-// ICRC masks need no correction and must not be given one. from and to must be
-// of one length, else CorrectICRC panics.
+// CorrectICRC returns the ICRC of a packet in which the bytes from have become the bytes to, given its old ICRC.
+// tail is the number of bytes between the changed ones and the ICRC, and below 131,072. Do not call it for fields
+// that the ICRC masks. CorrectICRC panics if from and to differ in length.
 //
-// The payload is not read: the cost grows with the logarithm of tail. Several
-// changes can be corrected one after the other.
+// The payload is not read: the cost grows with the logarithm of tail. Several changes can be corrected one after
+// the other.
 func CorrectICRC(old uint32, tail int, from, to []byte) uint32 {
 	_ = to[:len(from)]
 	_ = from[:len(to)]
@@ -69,10 +66,9 @@ func CorrectSourcePort(old uint32, udpLen int, from, to uint16) uint32 {
 	return old ^ zeros(crc, udpLen-2-ICRCSize)
 }
 
-// SetSourcePort rewrites the UDP source port in a finished frame and corrects
-// the ICRC, and the UDP checksum if there is one, without reading the payload.
-// A frame whose ICRC was wrong stays wrong by the same bits. On a frame that
-// is cut off only the port is written.
+// SetSourcePort rewrites the UDP source port in a finished frame. It corrects the ICRC, and the UDP checksum if
+// there is one, without reading the payload. A wrong ICRC stays wrong by the same bits. In a cut-off frame only the
+// port is written.
 func (f *Frame) SetSourcePort(port uint16) {
 	h := f.b[f.udp : f.udp+udpSize]
 	old := binary.BigEndian.Uint16(h)
@@ -80,7 +76,7 @@ func (f *Frame) SetSourcePort(port uint16) {
 		return
 	}
 	binary.BigEndian.PutUint16(h, port)
-	var before, after uint32 // the ICRC; equal when the frame is cut off
+	var before, after uint32 // the ICRC; equal in a cut-off frame
 	if f.whole() {
 		before, _ = f.StoredICRC()
 		after = CorrectSourcePort(before, f.end-f.udp, old, port)
@@ -100,9 +96,8 @@ func (f *Frame) SetSourcePort(port uint16) {
 	binary.BigEndian.PutUint16(h[6:], sum)
 }
 
-// replaceICRC exchanges the ICRC before for the ICRC after in a checksum's
-// accumulator. odd is 1 when the ICRC starts at an odd byte of the datagram:
-// InfiniBand pads so that it does not, but outsiders may do what they like.
+// replaceICRC replaces the ICRC before by the ICRC after in a checksum's accumulator. odd is 1 if the ICRC starts
+// at an odd byte of the datagram: InfiniBand's padding excludes that, but frames from outside may have it.
 func replaceICRC(acc uint32, odd int, before, after uint32) uint32 {
 	var b, a [ICRCSize + 2]byte
 	PutICRC(b[odd:], before)

@@ -9,14 +9,12 @@ import (
 
 // Sentinels that errors of [Parse] wrap.
 var (
-	// ErrNotRoCE is wrapped when a frame is something else than unfragmented
-	// RoCEv2: another EtherType, protocol or port.
+	// ErrNotRoCE is wrapped for a frame that is not unfragmented RoCEv2: another EtherType, protocol or port.
 	ErrNotRoCE = errors.New("rocev2: not RoCEv2")
-	// ErrMalformed is wrapped when a RoCEv2 frame is too short, or its lengths
-	// contradict each other.
+	// ErrMalformed is wrapped for a RoCEv2 frame that is too short or has contradictory lengths.
 	ErrMalformed = errors.New("rocev2: malformed")
-	// ErrFragment is wrapped beside [ErrNotRoCE] for the first fragment of a
-	// datagram to RoCEv2's port. The others cannot be distinguished.
+	// ErrFragment is wrapped beside [ErrNotRoCE] for the first fragment of a datagram to RoCEv2's port. Later
+	// fragments cannot be recognised.
 	ErrFragment = fmt.Errorf("%w: a fragment", ErrNotRoCE)
 )
 
@@ -45,9 +43,8 @@ type Frame struct {
 	x       extensions
 }
 
-// Parse finds the RoCEv2 headers in an Ethernet frame, whose FCS is not part of
-// it. Bytes behind the IP packet (Ethernet padding) are ignored. The ICRC is
-// not checked: see [Frame.VerifyICRC]. It never panics, whatever the bytes.
+// Parse finds the RoCEv2 headers in an Ethernet frame without FCS. It ignores bytes behind the IP packet (Ethernet
+// padding). It does not check the ICRC: see [Frame.VerifyICRC]. It never panics, whatever the bytes.
 func Parse(frame []byte) (Frame, error) {
 	f, err := ParseHeaders(frame)
 	if err == nil {
@@ -59,9 +56,8 @@ func Parse(frame []byte) (Frame, error) {
 	return f, nil
 }
 
-// ParseHeaders is [Parse] for a frame that may be cut off anywhere behind its
-// transport headers: a capture with a snap length, or a simulated packet whose
-// payload is only a length. Only those methods of Frame that say so need the
+// ParseHeaders is [Parse] for a frame that may be cut off anywhere behind its transport headers: a capture with a
+// snap length, or a simulated packet whose payload is only a length. Only methods of Frame that say so need the
 // payload bytes.
 func ParseHeaders(frame []byte) (Frame, error) {
 	f, err := parseTransport(frame)
@@ -74,9 +70,9 @@ func ParseHeaders(frame []byte) (Frame, error) {
 	return f, nil
 }
 
-// ParseTransport is [Parse] without a look at the headers behind the BTH: a
-// packet too short for its opcode, or of an opcode nobody knows, passes. What
-// is behind the BTH counts as payload. It is for those who rewrite labels.
+// ParseTransport is [Parse] without the headers behind the BTH: it accepts a packet that is too short for its
+// opcode, or has an unknown opcode. Everything behind the BTH counts as payload. It is for code that rewrites
+// labels.
 func ParseTransport(frame []byte) (Frame, error) {
 	f, err := parseTransport(frame)
 	if err == nil {
@@ -153,8 +149,8 @@ func (f *Frame) parseIPv4() error {
 	return f.parseUDP()
 }
 
-// fragment returns the error for a fragment of a UDP datagram, whose first one
-// has a UDP header at offset at behind the IP header's start.
+// fragment returns the error for a fragment of a UDP datagram; the first one has a UDP header at offset at behind
+// the IP header's start.
 func (f *Frame) fragment(first bool, at int) error {
 	at += f.ip
 	if first && len(f.b) >= at+udpSize && binary.BigEndian.Uint16(f.b[at+2:]) == Port {
@@ -239,7 +235,7 @@ func (f *Frame) TrafficClass() uint8 {
 	return f.b[f.ip+1]
 }
 
-// CE reports whether a switch marked the packet as having met congestion.
+// CE reports whether a switch marked the packet because of congestion.
 func (f *Frame) CE() bool { return f.TrafficClass()&3 == 3 }
 
 // FlowLabel returns the IPv6 flow label, 20 bits; 0 for IPv4.
@@ -256,8 +252,7 @@ func (f *Frame) SourcePort() uint16 { return binary.BigEndian.Uint16(f.b[f.udp:]
 // BTH returns the base transport header.
 func (f *Frame) BTH() BTH { return BTH(f.b[f.bth : f.bth+BTHSize]) }
 
-// RETH returns the RDMA extended transport header, or nil when the opcode has
-// none.
+// RETH returns the RDMA extended transport header, or nil if the opcode has none.
 func (f *Frame) RETH() RETH {
 	if !f.x.reth {
 		return nil
@@ -266,8 +261,7 @@ func (f *Frame) RETH() RETH {
 	return RETH(f.b[at : at+RETHSize])
 }
 
-// AETH returns the acknowledge extended transport header, or nil when the
-// opcode has none.
+// AETH returns the acknowledge extended transport header, or nil if the opcode has none.
 func (f *Frame) AETH() AETH {
 	if !f.x.aeth {
 		return nil
@@ -284,7 +278,7 @@ func (f *Frame) Immediate() (v uint32, ok bool) {
 	return binary.BigEndian.Uint32(f.b[f.payload-ImmSize:]), true
 }
 
-// HeaderLen returns how many bytes of the frame come before the payload.
+// HeaderLen returns the number of bytes before the payload.
 func (f *Frame) HeaderLen() int { return f.payload }
 
 // PayloadLen returns the payload's length in bytes, pad excluded.
@@ -294,8 +288,7 @@ func (f *Frame) PayloadLen() int { return max(0, f.end-ICRCSize-f.BTH().Pad()-f.
 // padding excluded, as its headers state it.
 func (f *Frame) Len() int { return f.end }
 
-// Payload returns the payload, pad excluded. It needs the whole frame: it
-// returns nil for one whose payload is cut off.
+// Payload returns the payload, pad excluded, or nil if the payload is cut off.
 func (f *Frame) Payload() []byte {
 	end := f.payload + f.PayloadLen()
 	if end > len(f.b) {

@@ -7,20 +7,19 @@ import (
 	"hash/crc32"
 )
 
-// ErrICRC is wrapped by [Frame.VerifyICRC] when the ICRC is wrong.
+// ErrICRC is wrapped by [Frame.VerifyICRC] for a wrong ICRC.
 var ErrICRC = errors.New("rocev2: wrong ICRC")
 
-// afterLRH is the CRC register once it has taken the eight bytes of ones that
-// stand for the local route header RoCEv2 does not have.
+// afterLRH is the CRC register after eight bytes of ones, which replace the local route header that RoCEv2 does not
+// have.
 const afterLRH = 0xdebb20e3
 
-// ICRC computes the ICRC of a whole frame. ok is false when the frame's
-// payload is cut off.
+// ICRC computes the ICRC of a whole frame. ok is false if the frame's payload is cut off.
 func (f *Frame) ICRC() (icrc uint32, ok bool) {
 	if !f.whole() {
 		return 0, false
 	}
-	// crc32.Update inverts before and behind; the register in between does not.
+	// crc32.Update inverts before and after; the register itself is not inverted.
 	crc := ^f.headerCRC()
 	crc = crc32.Update(crc, crc32.IEEETable, f.b[f.bth+BTHSize:f.end-ICRCSize])
 	return crc, true
@@ -31,8 +30,8 @@ func (f *Frame) headerCRC() uint32 {
 	crc := uint32(afterLRH)
 	h := f.b[f.ip:f.udp]
 	if f.v6 {
-		crc = one(crc, h[0]|0x0f) // version stays, traffic class goes
-		crc = ones(crc, 3)        // and the flow label
+		crc = one(crc, h[0]|0x0f) // version included, traffic class masked
+		crc = ones(crc, 3)        // the rest of it, and the flow label
 		crc = raw(crc, h[4:7])
 		crc = ones(crc, 1) // hop limit
 		crc = raw(crc, h[8:])
@@ -55,8 +54,7 @@ func (f *Frame) headerCRC() uint32 {
 
 func one(crc uint32, b byte) uint32 { return crc32.IEEETable[byte(crc)^b] ^ crc>>8 }
 
-// raw takes bytes into the register. It does not call [crc32.Update], which is
-// slower on a few bytes.
+// raw adds bytes to the register. It does not call [crc32.Update], which is slower on a few bytes.
 func raw(crc uint32, p []byte) uint32 {
 	t := crc32.IEEETable
 	for _, b := range p {
@@ -72,8 +70,7 @@ func ones(crc uint32, n int) uint32 {
 	return crc
 }
 
-// StoredICRC returns the ICRC the frame carries. ok is false when it is cut
-// off.
+// StoredICRC returns the ICRC in the frame. ok is false if it is cut off.
 func (f *Frame) StoredICRC() (icrc uint32, ok bool) {
 	if !f.whole() {
 		return 0, false
@@ -81,8 +78,8 @@ func (f *Frame) StoredICRC() (icrc uint32, ok bool) {
 	return binary.LittleEndian.Uint32(f.b[f.end-ICRCSize:]), true
 }
 
-// SetICRC computes the ICRC and writes it into the frame. It reports false,
-// and writes nothing, when the frame's payload is cut off.
+// SetICRC computes the ICRC and writes it into the frame. If the frame's payload is cut off, it writes nothing and
+// returns false.
 func (f *Frame) SetICRC() bool {
 	icrc, ok := f.ICRC()
 	if ok {
@@ -94,8 +91,8 @@ func (f *Frame) SetICRC() bool {
 // PutICRC writes an ICRC in wire order into the first four bytes of b.
 func PutICRC(b []byte, icrc uint32) { binary.LittleEndian.PutUint32(b, icrc) }
 
-// VerifyICRC returns nil when the frame's ICRC is right. The error wraps
-// [ErrICRC] when it is wrong and [ErrMalformed] when the frame is cut off.
+// VerifyICRC returns nil if the frame's ICRC is right. The error wraps [ErrICRC] if it is wrong and [ErrMalformed]
+// if the frame is cut off.
 func (f *Frame) VerifyICRC() error {
 	want, ok := f.ICRC()
 	if !ok {

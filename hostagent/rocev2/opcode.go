@@ -34,7 +34,7 @@ const (
 	CNP                Opcode = 0x81 // congestion notification packet
 )
 
-// Transports, as they stand in an opcode's upper bits.
+// Transports, in an opcode's upper bits.
 const (
 	transportMask Opcode = 0xe0
 	transportRC   Opcode = 0x00
@@ -42,8 +42,7 @@ const (
 	transportUD   Opcode = 0x60
 )
 
-// String returns the opcode's name, or its number for one of another transport
-// than RC.
+// String returns the opcode's name, or its number for a transport other than RC.
 func (o Opcode) String() string {
 	names := [...]string{
 		"SEND first", "SEND middle", "SEND last", "SEND last immediate", "SEND only", "SEND only immediate",
@@ -87,7 +86,7 @@ func (o Opcode) Ends() bool {
 	return false
 }
 
-// extensions is what follows the BTH, in wire order; 0 bytes means absent.
+// extensions are the sizes of the headers behind the BTH, in wire order; 0 bytes means absent.
 type extensions struct {
 	other int // headers that this package skips: DETH, AtomicETH
 	reth  bool
@@ -114,8 +113,8 @@ const (
 	atomicAck    = 8
 )
 
-// extensions returns what the opcode says follows the BTH. An opcode this
-// package does not know has nothing: all behind the BTH counts as payload.
+// extensions returns the headers that follow the BTH for the opcode. An unknown opcode has none: everything behind
+// the BTH counts as payload.
 func (o Opcode) extensions() (x extensions) {
 	if o == CNP {
 		x.after = cnpSize

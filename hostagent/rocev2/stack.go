@@ -6,8 +6,7 @@ import (
 	"net/netip"
 )
 
-// Stack is everything a frame's headers say. The zero values of the fields the
-// opcode does not have are ignored.
+// Stack has the values of all headers of a frame. Fields that the opcode does not have are ignored.
 type Stack struct {
 	DstMAC, SrcMAC [6]byte
 	VLAN           uint16 // tag control information; used when Tagged
@@ -28,13 +27,13 @@ type Stack struct {
 	PayloadLen int // bytes
 }
 
-// MaxHeaders is the most bytes [Stack.Encode] writes.
+// MaxHeaders is the maximum length of the headers of [Stack.Encode], in bytes.
 const MaxHeaders = ethernetSize + vlanSize + ipv6Size + udpSize + BTHSize + atomicSize + RETHSize + ImmSize
 
-// maxPacket is the most bytes an IPv4 packet can have.
+// maxPacket is the maximum length of an IPv4 packet, in bytes.
 const maxPacket = 65535
 
-// HeaderLen returns how many bytes [Stack.Encode] writes.
+// HeaderLen returns the number of bytes that [Stack.Encode] writes.
 func (s *Stack) HeaderLen() int {
 	n := ethernetSize + ipv4Size + udpSize + BTHSize + s.BTH.Opcode.extensions().size()
 	if s.Src.Is6() {
@@ -52,10 +51,9 @@ func (s *Stack) FrameLen() int { return s.HeaderLen() + s.PayloadLen + pad(s.Pay
 
 func pad(payload int) int { return -payload & 3 }
 
-// Encode writes the headers into b and returns how many bytes they are: the
-// payload goes behind them, then the pad, then the ICRC ([Frame.SetICRC]). The
-// UDP checksum is 0, as RNICs send it over either IP version; the IPv4 header
-// checksum is set.
+// Encode writes the headers into b and returns their length in bytes. The payload follows, then the pad, then the
+// ICRC ([Frame.SetICRC]). The UDP checksum is 0, as RNICs send it over either IP version; the IPv4 header checksum
+// is set.
 func (s *Stack) Encode(b []byte) (int, error) {
 	n := s.HeaderLen()
 	switch {

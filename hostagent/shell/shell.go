@@ -11,15 +11,14 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent"
 )
 
-// Config says what a [Shell] drives.
+// Config sets up a [Shell].
 type Config struct {
 	// Agent is the core's configuration.
 	Agent hostagent.Config
-	// Now is the clock, in time since some fixed point. Nil: the monotonic
-	// clock.
+	// Now is the clock: the time since a fixed point. Nil: the monotonic clock.
 	Now func() time.Duration
-	// Report receives paths that timed out though nothing on them was known to
-	// be dead, with the lock held. It must not block. Nil: nobody.
+	// Report receives paths that timed out though no link on them was known to be dead, with the lock held. It must
+	// not block. Nil: not reported.
 	Report func([]hostagent.Failed)
 }
 
@@ -34,8 +33,8 @@ type Shell struct {
 	zero time.Duration // of the core's clock
 }
 
-// New returns a shell, or what is wrong with the core's configuration. carryOut
-// carries out what the core wants, with the lock held.
+// New returns a shell, or an error in the core's configuration. carryOut carries out the core's decisions, with the
+// lock held.
 func New(c Config, carryOut func(hostagent.Ready) error) (*Shell, error) {
 	core, err := hostagent.New(c.Agent)
 	if err != nil {
@@ -48,7 +47,7 @@ func New(c Config, carryOut func(hostagent.Ready) error) (*Shell, error) {
 	return &Shell{cfg: c, carryOut: carryOut, wake: make(chan struct{}, 1), core: core, zero: c.Now()}, nil
 }
 
-// Host finds the host that has an address by the fabric's plan.
+// Host returns the host with an address in the fabric's plan.
 func (s *Shell) Host(addr netip.Addr) (fabric.NodeID, bool) {
 	return s.cfg.Agent.Fabric.HostByAddr(addr.Unmap())
 }
@@ -63,8 +62,8 @@ func (s *Shell) Locked(f func()) {
 	f()
 }
 
-// Do feeds the core, with the lock held, and then carries out what
-// the core wants. An error of f's comes back before that.
+// Do calls f with the core, with the lock held, and then carries out the core's decisions. After an error of f it
+// returns that error at once.
 func (s *Shell) Do(f func(core *hostagent.Core, now fabric.Time) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,11 +84,10 @@ func (s *Shell) Do(f func(core *hostagent.Core, now fabric.Time) error) error {
 
 const (
 	day     = 24 * time.Hour
-	longest = 50 * day // of a fabric.Time, with room for what comes later
+	longest = 50 * day // of a fabric.Time, with room for later times
 )
 
-// now is the core's time, with the lock held. Its zero moves every day: see
-// [hostagent.Core.Rebase].
+// now returns the core's time, with the lock held. Its zero moves every day: see [hostagent.Core.Rebase].
 func (s *Shell) now() fabric.Time {
 	at := s.cfg.Now()
 	if long := at - s.zero; long > day {
@@ -101,8 +99,7 @@ func (s *Shell) now() fabric.Time {
 
 func fabricTime(t time.Duration) fabric.Time { return fabric.Time(t.Nanoseconds()) * fabric.Nanosecond }
 
-// Update takes a controller's word. Queue pairs on dead paths have other labels
-// when it returns.
+// Update processes a controller's notification. Queue pairs on dead paths have other labels when it returns.
 func (s *Shell) Update(u *statepb.Update) error {
 	return s.Do(func(core *hostagent.Core, now fabric.Time) error {
 		core.Update(now, u)
@@ -110,9 +107,8 @@ func (s *Shell) Update(u *statepb.Update) error {
 	})
 }
 
-// Quench takes a switch's word: the UDP payload of a datagram to
-// hostagent.QuenchPort, and its source address. Forged and useless ones change
-// nothing.
+// Quench processes the UDP payload of a datagram to hostagent.QuenchPort, and its source address. Forged and
+// useless quenches change nothing.
 func (s *Shell) Quench(payload []byte, src netip.Addr) (hostagent.Verdict, error) {
 	q, err := hostagent.ParseQuench(payload, src)
 	if err != nil {
@@ -133,9 +129,8 @@ func (s *Shell) Stats() hostagent.Stats {
 	return s.core.Stats()
 }
 
-// Run does what becomes due by time, such as the return to a path whose failure
-// is forgotten, until ctx ends. It returns ctx's error: what could not be carried
-// out is the agent's to remember and to try again.
+// Run does timed work, such as the return to a path whose failure is forgotten, until ctx ends. It returns ctx's
+// error. The agent has to remember decisions that could not be carried out, and try them again.
 func (s *Shell) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

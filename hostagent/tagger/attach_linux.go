@@ -18,7 +18,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 )
 
-// device finds an Ethernet interface.
+// device returns an Ethernet interface.
 func device(name string) (netlink.Link, error) {
 	dev, err := netlink.LinkByName(name)
 	var missing netlink.LinkNotFoundError
@@ -37,16 +37,15 @@ func device(name string) (netlink.Link, error) {
 type tcx struct {
 	link  link.Link
 	pin   string // path, or ""
-	taken bool   // over from an earlier process
+	taken bool   // from an earlier process
 }
 
-// attachTCX attaches, or where an earlier process left a pinned link replaces
-// its program without a gap.
+// attachTCX attaches the program. If an earlier process left a pinned link, it replaces that link's program without
+// a gap.
 func attachTCX(p *ebpf.Program, dev netlink.Link, pinDir string) (attachment, error) {
 	t := &tcx{}
 	if pinDir != "" {
-		// Interface names may contain what file names on a bpf file system
-		// may not: dots.
+		// Interface names may contain dots, which file names on a bpf file system may not.
 		t.pin = filepath.Join(pinDir, "link_"+strings.ReplaceAll(dev.Attrs().Name, ".", "_"))
 		ok, err := t.takeOver(p, dev)
 		if err != nil || ok {
@@ -66,8 +65,8 @@ func attachTCX(p *ebpf.Program, dev netlink.Link, pinDir string) (attachment, er
 	return t, nil
 }
 
-// takeOver replaces the program of a link that an earlier process left. It
-// reports false if there is none at this interface.
+// takeOver replaces the program of a link that an earlier process left. It returns false if there is none at this
+// interface.
 func (t *tcx) takeOver(p *ebpf.Program, dev netlink.Link) (bool, error) {
 	l, err := link.LoadPinnedLink(t.pin, nil)
 	switch {
@@ -84,7 +83,7 @@ func (t *tcx) takeOver(p *ebpf.Program, dev netlink.Link) (bool, error) {
 		t.link, t.taken = l, true
 		return true, nil
 	}
-	// Of an interface that is gone, or of another use.
+	// The link is of an interface that is gone, or has another purpose.
 	return false, errors.Join(l.Close(), os.Remove(t.pin))
 }
 
@@ -101,7 +100,7 @@ func (t *tcx) detach() error {
 	return t.link.Close()
 }
 
-// Where our classifier is among an interface's: others may be beside it.
+// Our classifier's position among an interface's: there may be others.
 const (
 	classifierPriority = 0xe7e
 	classifierHandle   = 1
@@ -112,7 +111,7 @@ const (
 type clsact struct {
 	filter *netlink.BpfFilter
 	keep   bool
-	taken  bool // over from an earlier process
+	taken  bool // from an earlier process
 }
 
 func attachClsact(p *ebpf.Program, dev netlink.Link, keep bool) (attachment, error) {
@@ -120,7 +119,7 @@ func attachClsact(p *ebpf.Program, dev netlink.Link, keep bool) (attachment, err
 		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: dev.Attrs().Index, Parent: netlink.HANDLE_CLSACT, Handle: netlink.MakeHandle(0xffff, 0)},
 		QdiscType:  "clsact",
 	}
-	// It stays when we go: others may use it, and empty it costs nothing.
+	// The qdisc stays at the end: others may use it, and an empty one costs nothing.
 	if err := ignore(netlink.QdiscAdd(qdisc), fs.ErrExist); err != nil {
 		return nil, fmt.Errorf("add the clsact qdisc: %w", err)
 	}
@@ -175,7 +174,7 @@ func (c *clsact) detach() error {
 	return nil
 }
 
-// monotonic is the clock of the program's time stamps.
+// monotonic returns the time on the clock of the program's time stamps.
 func monotonic() (time.Duration, error) {
 	var ts unix.Timespec
 	err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)

@@ -8,7 +8,7 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// Elsewhere than on Linux nothing can be attached.
+// Only Linux supports attaching.
 
 type noDevice struct{}
 

@@ -8,12 +8,12 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 )
 
-// Hook is where in the kernel's way out the program sits.
+// Hook is the place of the program in the kernel's egress path.
 type Hook uint8
 
 // The hooks.
 const (
-	// AutoHook is TCX if the kernel has it, else Clsact.
+	// AutoHook is TCX if the kernel has it, otherwise Clsact.
 	AutoHook Hook = iota
 	// TCX is the multi-program hook of Linux 6.6 and up.
 	TCX
@@ -34,28 +34,27 @@ func (h Hook) String() string {
 	return fmt.Sprintf("hook_%d", uint8(h))
 }
 
-// DefaultQPs is how many queue pairs can have a label if [Config.QPs] is 0.
+// DefaultQPs is the number of labelled queue pairs if [Config.QPs] is 0.
 const DefaultQPs = 1 << 16
 
-// Config says what to attach to.
+// Config sets up a [Tagger].
 type Config struct {
-	// Interfaces to label the traffic of, by name: Ethernet, in the calling
-	// thread's network namespace.
+	// Interfaces are the names of the interfaces whose traffic is labelled: Ethernet, in the calling thread's
+	// network namespace.
 	Interfaces []string
-	// IPv6 is where IPv6 packets carry the label.
+	// IPv6 is the field that carries the label in IPv6 packets.
 	IPv6 labeller.Carrier
-	// QPs is how many queue pairs can have a label; 0 means DefaultQPs. About
-	// 100 bytes of kernel memory each.
+	// QPs is the largest number of labelled queue pairs; 0 means DefaultQPs. Each takes about 100 bytes of kernel
+	// memory.
 	QPs int
-	// Hook is where to attach.
+	// Hook is the place to attach.
 	Hook Hook
-	// PinDir, if set, is a directory on a bpf file system (/sys/fs/bpf/...)
-	// that keeps program and labels when the process ends. It is made if
-	// need be.
+	// PinDir, if set, is a directory on a bpf file system (/sys/fs/bpf/...) that keeps program and labels when the
+	// process ends. It is made if necessary.
 	PinDir string
 }
 
-// Validate returns an error that names the field that is wrong.
+// Validate returns an error that names the wrong field.
 func (c *Config) Validate() error {
 	switch {
 	case len(c.Interfaces) == 0:

@@ -18,7 +18,7 @@ import (
 //go:embed tagger_bpfel.o
 var object []byte
 
-// objects is what the compiled program consists of, loaded.
+// objects are the parts of the compiled program, loaded.
 type objects struct {
 	Program      *ebpf.Program `ebpf:"tag_egress"`
 	Labels       *ebpf.Map     `ebpf:"labels"`
@@ -37,7 +37,7 @@ func (o *objects) close() {
 	}
 }
 
-// load loads the program and its maps into the kernel, which checks it.
+// load loads the program and its maps into the kernel, which verifies it.
 func load(c *Config) (*objects, error) {
 	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(object))
 	if err != nil {
@@ -72,14 +72,13 @@ func load(c *Config) (*objects, error) {
 	return o, nil
 }
 
-// powers returns, for each length n of a UDP datagram, x^(8(n-2)) modulo the
-// CRC's polynomial, reflected: what bits of the source port contribute to the
-// ICRC. Lengths below 2 do not occur.
+// powers returns, for each length n of a UDP datagram, x^(8(n-2)) modulo the CRC's polynomial, reflected: the
+// contribution of the source port's bits to the ICRC. Lengths below 2 do not occur.
 func powers() []uint32 {
 	p := make([]uint32, 1<<16)
 	p[2] = 1 << 31 // x^0
 	for n := 3; n < len(p); n++ {
-		// A zero byte taken into the register is a factor x^8.
+		// Appending a zero byte to the register multiplies by x^8.
 		p[n] = crc32.IEEETable[byte(p[n-1])] ^ p[n-1]>>8
 	}
 	return p

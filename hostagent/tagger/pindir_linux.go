@@ -11,8 +11,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 )
 
-// pinDirectory makes the folder of [Config.PinDir] and returns its path without symbolic links. It refuses one in which
-// somebody else could put maps or links of theirs: these would then label this host's packets.
+// pinDirectory makes the folder of [Config.PinDir] and returns its path without symbolic links. It refuses a folder
+// in which another user could put maps or links: these would then label this host's packets.
 func pinDirectory(dir string) (string, error) {
 	bad := func(why string, args ...any) error {
 		return fmt.Errorf("%w: tagger: pin directory %s: %s; name one below a folder of root's or of this user's, such as "+
@@ -57,5 +57,5 @@ func pinDirectory(dir string) (string, error) {
 	}
 }
 
-// overflowUser is who owns what in a user namespace belongs to nobody of it, such as the root directory.
+// overflowUser owns, in a user namespace, files whose owner is outside it, such as the root directory.
 const overflowUser = 65534

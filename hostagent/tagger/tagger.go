@@ -18,39 +18,36 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 )
 
-// Tagger labels what its interfaces send. It is safe for concurrent use.
+// Tagger labels the packets that its interfaces send. It is safe for concurrent use.
 type Tagger struct {
 	o      *objects
 	at     []attachment
 	pinDir string
 	hook   Hook
 
-	mu sync.Mutex // of who writes labels
+	mu sync.Mutex // serialises writes of labels
 }
 
 var _ labeller.Discoverer = (*Tagger)(nil)
 
-// attachment is the program's place at one interface.
+// attachment is the program at one interface.
 type attachment interface {
-	// release ends this process's hold. The program stays if it is pinned.
+	// release ends this process's hold. A pinned program stays.
 	release() error
-	// detach takes the program off the interface.
+	// detach removes the program from the interface.
 	detach() error
-	// fresh reports whether the program was not there before, of an earlier
-	// process.
+	// fresh reports whether this process attached the program, not an earlier one.
 	fresh() bool
 }
 
-// Attach loads the program and attaches it to the interfaces. The error wraps
-// [labeller.ErrNotPermitted] when the process may not, [labeller.ErrUnsupported]
-// when the kernel or an interface cannot, and [labeller.ErrInvalid] for a
-// configuration that cannot be; nothing stays attached then.
+// Attach loads the program and attaches it to the interfaces. The error wraps [labeller.ErrNotPermitted] if the
+// process lacks a privilege, [labeller.ErrUnsupported] if the kernel or an interface lacks a function, and
+// [labeller.ErrInvalid] for an invalid configuration. After an error nothing stays attached.
 func Attach(c Config) (*Tagger, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	// Before Linux 5.11 maps count as locked memory. Where this fails, so does
-	// what follows, and that says more.
+	// Before Linux 5.11 maps count as locked memory. If this fails, the next calls fail too, with a better error.
 	_ = rlimit.RemoveMemlock()
 	if c.PinDir != "" {
 		var err error
@@ -71,8 +68,7 @@ func Attach(c Config) (*Tagger, error) {
 	return t, nil
 }
 
-// undo takes the program off the interfaces where it was not before. Where an
-// earlier process left it, it stays.
+// undo removes the program from the interfaces where this process attached it. An earlier process's stays.
 func (t *Tagger) undo() error {
 	var errs []error
 	var taken []attachment
@@ -87,8 +83,7 @@ func (t *Tagger) undo() error {
 	return errors.Join(append(errs, t.Close())...)
 }
 
-// attach attaches to one interface. Whether there is TCX is asked once: all
-// interfaces get the same hook.
+// attach attaches to one interface. The first interface decides whether TCX is used: all get the same hook.
 func (t *Tagger) attach(name string) error {
 	dev, err := device(name)
 	if err != nil {
@@ -112,7 +107,7 @@ func (t *Tagger) attach(name string) error {
 	return nil
 }
 
-// Hook returns where the program sits: TCX or Clsact.
+// Hook returns the hook in use: TCX or Clsact.
 func (t *Tagger) Hook() Hook { return t.hook }
 
 // key is struct qp of the program.
@@ -139,8 +134,7 @@ func (k key) qp() labeller.QP {
 	return labeller.QP{Dst: netip.AddrFrom16(k.Dst).Unmap(), Num: k.Number}
 }
 
-// Set is of [labeller.Labeller]. A queue pair that has a label gets another by
-// one system call.
+// Set implements [labeller.Labeller]. A label is replaced by one system call.
 func (t *Tagger) Set(as ...labeller.Assignment) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -165,7 +159,7 @@ func (t *Tagger) Set(as ...labeller.Assignment) error {
 	return nil
 }
 
-// Clear is of [labeller.Labeller].
+// Clear implements [labeller.Labeller].
 func (t *Tagger) Clear(qps ...labeller.QP) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -181,7 +175,7 @@ func (t *Tagger) Clear(qps ...labeller.QP) error {
 	return nil
 }
 
-// Assignments is of [labeller.Labeller].
+// Assignments implements [labeller.Labeller].
 func (t *Tagger) Assignments() ([]labeller.Assignment, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -199,9 +193,9 @@ func (t *Tagger) Assignments() ([]labeller.Assignment, error) {
 	return as, nil
 }
 
-// Unused is of [labeller.Discoverer].
+// Unused implements [labeller.Discoverer].
 func (t *Tagger) Unused() ([]labeller.QP, error) {
-	t.mu.Lock() // else a label set meanwhile would be overwritten below
+	t.mu.Lock() // otherwise the code below could overwrite a label set meanwhile
 	defer t.mu.Unlock()
 	var idle []labeller.QP
 	var used []key
@@ -227,7 +221,7 @@ func (t *Tagger) Unused() ([]labeller.QP, error) {
 	return idle, nil
 }
 
-// Unlabelled is of [labeller.Discoverer].
+// Unlabelled implements [labeller.Discoverer].
 func (t *Tagger) Unlabelled() ([]labeller.Seen, error) {
 	now, err := monotonic()
 	if err != nil {
@@ -241,7 +235,7 @@ func (t *Tagger) Unlabelled() ([]labeller.Seen, error) {
 		ago := max(0, now-time.Duration(v.Last))
 		out = append(out, labeller.Seen{QP: k.qp(), Count: labeller.Count(v.Count), Ago: ago})
 	}
-	// Packets that pass meanwhile may move entries under the iteration.
+	// Packets may move entries during the iteration.
 	if err := ignore(it.Err(), ebpf.ErrIterationAborted); err != nil {
 		return nil, explain("read the unlabelled queue pairs", err)
 	}
@@ -249,8 +243,8 @@ func (t *Tagger) Unlabelled() ([]labeller.Seen, error) {
 	return out, nil
 }
 
-// Counters is of [labeller.Labeller]. It reads 16,384 counters of every
-// processor: ask every second, not every millisecond.
+// Counters implements [labeller.Labeller]. It reads 16,384 counters per processor: ask every second, not every
+// millisecond.
 func (t *Tagger) Counters() (labeller.Counters, error) {
 	c := labeller.Counters{Labels: map[fabric.Label]labeller.Count{}}
 	labels, err := sums(t.o.LabelCounts)
@@ -270,7 +264,7 @@ func (t *Tagger) Counters() (labeller.Counters, error) {
 	return c, nil
 }
 
-// sums reads a per-CPU array of counts and adds up the processors'.
+// sums reads a per-CPU array of counts and adds the processors' counts.
 func sums(m *ebpf.Map) ([]labeller.Count, error) {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
@@ -300,8 +294,8 @@ func sums(m *ebpf.Map) ([]labeller.Count, error) {
 	return out, nil
 }
 
-// Close is of [labeller.Labeller]: it takes the program off the interfaces, or
-// with [Config.PinDir] leaves it there to go on.
+// Close implements [labeller.Labeller]: it removes the program from the interfaces, or with [Config.PinDir] leaves
+// it there.
 func (t *Tagger) Close() error {
 	var errs []error
 	for _, a := range t.at {
@@ -311,8 +305,7 @@ func (t *Tagger) Close() error {
 	return errors.Join(errs...)
 }
 
-// Remove takes the program off the interfaces and forgets what was pinned. Call
-// it instead of Close.
+// Remove removes the program from the interfaces and everything pinned. Call it instead of Close.
 func (t *Tagger) Remove() error {
 	var errs []error
 	for _, a := range t.at {
@@ -323,7 +316,7 @@ func (t *Tagger) Remove() error {
 		for _, name := range pinned {
 			errs = append(errs, ignore(os.Remove(filepath.Join(t.pinDir, name)), fs.ErrNotExist))
 		}
-		// Others may keep something there: then it stays.
+		// It fails, and the folder stays, if other files are there.
 		_ = os.Remove(t.pinDir)
 	}
 	return errors.Join(errs...)
@@ -336,18 +329,18 @@ func ignore(err, what error) error {
 	return err
 }
 
-// explain says what failed, why, and what would help.
+// explain returns an error that says what failed, why, and what would help.
 func explain(what string, err error) error {
 	var refused *ebpf.VerifierError
 	switch {
 	case errors.As(err, &refused) && !errors.Is(err, syscall.EPERM):
 		return fmt.Errorf("tagger: %s: the kernel's verifier refuses the program: %w", what, err)
 	case errors.Is(err, fs.ErrPermission): // EPERM, EACCES
-		return fmt.Errorf("%w: tagger: %s: it takes CAP_BPF and CAP_NET_ADMIN outside user namespaces (root has them); "+
-			"only packets of this program's own can be labelled without: %w", labeller.ErrNotPermitted, what, err)
+		return fmt.Errorf("%w: tagger: %s: it needs CAP_BPF and CAP_NET_ADMIN outside user namespaces (root has them); "+
+			"without it, only this program's own packets can be labelled: %w", labeller.ErrNotPermitted, what, err)
 	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, syscall.ENOSYS):
-		return fmt.Errorf("%w: tagger: %s: the kernel lacks what it takes (Linux 5.8 or later with BPF and NET_CLS_BPF); "+
-			"only packets of this program's own can be labelled without: %w", labeller.ErrUnsupported, what, err)
+		return fmt.Errorf("%w: tagger: %s: the kernel lacks a feature (it needs Linux 5.8 or later with BPF and NET_CLS_BPF); "+
+			"without it, only this program's own packets can be labelled: %w", labeller.ErrUnsupported, what, err)
 	case errors.Is(err, ebpf.ErrMapIncompatible):
 		return fmt.Errorf("%w: tagger: %s: the pin directory holds the maps of another configuration or version; remove it: %w",
 			labeller.ErrInvalid, what, err)

@@ -1,10 +1,10 @@
-// Package usid carries path labels as SRv6 micro segments (uSID, RFC 9800): it puts a host's RoCEv2 frames into an outer
-// IPv6 header whose destination lists the switches of the path that the label names, and takes that header off what
-// comes in one. Switches need no labels for it, only a static route for each neighbour: see [fabric.SID].
+// Package usid carries path labels as SRv6 micro segments (uSID, RFC 9800). It puts a host's RoCEv2 frames into an
+// outer IPv6 header whose destination lists the switches of the label's path, and removes that header from incoming
+// frames. Switches need no labels, only a static route for each neighbour: see [fabric.SID].
 //
-// What names the path stays the UDP source port within, as on every carrier, so that a frame without its outer header,
-// which a switch takes off when it sends it round a dead uplink, still says its label. The outer flow label repeats it,
-// since switches shift the list away.
+// The inner UDP source port still carries the label. A switch removes the outer header when it reroutes a frame
+// around a dead uplink; the frame then still has its label. The outer flow label repeats it, since switches shift
+// the list away.
 package usid
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 )
 
-// HeaderSize is how many bytes the outer header adds to a frame.
+// HeaderSize is the length of the outer header, in bytes.
 const HeaderSize = 40
 
 const (
@@ -30,14 +30,14 @@ const (
 	ecnCE   = 3
 )
 
-// Encapsulator is one host's. It is not for several goroutines.
+// Encapsulator adds outer headers for one host. It is not safe for concurrent use.
 type Encapsulator struct {
 	f    *fabric.Fabric
 	host fabric.NodeID
-	last made // most frames go where the one before went
+	last made // most frames have the previous frame's destination
 }
 
-// made is an outer destination, and what it follows from.
+// made is an outer destination, with the values from which it was computed.
 type made struct {
 	dst   fabric.NodeID
 	label fabric.Label
@@ -45,7 +45,7 @@ type made struct {
 	sid   [16]byte
 }
 
-// New returns a host's, or why micro segments do not do for the fabric.
+// New returns a host's encapsulator, or an error if micro segments cannot address the fabric.
 func New(f *fabric.Fabric, host fabric.NodeID) (*Encapsulator, error) {
 	if !f.HasUSIDs() {
 		return nil, fmt.Errorf("usid: %d nodes, and micro segments for %d; use another carrier", f.Nodes(), fabric.MaxUSID)
@@ -53,10 +53,10 @@ func New(f *fabric.Fabric, host fabric.NodeID) (*Encapsulator, error) {
 	return &Encapsulator{f: f, host: host, last: made{dst: -1}}, nil
 }
 
-// Wrap puts an untagged RoCEv2 frame into an outer header. b holds its first n bytes, to the end of the BTH at least, and
-// has room for [HeaderSize] more; length is the whole frame's, without the FCS. It returns how many bytes b holds then.
-// What has no label of a path, as between hosts of one ToR, goes to the receiver's own address: switches balance it. What
-// is not RoCEv2 between two hosts of the fabric stays as it is.
+// Wrap puts an untagged RoCEv2 frame into an outer header. b holds its first n bytes, at least to the end of the
+// BTH, and has room for [HeaderSize] more; length is the whole frame's, without the FCS. It returns the new number
+// of bytes in b. A frame without a path's label, as between hosts of one ToR, is addressed to the receiver
+// directly; switches balance it. Frames that are not RoCEv2 between two hosts of the fabric are not changed.
 func (e *Encapsulator) Wrap(b []byte, n, length int) int {
 	x, err := rocev2.ParseHeaders(b[:n])
 	if kind := b[12:14]; err != nil || kind[0] != etherIPv4>>8 && kind[0] != etherIPv6>>8 { // tagged
@@ -89,7 +89,7 @@ func (e *Encapsulator) Wrap(b []byte, n, length int) int {
 	return len(b)
 }
 
-// to returns where a label leads.
+// to returns the outer destination for a label.
 func (e *Encapsulator) to(dst fabric.NodeID, label fabric.Label) *made {
 	if e.last.dst == dst && e.last.label == label {
 		return &e.last
@@ -106,9 +106,10 @@ func (e *Encapsulator) to(dst fabric.NodeID, label fabric.Label) *made {
 	return &e.last
 }
 
-// Unwrap returns a frame without its outer header, which it overwrites; a frame that has none as it is, and one in which is
-// anything but RoCEv2: switches' messages to hosts come in no outer header, and a host may not send them in one. A
-// mark of congestion stays, as RFC 6040 has it for packets that can be marked, which all of these are.
+// Unwrap removes the outer header of a RoCEv2 frame, which it overwrites. Other frames are returned unchanged, also
+// those with an outer header around something else: switches' messages to hosts have no outer header, and a host
+// may not send them in one. A congestion mark is kept, as RFC 6040 requires for packets that can be marked, which
+// all of these are.
 func Unwrap(frame []byte) []byte {
 	if len(frame) <= etherSize+HeaderSize || binary.BigEndian.Uint16(frame[12:]) != etherIPv6 {
 		return frame
@@ -131,7 +132,8 @@ func Unwrap(frame []byte) []byte {
 	return out
 }
 
-// carries reports whether an IP header of a version and length has RoCEv2 behind it; next is where it says UDP.
+// carries reports whether an IP header of a version and length has RoCEv2 behind it; next is the offset of its
+// protocol.
 func carries(ip []byte, first byte, next, length int) bool {
 	const udp = 17
 	if len(ip) < length+8 || ip[next] != udp || binary.BigEndian.Uint16(ip[length+2:]) != rocev2.Port {
@@ -140,7 +142,7 @@ func carries(ip []byte, first byte, next, length int) bool {
 	return ip[0] == first || first == 0x60 && ip[0]>>4 == 6
 }
 
-// markCE notes in an IP header that the packet met congestion.
+// markCE sets the congestion mark in an IP header.
 func markCE(ip []byte) {
 	if ip[0]>>4 == 6 {
 		if len(ip) > 1 {

@@ -1,9 +1,9 @@
-// Package accept is the one accept loop of the servers that speak a protocol of their own; gRPC and HTTP servers have
-// theirs.
+// Package accept has the accept loop of all servers with the project's own protocols; gRPC and HTTP servers have
+// their own loops.
 //
-// It bounds how many connections are open, in all, for each user of the machine and for each process, and how long a new
-// one may be silent. It survives a lack of file descriptors: connections that are open go on, and new ones are accepted when some
-// have ended.
+// It bounds the number of open connections, in all, per user of the machine and per process, and the time for which
+// a new one may be silent. It survives a lack of file descriptors: open connections continue, and new ones are
+// accepted when some have ended.
 package accept
 
 import (
@@ -20,13 +20,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/loglimit"
 )
 
-// Options bound a server's connections. A zero field means its default; below zero means no bound.
+// Options bound a server's connections. A zero field means its default, a negative one no bound.
 type Options struct {
 	Most    int           // connections open at once; default 1024
-	PerUser int           // of one user, over UNIX sockets; default half of Most
-	PerPID  int           // of one process, likewise; default a quarter of Most
-	Silence time.Duration // how long a new connection may send nothing; default 10 s. [ClearDeadline] ends that bound.
-	Log     *slog.Logger  // warns of refused connections, once a second; nil: nobody
+	PerUser int           // per user, over UNIX sockets; default half of Most
+	PerPID  int           // per process, over UNIX sockets; default a quarter of Most
+	Silence time.Duration // for which a new connection may send nothing; default 10 s. [ClearDeadline] ends that bound.
+	Log     *slog.Logger  // warns of refused connections, once a second; nil: none
 }
 
 // Defaults of [Options].
@@ -35,7 +35,7 @@ const (
 	DefaultSilence = 10 * time.Second
 )
 
-// retry is the pause after an Accept that failed, as when there are no descriptors left.
+// retry is the pause after a failed Accept, such as without free descriptors.
 const retry = 100 * time.Millisecond
 
 func (o Options) withDefaults() Options {
@@ -57,9 +57,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Serve calls serve for each connection, in a goroutine of its own, until ctx ends; then it closes the listener and all
-// connections, waits for serve and returns ctx's error. A connection is closed when serve returns. When the listener
-// was closed by somebody else, Serve returns that error.
+// Serve calls serve for each connection, in a new goroutine, until ctx ends. Then it closes the listener and all
+// connections, waits for serve and returns ctx's error. A connection is closed when serve returns. If another
+// goroutine closed the listener, Serve returns the listener's error.
 func Serve(ctx context.Context, lis net.Listener, o Options, serve func(context.Context, net.Conn)) error {
 	o = o.withDefaults()
 	warn := loglimit.New(o.Log, time.Second)
@@ -80,7 +80,7 @@ func Serve(ctx context.Context, lis net.Listener, o Options, serve func(context.
 			return ctx.Err()
 		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("accept: %w", err)
-		case err != nil: // the listener is whole: some connections will end
+		case err != nil: // the listener works: some connections will end
 			warn.Warn("cannot accept a connection; trying again", "addr", lis.Addr().String(), "err", err)
 			select {
 			case <-ctx.Done():
@@ -119,8 +119,7 @@ func stranger(lis net.Listener, u Peer) string {
 	return fmt.Sprintf("user %d is not this process's user, %d", u.UID, os.Geteuid())
 }
 
-// ClearDeadline lifts the deadline for a peer's first message: the message came, and from now on the peer may be
-// silent.
+// ClearDeadline removes the deadline for a peer's first message: after it the peer may be silent.
 func ClearDeadline(conn net.Conn) error { return conn.SetReadDeadline(time.Time{}) }
 
 // count counts open connections.
@@ -131,7 +130,7 @@ type count struct {
 	byPID  map[int32]int
 }
 
-// add counts a connection, or says why it may not be opened.
+// add counts a connection, or returns why it must be refused.
 func (c *count) add(u Peer, o Options) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,9 +165,9 @@ func (c *count) remove(u Peer) {
 	}
 }
 
-// Peer is the process that opened a connection, where the kernel says so: over a UNIX socket, on Linux.
+// Peer is the process that opened a connection, where the kernel reports it: over a UNIX socket, on Linux.
 type Peer struct {
 	UID   uint32
-	PID   int32 // 0: of another PID namespace
+	PID   int32 // 0: in another PID namespace
 	Known bool
 }

@@ -4,5 +4,5 @@ package accept
 
 import "net"
 
-// PeerOf knows nothing here.
+// PeerOf returns no process on this system.
 func PeerOf(net.Conn) Peer { return Peer{} }

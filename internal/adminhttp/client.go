@@ -1,4 +1,5 @@
-// Package adminhttp asks the servers at which controllers, agents and switches say over HTTP how they are.
+// Package adminhttp is the client of the HTTP servers by which controllers, agents and switches report their
+// status.
 package adminhttp
 
 import (
@@ -18,7 +19,7 @@ import (
 // maxAnswer is the longest answer read, in bytes.
 const maxAnswer = 64 << 20
 
-// Refusal is an answer other than 200.
+// Refusal is an answer with a status other than 200.
 type Refusal struct {
 	Code int
 	Text string
@@ -26,10 +27,10 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.Text }
 
-// Client asks. Its zero value does so without TLS and may change nothing.
+// Client sends requests. Its zero value uses no TLS and may change nothing.
 type Client struct {
 	TLS   *tls.Config // nil: without
-	Token string      // for what changes something
+	Token string      // for requests that change something
 }
 
 // Get asks an admin server, at HOST:PORT or unix:PATH, and decodes its JSON.

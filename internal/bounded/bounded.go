@@ -1,4 +1,4 @@
-// Package bounded has the one reader of files that others made: it ends with its context and at a number of bytes.
+// Package bounded reads files from outside: the reader ends with its context and at a number of bytes.
 package bounded
 
 import (
@@ -8,10 +8,11 @@ import (
 	"io"
 )
 
-// ErrTooLong is wrapped by the error of a reader that was asked for more than it may give.
+// ErrTooLong is wrapped by the error of a reader that has reached its limit.
 var ErrTooLong = errors.New("too long")
 
-// Reader returns r up to most bytes. What comes after is the error [ErrTooLong]; after the end of ctx, its error.
+// Reader returns r limited to most bytes. Further reads return an error: [ErrTooLong], or after the end of ctx its
+// error.
 func Reader(ctx context.Context, r io.Reader, most int64) io.Reader {
 	return &reader{ctx: ctx, r: r, left: most, most: most}
 }

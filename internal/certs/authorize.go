@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Caller returns what the certificate of a gRPC call's client says. known is
-// false where no certificate was asked for, on the loopback.
+// Caller returns the identities in a gRPC client's certificate. known is false if the server did not ask for a
+// certificate, on the loopback.
 func Caller(ctx context.Context) (ids []Identity, known bool, err error) {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
@@ -27,9 +27,8 @@ func Caller(ctx context.Context) (ids []Identity, known bool, err error) {
 	return ids, true, err
 }
 
-// IsHost reports whether the caller may speak for a host: its certificate is that
-// host's, or says nothing of what its holder is, which only servers that trust any
-// role let in.
+// IsHost reports whether the caller may speak for a host: its certificate is that host's, or has no identity, which
+// only servers that trust any role accept.
 func IsHost(ctx context.Context, name string) bool {
 	ids, known, err := Caller(ctx)
 	if !known || err == nil && len(ids) == 0 {
@@ -49,9 +48,8 @@ func check(ctx context.Context, call string) error {
 	return nil
 }
 
-// Authorize are the options of a gRPC server that holds every call against the
-// table of roles. There are none where no certificates are asked for, or any role
-// is trusted.
+// Authorize returns the options of a gRPC server that checks every call against the table of roles. There are none
+// if the server asks for no certificates or trusts any role.
 func (t *Files) Authorize() []grpc.ServerOption {
 	if !t.Mutual() || t.AnyRole {
 		return nil
@@ -59,7 +57,7 @@ func (t *Files) Authorize() []grpc.ServerOption {
 	return AuthorizeCalls()
 }
 
-// AuthorizeCalls is [Files.Authorize] for a server that has asked for certificates.
+// AuthorizeCalls is [Files.Authorize] for a server that has already asked for certificates.
 func AuthorizeCalls() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {

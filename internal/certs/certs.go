@@ -1,7 +1,6 @@
-// Package certs reads the files that TLS needs, for clients and servers of both
-// sides: the authorities' certificates, one's own, and its key. Certificates say
-// what their holder is, and servers hold every call against one table of who may
-// make it.
+// Package certs reads the files that TLS needs, for clients and servers: the authorities' certificates, the own
+// certificate, and its key. Certificates name their holder's identity, and servers check every call against one
+// table of roles.
 package certs
 
 import (
@@ -16,7 +15,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// Files is what was read. Its zero value is no TLS.
+// Files are the certificates and keys read. The zero value means no TLS.
 type Files struct {
 	Roots       *x509.CertPool
 	Authorities []*x509.Certificate // of Roots
@@ -24,10 +23,9 @@ type Files struct {
 	AnyRole     bool // a server accepts every certificate of the authorities
 }
 
-// Read reads PEM files: the authorities that others' certificates must come from,
-// one's own certificate, and its key. Empty paths are what is not there; without
-// authorities there is no TLS. Its errors name what is wrong as flags and settings
-// do: tls-ca, tls-cert, tls-key.
+// Read reads PEM files: the authorities of other parties' certificates, the own certificate, and its key. An empty
+// path means no such file; without authorities there is no TLS. Errors name the flags and settings: tls-ca,
+// tls-cert, tls-key.
 func Read(ca, cert, key string) (*Files, error) {
 	t := &Files{}
 	if (cert == "") != (key == "") {
@@ -35,7 +33,7 @@ func Read(ca, cert, key string) (*Files, error) {
 	}
 	if ca == "" {
 		if cert != "" {
-			return nil, errors.New("tls-cert needs tls-ca, to know others by")
+			return nil, errors.New("tls-cert needs tls-ca, to verify other certificates")
 		}
 		return t, nil
 	}
@@ -66,11 +64,11 @@ func Read(ca, cert, key string) (*Files, error) {
 	return t, nil
 }
 
-// Mutual reports whether those who connect to us must show a certificate.
+// Mutual reports whether clients must show a certificate.
 func (t *Files) Mutual() bool { return t.Roots != nil && len(t.Own) > 0 }
 
-// ClientConfig returns what to connect with, nil without TLS. name, if any, replaces
-// the address as what the other's certificate must say.
+// ClientConfig returns the client's configuration, or nil without TLS. name, if not empty, replaces the address as
+// the name that the server's certificate must have.
 func (t *Files) ClientConfig(name string) *tls.Config {
 	if t.Roots == nil {
 		return nil
@@ -78,8 +76,8 @@ func (t *Files) ClientConfig(name string) *tls.Config {
 	return &tls.Config{RootCAs: t.Roots, Certificates: t.Own, ServerName: name, MinVersion: tls.VersionTLS12}
 }
 
-// ServerConfig returns what to serve with: those who connect must show a
-// certificate. It is nil without one of our own.
+// ServerConfig returns the server's configuration, which requires clients to show a certificate. It is nil without
+// an own certificate.
 func (t *Files) ServerConfig() *tls.Config {
 	if !t.Mutual() {
 		return nil

@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// Role is what the holder of a certificate is.
+// Role is the role of a certificate's holder.
 type Role string
 
 // The roles.
 const (
 	Controller Role = "controller"
-	Operator   Role = "operator" // a person, or a program that watches
-	Host       Role = "host"     // the agent of one
+	Operator   Role = "operator" // a person, or a monitoring program
+	Host       Role = "host"     // a host's agent
 	Switch     Role = "switch"
 )
 
-// Roles are all roles, in the order in which tables show them.
+// Roles returns all roles, in the order of tables.
 func Roles() []Role { return []Role{Controller, Operator, Host, Switch} }
 
-// Identity is what a certificate says of its holder, in a URI of its alternative
-// names: spiffe://ethereal/controller, spiffe://ethereal/host/h0.
+// Identity is the holder's identity in a certificate, in a URI of its alternative names:
+// spiffe://ethereal/controller, spiffe://ethereal/host/h0.
 type Identity struct {
 	Role Role
-	Name string // of a host or switch, as the fabric has it; else empty
+	Name string // of a host or switch in the fabric; otherwise empty
 }
 
 const (
@@ -33,12 +33,12 @@ const (
 	trustDomain = "ethereal"
 )
 
-// URI is the identity as certificates have it.
+// URI returns the identity in the form of certificates.
 func (i Identity) URI() *url.URL {
 	return &url.URL{Scheme: scheme, Host: trustDomain, Path: "/" + i.String()}
 }
 
-// String is the identity for people: host/h0.
+// String returns the identity for display: host/h0.
 func (i Identity) String() string {
 	if i.Name == "" {
 		return string(i.Role)
@@ -46,8 +46,7 @@ func (i Identity) String() string {
 	return string(i.Role) + "/" + i.Name
 }
 
-// Identities returns what a certificate says of its holder. One that says nothing
-// has none; one that says what cannot be is an error.
+// Identities returns the identities in a certificate: none if it has none, an error if one is malformed.
 func Identities(c *x509.Certificate) ([]Identity, error) {
 	var out []Identity
 	for _, u := range c.URIs {

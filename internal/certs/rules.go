@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// rule says which roles may call what.
+// rule lists the roles that may make a call.
 type rule struct {
 	call  string // a gRPC method, or an HTTP method and path
-	what  string // for people
+	what  string // description for display
 	roles []Role
 }
 
@@ -20,8 +20,7 @@ var (
 	all      = Roles()
 )
 
-// rules is the one table of who may call what, on every server of the project. What
-// is not in it nobody may call.
+// rules is the only table of permissions, for every server of the project. Calls that are not in it are refused.
 var rules = []rule{
 	{"/p4.v1.P4Runtime/Capabilities", "P4Runtime Capabilities", watches},
 	{"/p4.v1.P4Runtime/Read", "P4Runtime Read", watches},
@@ -47,8 +46,8 @@ var rules = []rule{
 	{"POST", "HTTP POST, with the token", watches},
 }
 
-// allowed returns the roles that may call something: a gRPC method, or an HTTP
-// method and path, for which the method alone stands too.
+// allowed returns the roles that may make a call: a gRPC method, or an HTTP method and path. For HTTP, a rule with
+// the method alone also applies.
 func allowed(call string) []Role {
 	method, _, http := strings.Cut(call, " ")
 	for _, exact := range []string{call, method} {
@@ -64,7 +63,7 @@ func allowed(call string) []Role {
 	return nil
 }
 
-// Check refuses a call that none of the identities may make.
+// Check returns an error if none of the identities may make the call.
 func Check(call string, ids []Identity) error {
 	may := allowed(call)
 	for _, id := range ids {
@@ -91,7 +90,7 @@ func Check(call string, ids []Identity) error {
 		who, call, strings.Join(roles, ", "))
 }
 
-// Table is who may call what, as a table in Markdown, for the documentation.
+// Table returns the permissions as a table in Markdown, for the documentation.
 func Table() string {
 	var b strings.Builder
 	b.WriteString("| call |")

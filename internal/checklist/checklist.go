@@ -1,5 +1,4 @@
-// Package checklist is what preflight checks find: a light for every thing that was
-// looked at, what was seen, and what to do about it.
+// Package checklist is the result of preflight checks: per checked item a light, the observation, and a remedy.
 package checklist
 
 import (
@@ -11,7 +10,7 @@ import (
 	"text/tabwriter"
 )
 
-// Light says how a thing is.
+// Light is the state of a checked item.
 type Light uint8
 
 // The lights, from good to bad.
@@ -39,13 +38,13 @@ func (l *Light) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Line is one thing that was looked at.
+// Line is the result for one item.
 type Line struct {
 	Light   Light  `json:"light"`
-	Subject string `json:"subject"` // whose: tor0, h3, fabric
-	Check   string `json:"check"`   // what was looked at: p4runtime, ports
+	Subject string `json:"subject"` // tor0, h3, fabric
+	Check   string `json:"check"`   // checked property: p4runtime, ports
 	Seen    string `json:"seen"`
-	Remedy  string `json:"remedy,omitempty"` // what to do, unless it is green
+	Remedy  string `json:"remedy,omitempty"` // what to do, unless green
 }
 
 // List collects lines. It is safe for concurrent use.
@@ -54,7 +53,7 @@ type List struct {
 	lines []Line
 }
 
-// Add adds a line. A remedy of a green one is left out.
+// Add adds a line. The remedy of a green line is left out.
 func (l *List) Add(light Light, subject, check, seen, remedy string) {
 	if light == Green {
 		remedy = ""
@@ -64,8 +63,8 @@ func (l *List) Add(light Light, subject, check, seen, remedy string) {
 	l.lines = append(l.lines, Line{light, subject, check, seen, remedy})
 }
 
-// Lines returns what was added: by subject in the order given, others behind, and
-// of each in the order in which it was added.
+// Lines returns all lines: by subject in the given order, other subjects behind, and per subject in the order of
+// adding.
 func (l *List) Lines(order []string) []Line {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,8 +88,8 @@ func Worst(lines []Line) Light {
 	return worst
 }
 
-// Print writes lines for people, the worst first. Lines that differ in their subject only are one. Green ones are counted
-// only, unless all is set.
+// Print writes lines for display, the worst first. Lines that differ only in their subject are merged. Green lines
+// are only counted, unless all is set.
 func Print(w io.Writer, lines []Line, all bool) error {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	count := [len(lightNames)]int{}
@@ -128,7 +127,7 @@ func Print(w io.Writer, lines []Line, all bool) error {
 	return err
 }
 
-// named is how many subjects of one line are named.
+// named is the number of subjects that a merged line names.
 const named = 3
 
 func several(subjects []string) string {

@@ -1,5 +1,5 @@
-// Package durable replaces a file so that whatever is answered "done" is on disk: after a
-// crash there is the old content or the new one, and after success the new one.
+// Package durable replaces files safely: after success the new content is on disk; after a crash either the old
+// content or the new one is there.
 package durable
 
 import (
@@ -8,13 +8,13 @@ import (
 	"path/filepath"
 )
 
-// FS is what [Replace] asks of a file system. Tests put faults into it.
+// FS is the part of a file system that [Replace] uses. Tests inject faults into it.
 type FS interface {
-	// CreateTemp makes a file of a name that nobody has, as os.CreateTemp does.
+	// CreateTemp makes a file with a new name, as os.CreateTemp does.
 	CreateTemp(dir, pattern string) (File, error)
 	Rename(from, to string) error
 	Remove(name string) error
-	// SyncDir makes the names in a folder last.
+	// SyncDir makes a folder's entries durable.
 	SyncDir(dir string) error
 }
 
@@ -26,16 +26,14 @@ type File interface {
 	Close() error
 }
 
-// OS is the operating system's.
+// OS is the operating system's file system.
 var OS FS = system{}
 
-// ErrUnsure is wrapped by an error after which the new content is there, though a
-// crash might bring the old one back.
+// ErrUnsure is wrapped by an error after which the new content is there, but a crash might restore the old one.
 var ErrUnsure = errors.New("durable: the new content may not last")
 
-// Replace puts data in the place of the file at path, or of none. The file is
-// readable by its owner alone. After an error that does not wrap [ErrUnsure] what
-// was there is there.
+// Replace writes data to the file at path, which need not exist. Only its owner can read the file. After an error
+// that does not wrap [ErrUnsure] the file is unchanged.
 func Replace(fs FS, path string, data []byte) error {
 	tmp, err := fs.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {

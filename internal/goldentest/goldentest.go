@@ -1,4 +1,4 @@
-// Package goldentest compares what code says with files of testdata. Run a test with -rewrite to write what it says now.
+// Package goldentest compares output with files of testdata. Run a test with -rewrite to write the present output.
 package goldentest
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Compare compares a file with what is to be in it.
+// Compare compares got with the content of a file.
 func Compare[T string | []byte](t testing.TB, path string, got T) {
 	t.Helper()
 	if flag.Lookup("rewrite").Value.String() == "true" {
@@ -30,9 +30,9 @@ func Compare[T string | []byte](t testing.TB, path string, got T) {
 	}
 }
 
-// Scenarios runs the text files below dir: each command of a file goes to the function that start returned for the
-// file, and what it says, an error as well, is what the file has below the command. What rapid left of a failure is no
-// scenario.
+// Scenarios runs the text files below dir. Each command of a file goes to the function that start returned for the
+// file; its output, or its error, must be the text below the command. Files that rapid left after a failure are
+// skipped.
 func Scenarios(t *testing.T, dir string, start func() func(*datadriven.TestData) (string, error)) {
 	datadriven.Walk(t, dir, func(t *testing.T, path string) {
 		if strings.Contains(path, "/rapid/") {
@@ -49,7 +49,7 @@ func Scenarios(t *testing.T, dir string, start func() func(*datadriven.TestData)
 	})
 }
 
-// Words returns the words of a command that have no value, and sets now if the command has at=TIME.
+// Words returns the arguments of a command that have no value, and sets now if the command has at=TIME.
 func Words(d *datadriven.TestData, now *fabric.Time) (words []string, err error) {
 	for _, a := range d.CmdArgs {
 		switch {

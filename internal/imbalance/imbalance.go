@@ -1,8 +1,8 @@
-// Package imbalance says how evenly the links of a fabric are used: by tier, by the group of uplinks that a switch
-// chooses among, and which links stand out.
+// Package imbalance reports how evenly the links of a fabric are used: per tier, per group of uplinks among which a
+// switch chooses, and which links stand out.
 //
-// Use is a number a direction of a link, by number (2*link leads away from the hosts, 2*link+1 towards them): a part of
-// the capacity, bytes, or anything else that adds up, over one window of time.
+// Use is one number per direction of a link (2*link leads away from the hosts, 2*link+1 towards them): a part of
+// the capacity, bytes, or any other additive quantity, over one window of time.
 package imbalance
 
 import (
@@ -13,24 +13,24 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// What stands out, unless the caller says otherwise: a link of a group is hot above HotAt times the group's mean, and
-// cold below ColdAt times it. In a group whose mean is below Quiet times that of its tier nothing is.
+// Default thresholds: a link of a group is hot above HotAt times the group's mean, and cold below ColdAt times it.
+// In a group whose mean is below Quiet times its tier's mean, no link stands out.
 const (
 	HotAt  = 1.25
 	ColdAt = 0.75
 	Quiet  = 0.1
 )
 
-// Tier is the directions of links between two tiers, one way.
+// Tier is the directions of the links between two tiers, one way.
 type Tier struct {
-	Name      string // "tor up", or "agg down": the lower end's tier and the way
+	Name      string // "tor up", or "agg down": the lower end's tier and the direction
 	Links     int
 	Mean, Max float64
 	Busiest   int // the direction with Max; -1: nothing was used
 	Hot, Cold []int
 }
 
-// Imbalance is the busiest over the mean, less 1; 0 where nothing was used.
+// Imbalance is the busiest over the mean, minus 1; 0 without use.
 func (t *Tier) Imbalance() float64 {
 	if t.Mean <= 0 {
 		return 0
@@ -38,7 +38,7 @@ func (t *Tier) Imbalance() float64 {
 	return t.Max/t.Mean - 1
 }
 
-// Group is the directions in which a switch sends to one tier: what equal-cost paths are chosen among.
+// Group is the directions in which a switch sends to one tier, its equal-cost choices.
 type Group struct {
 	Switch      fabric.NodeID
 	Up          bool
@@ -50,7 +50,7 @@ type Group struct {
 	all         []int
 }
 
-// Difference is by how much of the mean the most and the least used link differ.
+// Difference is the difference between the most and the least used link, as a share of the mean.
 func (g *Group) Difference() float64 {
 	if g.Mean <= 0 {
 		return 0
@@ -61,10 +61,10 @@ func (g *Group) Difference() float64 {
 // Report is how evenly links were used in a window.
 type Report struct {
 	Tiers  []Tier
-	Uneven []Group // groups of two links and more; first where most bytes are on the one link rather than on the other
+	Uneven []Group // groups of two or more links, by descending difference in bytes
 }
 
-// Shape is what a fabric's links are, worked out once for many reports.
+// Shape is the structure of a fabric's links, computed once for many reports.
 type Shape struct {
 	f      *fabric.Fabric
 	names  []string
@@ -106,7 +106,7 @@ func Of(f *fabric.Fabric) *Shape {
 // Tiers returns the tiers' names, in the order of reports.
 func (s *Shape) Tiers() []string { return s.names }
 
-// Report compares the use of links. use has a number for every direction.
+// Report compares the use of links. use has one number per direction.
 func (s *Shape) Report(use []float64) Report {
 	r := Report{Tiers: make([]Tier, len(s.names))}
 	for i := range r.Tiers {
@@ -124,7 +124,7 @@ func (s *Shape) Report(use []float64) Report {
 		r.Tiers[i].Mean /= float64(max(1, r.Tiers[i].Links))
 	}
 	for _, g := range s.groups {
-		// Which of a switch's downlinks is used is not for it to choose.
+		// A switch cannot choose among its downlinks.
 		if len(g.all) < 2 || !g.Up {
 			continue
 		}
@@ -162,7 +162,7 @@ func (g *Group) measure(use []float64) {
 	g.MostUse, g.LeastUse = use[g.Most], use[g.Least]
 }
 
-// DirName names a direction, the sender first: "tor0>agg1".
+// DirName returns a direction's name, the sender first: "tor0>agg1".
 func DirName(f *fabric.Fabric, d int) string {
 	l := f.Link(fabric.LinkID(d / 2))
 	from, to := l.A.Node, l.B.Node
@@ -172,7 +172,7 @@ func DirName(f *fabric.Fabric, d int) string {
 	return f.Name(from) + ">" + f.Name(to)
 }
 
-// Text says in short lines what a report has of a tier.
+// Text returns a report about a tier, in short lines.
 func (r *Report) Text(f *fabric.Fabric, tier int) []string {
 	t := &r.Tiers[tier]
 	if t.Busiest < 0 {

@@ -1,8 +1,8 @@
-// Package introspect has what every gRPC server of the project serves beside its own services: the standard health
-// service, and reflection, by which clients such as grpcurl learn the services without .proto files.
+// Package introspect adds the standard health service and reflection to the project's gRPC servers. By reflection,
+// clients such as grpcurl learn the services without .proto files.
 //
-// Health says that the server serves, and stops saying so before it ends. Whether what it serves is ready to be relied on is
-// another matter: a controller's /readyz says that.
+// Health reports that the server serves, until just before the server ends. It does not report whether a controller
+// is ready; the controller's /readyz does.
 package introspect
 
 import (
@@ -12,9 +12,9 @@ import (
 	"google.golang.org/grpc/reflection"
 )
 
-// Register adds health and reflection to a server whose own services are registered. Who may call them is in the table of
-// package certs. The function that it returns is called before the server stops: watchers then learn that it no longer
-// serves.
+// Register adds health and reflection to a server whose own services are registered. The table of package certs
+// lists the roles that may call them. Call stopping before the server stops: it notifies watchers that the server
+// no longer serves.
 func Register(s *grpc.Server) (stopping func()) {
 	h := health.NewServer()
 	for name := range s.GetServiceInfo() {

@@ -16,7 +16,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/certs"
 )
 
-// At listens at an address that a flag gave, HOST:PORT or unix:PATH; at "" not at all. Beyond the loopback others have
+// At listens at a flag's address, HOST:PORT or unix:PATH; for "" it returns nil. Outside the loopback, clients have
 // to show certificates.
 func At(flag, addr string, files *certs.Files) (net.Listener, error) {
 	if addr == "" {
@@ -38,14 +38,14 @@ func At(flag, addr string, files *certs.Files) (net.Listener, error) {
 	return lis, nil
 }
 
-// Loopback reports whether HOST:PORT is reached from this machine alone.
+// Loopback reports whether only this machine can reach HOST:PORT.
 func Loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	ip := net.ParseIP(host)
 	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// Unix listens at an address that a flag gave, unix:PATH, for programs of the same user; at "" not at all.
+// Unix listens at a flag's address, unix:PATH, for programs of the same user; for "" it returns nil.
 func Unix(flag, addr string) (net.Listener, error) {
 	if addr == "" {
 		return nil, nil
@@ -53,8 +53,8 @@ func Unix(flag, addr string) (net.Listener, error) {
 	return unix(flag, addr, "unix")
 }
 
-// Packets is Unix for a socket of whole messages. It also takes unix:@NAME, Linux's abstract sockets, which each network
-// namespace has for itself. They have no permissions: their server refuses other users, as [accept.Serve] does.
+// Packets is Unix for a socket that keeps message boundaries. It also takes unix:@NAME, Linux's abstract sockets, which
+// are separate per network namespace. They have no permissions: their server refuses other users, as [accept.Serve] does.
 func Packets(flag, addr string) (*net.UnixListener, error) {
 	const network = "unixpacket"
 	name, ok := strings.CutPrefix(addr, "unix:@")
@@ -78,7 +78,7 @@ func unix(flag, addr, network string) (*net.UnixListener, error) {
 	}
 	at := &net.UnixAddr{Name: strings.TrimPrefix(path, "//"), Net: network}
 	if info, err := os.Lstat(at.Name); err == nil && info.Mode()&os.ModeSocket != 0 {
-		// Left behind by a process that was killed, if nobody answers.
+		// If nobody answers, the socket was left by a killed process.
 		if c, err := net.DialUnix(network, nil, at); err == nil {
 			return nil, errors.Join(fmt.Errorf("%s: somebody serves at %s already", flag, at.Name), c.Close())
 		}
@@ -96,7 +96,7 @@ func unix(flag, addr, network string) (*net.UnixListener, error) {
 	return lis, nil
 }
 
-// Close closes listeners; nil ones are left out.
+// Close closes listeners; nil ones are skipped.
 func Close(all ...net.Listener) (err error) {
 	for _, l := range all {
 		if l != nil {
@@ -106,17 +106,17 @@ func Close(all ...net.Listener) (err error) {
 	return err
 }
 
-// idle is how long a connection over which nothing is asked stays open. Without it a client that asked once would keep a
+// idle is the time after which an idle connection is closed. Without it a client with one request would keep a
 // descriptor for ever.
 const idle = 2 * time.Minute
 
-// Server returns a server of pages and of processes' status, over TLS if there are such files.
+// Server returns an HTTP server for pages and processes' status, over TLS if files has certificates.
 func Server(h http.Handler, files *certs.Files) *http.Server {
 	return &http.Server{Handler: files.Handler(h), TLSConfig: files.ServerConfig(), ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout: idle, MaxHeaderBytes: 1 << 14}
 }
 
-// Serve has the group serve a listener until ctx ends; a nil one is left out.
+// Serve makes the group serve a listener until ctx ends; it skips a nil listener.
 func Serve(ctx context.Context, g *errgroup.Group, srv *http.Server, lis net.Listener) {
 	if lis == nil {
 		return

@@ -1,10 +1,9 @@
-// Package lldp writes and reads the frames by which the ends of a cable identify themselves to each
-// other who they are: IEEE 802.1AB, with what the cabling check needs and no more.
+// Package lldp writes and reads the frames by which the two ends of a cable identify themselves to each other: IEEE
+// 802.1AB, with only the fields that the cabling check needs.
 //
-// A frame of ours names its sender as the fabric does, by node and port, and
-// carries a token: an answer to one check is not taken for an answer to another,
-// nor for the word of a switch's own LLDP agent. What others send is read as far
-// as it says who they are.
+// Our frames name the sender's node and port in the fabric, and carry a token. So an answer to one check is not
+// taken for an answer to another, nor for a frame of a switch's own LLDP agent. Of other frames, only the sender's
+// identity is read.
 //
 // [Parse] takes bytes from outside and never panics.
 package lldp
@@ -26,25 +25,25 @@ import (
 // ErrMalformed is wrapped by the errors of [Parse].
 var ErrMalformed = errors.New("lldp: malformed")
 
-// EtherType is of LLDP frames.
+// EtherType is that of LLDP frames.
 const EtherType = 0x88CC
 
-// Multicast is the nearest bridge's address, which no bridge passes on.
+// Multicast is the address of the nearest bridge, which bridges do not forward.
 var Multicast = [6]byte{0x01, 0x80, 0xC2, 0x00, 0x00, 0x0E}
 
 // Token distinguishes the frames of one check from all others.
 type Token [8]byte
 
-// MarshalText prints a token in hexadecimal.
+// MarshalText returns a token in hexadecimal.
 func (t Token) MarshalText() ([]byte, error) { return []byte(hex.EncodeToString(t[:])), nil }
 
 // about begins the system description of our frames; the token follows.
 const about = "ethereal cabling check "
 
-// ttl is how long others may remember a frame, in seconds: the check is over soon.
+// ttl is the time for which a receiver may keep a frame, in seconds: the check is short.
 const ttl = 10
 
-// Append appends a frame to b that says that it leaves a node by a port.
+// Append appends to b a frame that names the node and port that sent it.
 func Append(b []byte, f *fabric.Fabric, from fabric.End, token Token) ([]byte, error) {
 	mac := f.MAC(from.Node)
 	port := strconv.Itoa(int(from.Port))
@@ -68,18 +67,18 @@ func Append(b []byte, f *fabric.Fabric, from fabric.End, token Token) ([]byte, e
 	}
 	b = append(b, buf.Bytes()...)
 	for len(b) < minFrame {
-		b = append(b, 0) // behind the end TLV
+		b = append(b, 0) // after the end TLV
 	}
 	return b, nil
 }
 
-// minFrame is the least an Ethernet frame has, without its check sequence.
+// minFrame is the minimum length of an Ethernet frame, without its check sequence.
 const minFrame = 60
 
-// Word is what a frame says of its sender.
+// Word is a frame's description of its sender.
 type Word struct {
 	System string // name; may be empty
-	Port   string // as the sender calls it
+	Port   string // in the sender's naming
 	MAC    [6]byte
 	Token  Token
 	Ours   bool // the frame is one of a cabling check, with a token
@@ -127,8 +126,7 @@ func failure(p gopacket.Packet) error {
 	return errNoTLVs
 }
 
-// printable returns outside text for a terminal: 64 characters at most, and none
-// that steers it.
+// printable returns outside text for a terminal: at most 64 characters, without control characters.
 func printable(b []byte) string {
 	s := strings.ToValidUTF8(string(b[:min(len(b), 64)]), "?")
 	return strings.Map(func(r rune) rune {
@@ -139,8 +137,8 @@ func printable(b []byte) string {
 	}, s)
 }
 
-// Sender returns which end of the fabric's links sent a frame: by its names if it
-// is ours, or the host with its name or MAC address. ok is false for a stranger.
+// Sender returns the fabric's link end that sent a frame: by its names if the frame is ours, otherwise by the
+// host's name or MAC address. ok is false for an unknown sender.
 func (w Word) Sender(f *fabric.Fabric) (_ fabric.End, ok bool) {
 	id, err := f.NodeByName(w.System)
 	if err == nil && w.Ours {

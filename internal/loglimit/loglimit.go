@@ -1,4 +1,4 @@
-// Package loglimit bounds how often something is logged, so that its cause cannot fill a disk.
+// Package loglimit limits the rate of log lines, so that a repeated cause cannot fill a disk.
 package loglimit
 
 import (
@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Limiter logs the first warning of an interval, and with the next interval's first how many were left out. It is safe
-// for concurrent use.
+// Limiter logs the first warning of an interval, with the number of warnings that it left out in the previous one.
+// It is safe for concurrent use.
 type Limiter struct {
 	log   *slog.Logger
 	every time.Duration
@@ -21,7 +21,7 @@ type Limiter struct {
 // New returns a limiter that logs at most one warning in an interval.
 func New(log *slog.Logger, every time.Duration) *Limiter { return &Limiter{log: log, every: every} }
 
-// Warn logs a warning, or counts it.
+// Warn logs a warning, or counts it as left out.
 func (l *Limiter) Warn(msg string, args ...any) {
 	l.mu.Lock()
 	now := time.Now()

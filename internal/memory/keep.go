@@ -11,19 +11,18 @@ import (
 
 const (
 	memoryLook  = time.Second
-	limitLooks  = 10       // so many looks, and the control group is read again
+	limitLooks  = 10       // looks between two readings of the control group
 	calmBytes   = 8 << 20  // a process that allocates less between looks is calm
-	spentBytes  = 64 << 20 // allocated since memory was given back: a collection is worth its time
-	collections = 2        // what is in a sync.Pool outlives one
+	spentBytes  = 64 << 20 // allocated since memory was returned: a collection pays
+	collections = 2        // an object in a sync.Pool survives one collection
 	limitShare  = 0.9      // of a control group's memory, for the Go runtime
 	leastLimit  = 64 << 20 // bytes; a smaller group is not followed
 )
 
-// Keep gives memory back to the system once a busy spell is over, until ctx ends:
-// the runtime would collect within two minutes, and keep half of what it needed at the
-// worst. The runtime's limit is the smaller of GOMEMLIMIT and limitShare of what the control
-// groups around the process allow, so that the collector works harder before the kernel ends
-// the process.
+// Keep returns memory to the system when a busy period is over, until ctx ends. (The runtime would collect within
+// two minutes and keep half of the largest need.) It sets the runtime's limit to the smaller of GOMEMLIMIT and
+// limitShare of the limits of the control groups around the process, so that the collector works harder before the
+// kernel kills the process.
 func Keep(ctx context.Context) error {
 	look := time.NewTicker(memoryLook)
 	defer look.Stop()
@@ -52,7 +51,7 @@ func Keep(ctx context.Context) error {
 	}
 }
 
-// memoryLimit returns the runtime's limit, in bytes: what was asked for, or less in a control group.
+// memoryLimit returns the runtime's limit, in bytes: the asked one, or less in a control group.
 func memoryLimit(asked int64, group memlimit.Provider) int64 {
 	limit, err := group()
 	if err != nil || limit < leastLimit || float64(limit)*limitShare >= float64(asked) {

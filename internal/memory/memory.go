@@ -1,4 +1,4 @@
-// Package memory says how much memory this process may still take, and gives back what it needs no more.
+// Package memory reports how much more memory this process may take, and returns unused memory to the system.
 package memory
 
 import (
@@ -11,22 +11,20 @@ import (
 	"strings"
 )
 
-// Free returns how much memory this process may still take.
+// Free returns how many more bytes this process may take.
 func Free() (bytes int64, known bool) { return freeIn(os.DirFS("/")) }
 
-// memoryGroup is where a control group says what of memory is allowed and used, and how
-// much of that is a cache that is given back.
+// memoryGroup names a control group's files of its limit and use, and its field of reclaimable cache.
 type memoryGroup struct{ top, most, used, stat, cache string }
 
-// memoryFiles are the two versions of control groups.
+// memoryFiles are those of the two versions of control groups.
 var memoryFiles = map[bool]memoryGroup{
 	false: {"sys/fs/cgroup", "memory.max", "memory.current", "memory.stat", "inactive_file"},
 	true:  {"sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "memory.stat", "total_inactive_file"},
 }
 
-// freeIn reads it from /proc and /sys below root: what the machine has available, and
-// what each control group around this process leaves. It is not known where there is no
-// /proc/meminfo.
+// freeIn computes Free from /proc and /sys below root: the smaller of the machine's available memory and the rest
+// in each control group around this process. known is false without /proc/meminfo.
 func freeIn(root fs.FS) (free int64, known bool) {
 	kB, ok := field(root, "proc/meminfo", "MemAvailable:")
 	if !ok {
@@ -65,7 +63,7 @@ func groups(root fs.FS, f func(memoryGroup)) {
 	}
 }
 
-// field returns the number after a word at the beginning of a line of a file.
+// field returns the number after a word at the beginning of a file's line.
 func field(root fs.FS, name, word string) (int64, bool) {
 	text, err := fs.ReadFile(root, name)
 	if err != nil {

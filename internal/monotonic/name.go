@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Name names the clock: two processes for which it is the same share it. On Linux that takes one boot of one kernel, and one
-// time namespace. Empty: not known.
+// Name returns a name of the clock: two processes with the same name share the clock. On Linux the name stands for
+// one boot of one kernel and one time namespace. Empty: unknown.
 func Name() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -14,7 +14,7 @@ func Name() string {
 	}
 	namespace, err := os.Readlink("/proc/self/ns/time")
 	if err != nil {
-		namespace = "" // a kernel without them
+		namespace = "" // a kernel without time namespaces
 	}
 	return strings.TrimSpace(string(boot)) + " " + namespace
 }

@@ -3,5 +3,5 @@
 // Package monotonic reads the clock that all processes of a machine share.
 package monotonic
 
-// Now returns 0: there is no such clock here.
+// Now returns 0: this system has no such clock.
 func Now() int64 { return 0 }

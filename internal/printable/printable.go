@@ -1,4 +1,4 @@
-// Package printable makes text of other programs and machines fit for a terminal.
+// Package printable makes text from other programs and machines safe for a terminal.
 package printable
 
 import (
@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// Text returns a text without what would steer a terminal.
+// Text returns a text without control characters.
 func Text(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
@@ -17,7 +17,7 @@ func Text(text string) string {
 	}, text)
 }
 
-// Writer writes such text to a terminal.
+// Writer returns a writer that applies [Text] before it writes to a terminal.
 func Writer(terminal io.Writer) io.Writer { return writer{terminal} }
 
 type writer struct{ io.Writer }

@@ -12,19 +12,18 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Limits on what is read, so that a file of a few lines cannot fill memory by
-// way of aliases.
+// Limits of a file, so that a few lines cannot fill memory by aliases.
 const (
-	// MaxValues is how many values a file may have, aliases followed.
+	// MaxValues is the largest number of values in a file, aliases followed.
 	MaxValues = 100_000
 	maxDepth  = 32
 	maxFound  = 20 // errors after which reading stops
 )
 
-// Decoder fills Go values from YAML nodes, and remembers where each key stood.
-// Errors are collected: a value that cannot be read keeps what it held.
+// Decoder fills Go values from YAML nodes, and remembers the place of each key. Errors are collected: an unreadable
+// value leaves its field unchanged.
 type Decoder struct {
-	// Values is how many more values are read. [New] sets it to [MaxValues].
+	// Values is the number of values that may still be read. [New] sets it to [MaxValues].
 	Values int
 
 	file string
@@ -34,42 +33,40 @@ type Decoder struct {
 	full bool // Values are used up
 }
 
-// Unmarshaler is a type that may be written in more than one way, or that needs
-// more than its fields say. It reads n by the methods of d.
+// Unmarshaler is a type with several spellings, or with rules beyond its fields. It reads n by the methods of d.
 type Unmarshaler interface {
 	UnmarshalStrict(d *Decoder, n *yaml.Node, path string)
 }
 
-// New returns a decoder. file goes into messages. read fetches the files that this
-// one names; when it is nil, none may be named.
+// New returns a decoder. file appears in errors. read fetches the files that this one names; if it is nil, no file
+// may be named.
 func New(file string, read func(path string) ([]byte, error)) *Decoder {
 	return &Decoder{Values: MaxValues, file: file, read: read, at: map[string]Pos{"": {file, 1, 1}}}
 }
 
-// Err returns [Errors], or nil when nothing is wrong.
+// Err returns [Errors], or nil without errors.
 func (d *Decoder) Err() error { return d.errs.Err() }
 
-// OK reports whether nothing is wrong so far.
+// OK reports whether there are no errors so far.
 func (d *Decoder) OK() bool { return len(d.errs) == 0 }
 
-// Complain says what is wrong with the value at a key path, or with what is
-// missing there.
+// Complain adds an error about the value at a key path, or about its absence.
 func (d *Decoder) Complain(path, problem, remedy string) {
 	d.fail(d.At(path), path, problem, remedy)
 }
 
-// ComplainAt is [Decoder.Complain] at the place of a node.
+// ComplainAt is [Decoder.Complain] with the place of a node.
 func (d *Decoder) ComplainAt(n *yaml.Node, path, problem, remedy string) {
 	d.fail(d.pos(n), path, problem, remedy)
 }
 
-// Given reports whether a key was written.
+// Given reports whether the file has a key.
 func (d *Decoder) Given(path string) bool {
 	_, ok := d.at[path]
 	return ok
 }
 
-// RelativePath returns the path of a file that is named relative to this one.
+// RelativePath returns the path of a file whose name is relative to this file.
 func (d *Decoder) RelativePath(name string) string {
 	if name == "" || filepath.IsAbs(name) {
 		return name
@@ -77,7 +74,7 @@ func (d *Decoder) RelativePath(name string) string {
 	return filepath.Join(filepath.Dir(d.file), name)
 }
 
-// Include fills what into points to from the file that n names.
+// Include fills the value that into points to from the file that n names.
 func (d *Decoder) Include(n *yaml.Node, into any, path, what, remedy string) {
 	if d.read == nil {
 		d.ComplainAt(n, path, "a file cannot be named here", remedy)
@@ -94,8 +91,7 @@ func (d *Decoder) Include(n *yaml.Node, into any, path, what, remedy string) {
 		in.Value(root, into, "")
 	}
 	if len(in.errs) > 0 && len(in.at) == 1 {
-		// None of its keys is one of ours: it is another kind of file, whose lines are
-		// not ours to print.
+		// None of its keys is known: it is another kind of file, whose lines must not be printed.
 		d.ComplainAt(n, path, fmt.Sprintf("%s is not %s (see its line %d)", name, what, in.errs[0].Line), remedy)
 		return
 	}
@@ -107,14 +103,13 @@ func (d *Decoder) Include(n *yaml.Node, into any, path, what, remedy string) {
 	}
 }
 
-// Value fills what into points to from n, which stands at path.
+// Value fills the value that into points to from n, whose key path is path.
 func (d *Decoder) Value(n *yaml.Node, into any, path string) {
 	d.value(n, reflect.ValueOf(into).Elem(), path, 0)
 }
 
-// Fields fills the struct that into points to by its fields alone. It is for an
-// [Unmarshaler] that wants the plain mapping as well. It returns the keys that
-// misspelt ones were meant to be.
+// Fields fills the fields of the struct that into points to. It is for an [Unmarshaler] that also accepts the plain
+// mapping. It returns the keys that misspelt ones probably mean.
 func (d *Decoder) Fields(n *yaml.Node, into any, path string) (meant []string) {
 	return d.mapping(n, reflect.ValueOf(into).Elem(), path, 0)
 }
@@ -127,7 +122,7 @@ func (d *Decoder) fail(p Pos, path, problem, remedy string) {
 	}
 }
 
-// At returns where a key stands, or the nearest key around it.
+// At returns the place of a key, or of the nearest key around it.
 func (d *Decoder) At(path string) Pos {
 	for {
 		if p, ok := d.at[path]; ok {
@@ -188,8 +183,8 @@ func (d *Decoder) value(n *yaml.Node, v reflect.Value, path string, depth int) {
 	}
 }
 
-// node copies a node and all below it. Aliases become what they stand for, so that
-// a part of the copy may be changed.
+// node copies a node and all nodes below it. Aliases are replaced by copies, so that a part of the copy may be
+// changed.
 func (d *Decoder) node(n, into *yaml.Node, path string, depth int) {
 	*into = *n
 	into.Anchor, into.Content = "", nil
@@ -259,11 +254,11 @@ func (d *Decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
 		}
 		v.SetBool(strings.EqualFold(n.Value, "true"))
 	default:
-		panic("strictyaml: no way to read a " + v.Type().String()) // a field added without one; the tests read all
+		panic("strictyaml: no way to read a " + v.Type().String()) // a field of a new type; the tests read all fields
 	}
 }
 
-// Scalar reports whether n is a scalar, and complains when not.
+// Scalar reports whether n is a scalar, and adds an error if not.
 func (d *Decoder) Scalar(n *yaml.Node, path, want string) bool {
 	if n.Kind != yaml.ScalarNode {
 		d.ComplainAt(n, path, fmt.Sprintf("%s where %s belongs", describe(n), want), "write a single value")
@@ -271,11 +266,11 @@ func (d *Decoder) Scalar(n *yaml.Node, path, want string) bool {
 	return n.Kind == yaml.ScalarNode
 }
 
-// mapping fills a struct. It returns the keys that misspelt ones were meant to be.
+// mapping fills a struct. It returns the keys that misspelt ones probably mean.
 func (d *Decoder) mapping(n *yaml.Node, v reflect.Value, path string, depth int) (meant []string) {
 	t := v.Type()
 	known := KeysOf(v.Interface())
-	former := map[string]string{} // what a key was called: what it is called now
+	former := map[string]string{} // new key by former key
 	field := map[string]int{}
 	for i := range t.NumField() {
 		key, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ",")
@@ -302,9 +297,8 @@ func (d *Decoder) mapping(n *yaml.Node, v reflect.Value, path string, depth int)
 	return meant
 }
 
-// Keys calls do for every key of a mapping that is one of known (any key when
-// known is nil), and complains about the others. It returns the keys it saw,
-// nil when n is not a mapping, and those that misspelt keys were meant to be.
+// Keys calls do for every key of a mapping that is in known (every key if known is nil), and adds errors for the
+// others. It returns the keys seen, nil if n is not a mapping, and the keys that misspelt ones probably mean.
 func (d *Decoder) Keys(n *yaml.Node, path string, known []string,
 	do func(key string, n *yaml.Node, path string)) (seen, meant []string) {
 	return d.keys(n, path, known, nil, do)
@@ -350,7 +344,7 @@ func (d *Decoder) keys(n *yaml.Node, path string, known []string, former map[str
 	return seen, meant
 }
 
-// sequence fills a slice, replacing what it holds.
+// sequence fills a slice, replacing its content.
 func (d *Decoder) sequence(n *yaml.Node, v reflect.Value, path string, depth int) {
 	if n.Kind != yaml.SequenceNode {
 		d.ComplainAt(n, path, describe(n)+" where a list belongs", "write one item a line, each after a dash")
@@ -371,7 +365,7 @@ func (d *Decoder) sequence(n *yaml.Node, v reflect.Value, path string, depth int
 	}
 }
 
-// table fills a map, whose keys are text, replacing what it holds.
+// table fills a map with text keys, replacing its content.
 func (d *Decoder) table(n *yaml.Node, v reflect.Value, path string, depth int) {
 	m := reflect.MakeMap(v.Type())
 	d.Keys(n, path, nil, func(key string, n *yaml.Node, p string) {
@@ -385,7 +379,7 @@ func (d *Decoder) table(n *yaml.Node, v reflect.Value, path string, depth int) {
 	v.Set(m)
 }
 
-// describe names what a node is, for messages.
+// describe returns a node's kind, for errors.
 func describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -401,7 +395,7 @@ func describe(n *yaml.Node) string {
 	return "an alias"
 }
 
-// KeysOf returns the keys that the struct v may have in a file.
+// KeysOf returns the keys of the struct v in a file.
 func KeysOf(v any) []string {
 	var keys []string
 	for f := range reflect.TypeOf(v).Fields() {

@@ -8,17 +8,16 @@ import (
 	"strings"
 )
 
-// ErrContent is matched by every error about what a file holds.
+// ErrContent matches every error about a file's content.
 var ErrContent = errors.New("strictyaml: bad content")
 
-// Pos is a place in a file. Line and Column count from 1; a Line of 0 means
-// that the place is not known.
+// Pos is a place in a file. Line and Column count from 1; a Line of 0 means unknown.
 type Pos struct {
 	File         string
 	Line, Column int
 }
 
-// Error is one thing that is wrong with a file.
+// Error is one error in a file.
 type Error struct {
 	Pos
 	Key     string // path of the key, as in "failures[1].events[0].at"; "" for the whole file
@@ -26,8 +25,7 @@ type Error struct {
 	Remedy  string // what would be right
 }
 
-// Error returns "file:line:column: key path: what is wrong; what would be
-// right". Parts that are not known are left out.
+// Error returns "file:line:column: key path: what is wrong; what would be right". Unknown parts are left out.
 func (e *Error) Error() string {
 	var b strings.Builder
 	switch {
@@ -49,8 +47,7 @@ func (e *Error) Error() string {
 // Is reports whether target is [ErrContent].
 func (e *Error) Is(target error) bool { return target == ErrContent }
 
-// Errors is everything found wrong with a file, in the order of its lines. It is
-// never empty.
+// Errors are all errors found in a file, in the order of its lines. It is never empty.
 type Errors []*Error
 
 // Error returns one line per error.
@@ -65,7 +62,7 @@ func (es Errors) Error() string {
 // Is reports whether target is [ErrContent].
 func (es Errors) Is(target error) bool { return target == ErrContent }
 
-// Err returns es in order of position, or nil when there is none.
+// Err returns es in order of position, or nil if it is empty.
 func (es Errors) Err() error {
 	if len(es) == 0 {
 		return nil
@@ -76,8 +73,7 @@ func (es Errors) Err() error {
 	return es
 }
 
-// Choose says what may be written instead of word: the nearest of known when
-// there is one, and all of them.
+// Choose returns the remedy for an unknown word: the nearest known one, if any, and all of them.
 func Choose(word string, known []string) string {
 	all := strings.Join(known, ", ")
 	if n := Nearest(word, known); n != "" {
@@ -86,7 +82,7 @@ func Choose(word string, known []string) string {
 	return "write one of " + all
 }
 
-// Nearest returns the one of known that word is probably meant to be, or "".
+// Nearest returns the known word that word probably means, or "".
 func Nearest(word string, known []string) string {
 	best, least := "", max(1, (len(word)+1)/3)+1
 	for _, k := range known {

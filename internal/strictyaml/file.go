@@ -13,13 +13,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// MaxBytes bounds the files that people write by hand.
+// MaxBytes bounds hand-written files.
 const MaxBytes = 1 << 20
 
 // ReadFile reads a regular file of at most [MaxBytes].
 func ReadFile(path string) ([]byte, error) { return ReadLarge(path, MaxBytes) }
 
-// ReadLarge reads a regular file of at most so many bytes.
+// ReadLarge reads a regular file of at most the given number of bytes.
 func ReadLarge(path string, most int64) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -33,8 +33,8 @@ func ReadLarge(path string, most int64) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// Decode fills the value that into points to from a file's only document. file goes
-// into messages; what names the content when there is none: "a fabric".
+// Decode fills the value that into points to from a file's only document. file appears in errors; what names the
+// expected content in the error for an empty file: "a fabric".
 func Decode(file string, data []byte, what string, into any) error {
 	d := New(file, nil)
 	if root := d.Document(data, what); root != nil {
@@ -45,8 +45,8 @@ func Decode(file string, data []byte, what string, into any) error {
 
 var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:unmarshal errors:\s*)?line (\d+): (.*)`)
 
-// Document returns the root of the file's only YAML document, or nil after
-// complaining. what says what belongs into an empty file.
+// Document returns the root of the file's only YAML document, or nil after an error. what names the content that an
+// empty file should have.
 func (d *Decoder) Document(data []byte, what string) *yaml.Node {
 	start := Pos{d.file, 1, 1}
 	var doc, second yaml.Node
@@ -88,8 +88,8 @@ func (d *Decoder) Document(data []byte, what string) *yaml.Node {
 	return doc.Content[0]
 }
 
-// indentTab finds the first line that is indented with a tab. YAML readers
-// notice it on that line or on a later one.
+// indentTab finds the first line that is indented with a tab. YAML readers notice it on that line or on a later
+// one.
 func indentTab(data []byte) (Pos, bool) {
 	number := 0
 	for line := range bytes.Lines(data) {

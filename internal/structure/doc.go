@@ -1,2 +1,2 @@
-// Package structure holds the folders of the repository to what docs/architecture.md says of them: its tests.
+// Package structure tests that the repository's folders are as docs/architecture.md describes them.
 package structure

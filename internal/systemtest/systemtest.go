@@ -1,10 +1,10 @@
-// Package systemtest keeps tests of the system apart. `make test` is for everybody: it needs Go alone, and it must not
-// fail because a machine is busy, has another program or not, or forbids something to its user. What needs real time, root,
-// namespaces, a browser, a compiler or any other program runs by `make test-system`, and skips there with the reason when
-// the machine has not what it needs. A test that is asked for by name, with -run or -fuzz, runs as well.
+// Package systemtest separates system tests. `make test` needs Go alone, and must not fail because of a busy
+// machine, the presence or absence of another program, or missing permissions. Tests that need real time, root,
+// namespaces, a browser, a compiler or any other program run by `make test-system`; where the machine lacks
+// something, they skip with the reason. A test that -run or -fuzz names runs as well.
 //
-// An environment variable decides, not a build tag: one line moves a test, every test is always compiled and vetted, and
-// files of ordinary and system tests share their helpers.
+// An environment variable decides, not a build tag: one line moves a test, every test is always compiled and
+// vetted, and files of ordinary and system tests share their helpers.
 package systemtest
 
 import (
@@ -14,10 +14,10 @@ import (
 	"testing"
 )
 
-// Variable names the environment variable that, when it is set, has tests of the system run.
+// Variable is the environment variable that enables system tests.
 const Variable = "ETHEREAL_SYSTEM_TESTS"
 
-// Only skips the test except under `make test-system`, or when it is asked for by name. Benchmarks always are.
+// Only skips the test except under `make test-system`, or if a flag names it. It never skips benchmarks.
 func Only(t testing.TB) {
 	t.Helper()
 	if _, asked := t.(*testing.B); asked || os.Getenv(Variable) != "" || given("test.run") || given("test.fuzz") {
@@ -31,8 +31,9 @@ func given(name string) bool {
 	return f != nil && f.Value.String() != ""
 }
 
-// Program returns the path of another program that a test needs. A variable may give its path or name, which asks for
-// the test; "" names none. Otherwise the test is one of the system, and skips where the program is not on the PATH.
+// Program returns the path of another program that a test needs. The environment variable may give its path or
+// name, which enables the test; variable "" means that there is none. Otherwise the test is a system test, and
+// skips if the program is not on the PATH.
 func Program(t testing.TB, name, variable, remedy string) string {
 	t.Helper()
 	if named := os.Getenv(variable); variable != "" && named != "" {

@@ -1,9 +1,10 @@
-// Package wirefields walks the fields of a protobuf message of which a few are read, without generated code.
+// Package wirefields reads a few fields of a protobuf message without generated code.
 package wirefields
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// Each calls do for each field of a message: with number for varints and fixed ones, with text for those that have a length.
+// Each calls do for each field of a message: with number for varints and fixed-size fields, with text for fields
+// with a length.
 func Each(b []byte, do func(field protowire.Number, typ protowire.Type, number uint64, text []byte) error) error {
 	for len(b) > 0 {
 		field, typ, n := protowire.ConsumeTag(b)

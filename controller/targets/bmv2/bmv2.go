@@ -1,4 +1,4 @@
-// Package bmv2 is BMv2: simple_switch_grpc by itself, with `ethereal gnmi` beside it, and under Stratum.
+// Package bmv2 supports BMv2: simple_switch_grpc with `ethereal gnmi` beside it, and BMv2 under Stratum.
 package bmv2
 
 import (
@@ -46,8 +46,7 @@ func (Kind) Start() targets.Start {
 	}
 }
 
-// thriftBase is the first port of the Thrift servers that BMv2 starts whether it is asked
-// or not, in the fabric's own namespace.
+// thriftBase is the first port of the Thrift servers that BMv2 always starts, in the fabric's own namespace.
 const thriftBase = 20000
 
 // ThriftOptions are the options of a BMv2 for a Thrift server at a port: none if it is built without Thrift, because it

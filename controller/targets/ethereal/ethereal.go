@@ -1,4 +1,4 @@
-// Package ethereal is this project's own switch, `ethereal switch`: see testbed/p4switch.
+// Package ethereal supports this project's own switch, `ethereal switch`: see testbed/p4switch.
 package ethereal
 
 import (
@@ -28,8 +28,7 @@ func (Kind) Pack(c targets.Compiled) ([]byte, error) { return targets.PackJSON(c
 // Translate implements [targets.Kind].
 func (Kind) Translate(*p4config.P4Info) (targets.Translation, error) { return nil, nil }
 
-// sendBuffer is how much waits below a switch's own queues, in bytes of kernel
-// memory.
+// sendBuffer is the size of the kernel's buffer below a switch's own queues, in bytes.
 const sendBuffer = 64 << 10
 
 // Start implements [targets.Starter].

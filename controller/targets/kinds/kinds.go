@@ -1,4 +1,4 @@
-// Package kinds has the one list of the kinds of switches.
+// Package kinds has the only list of the kinds of switches.
 package kinds
 
 import (
@@ -17,13 +17,13 @@ func All() targets.Kinds {
 	}
 }
 
-// Default returns the profile of a switch of which nothing is said.
+// Default returns the profile of a switch without profile.
 func Default() *targets.Profile { return targets.NewProfile(Own()) }
 
 // Own returns our own switch.
 func Own() targets.Starter { return ethereal.Kind{} }
 
-// Starters returns those of which the live world starts switches.
+// Starters returns the kinds whose switches the live world starts.
 func Starters() []targets.Starter {
 	var out []targets.Starter
 	for _, k := range All() {

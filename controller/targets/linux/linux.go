@@ -1,9 +1,9 @@
-// Package linux is Linux machines as switches: `ethereal switch --datapath routes` on each takes the controller's tables
-// over P4Runtime, and the kernel's routes follow them (testbed/p4switch/routes). What a static configuration without a
-// controller looks like is [export]'s business.
+// Package linux supports Linux machines as switches: `ethereal switch --datapath routes` on each takes the
+// controller's tables over P4Runtime, and the kernel's routes follow them (testbed/p4switch/routes). Package
+// [export] writes a static configuration without a controller.
 //
-// Routes read labels in outer headers alone. A packet whose port up is dead loses its outer header and goes on by the
-// routes. It is not answered: sources learn of a dead port by the notices that the process sends.
+// Routes read labels in outer headers alone. A packet whose uplink is dead loses its outer header and continues by
+// the routes. It is not answered: sources learn of a dead port by the notices that the process sends.
 //
 // [export]: https://pkg.go.dev/github.com/ethereal-fabric/ethereal/fabric/export
 package linux
@@ -26,10 +26,10 @@ func (Kind) Name() string { return "linux" }
 // Traits implements [targets.Kind].
 func (Kind) Traits() targets.Traits { return targets.Traits{SegmentsOnly: true, NoticesOnly: true} }
 
-// datapath is what `ethereal switch --datapath` calls it.
+// datapath is the kind's value of `ethereal switch --datapath`.
 const datapath = "routes"
 
-// Start implements [targets.Starter]: a router's routes are those of its network namespace.
+// Start implements [targets.Starter]: a router's routes belong to its network namespace.
 func (Kind) Start() targets.Start { return targets.Start{Datapath: datapath, Namespace: true} }
 
 // Command implements [targets.Starter].

@@ -17,14 +17,14 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/targets"
 )
 
-// Client is the P4Runtime client of one switch. Calls that it does not change are P4RuntimeClient's, with the role whose
-// tables sai_p4's are.
+// Client is the P4Runtime client of one switch. Calls that it does not change are P4RuntimeClient's, with the role
+// that owns sai_p4's tables.
 type Client struct {
 	p4.P4RuntimeClient
 	program *Program
 	place   place
 	words   targets.Words
-	missing [][]row // of the foundation, as of the last read
+	missing [][]row // of the foundation, at the last read
 	there   map[string]bool
 }
 
@@ -35,8 +35,8 @@ func NewClient(client p4.P4RuntimeClient, program *Program, at targets.Place, wo
 
 var _ p4.P4RuntimeClient = (*Client)(nil)
 
-// Read answers with all that the controller has in the switch, whatever it is asked for, and that one table's carriers of
-// labels are what they must be.
+// Read returns all of the controller's entries in the switch, whatever is requested, and adds the table of label
+// carriers with the only content that it can have.
 func (c *Client) Read(ctx context.Context, req *p4.ReadRequest, opts ...grpc.CallOption) (p4.P4Runtime_ReadClient, error) {
 	rows, err := c.rows(ctx, req, opts...)
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *Client) Read(ctx context.Context, req *p4.ReadRequest, opts ...grpc.Cal
 		if err != nil {
 			return nil, status.Errorf(codes.Internal, "pins: %v", err)
 		}
-		// An action without a number: nobody's, so that the entry is deleted and written anew.
+		// An action without a number is nobody's, so the entry is deleted and written anew.
 		x.GetTableEntry().Action = &p4.TableAction{Type: &p4.TableAction_Action{Action: &p4.Action{}}}
 		a.resp.Entities = append(a.resp.Entities, x)
 	}
@@ -72,7 +72,7 @@ func (c *Client) Read(ctx context.Context, req *p4.ReadRequest, opts ...grpc.Cal
 // rows reads the tables that the controller writes.
 func (c *Client) rows(ctx context.Context, req *p4.ReadRequest, opts ...grpc.CallOption) ([]row, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // of a stream that is given up
+	defer cancel() // ends an abandoned stream
 	q := &p4.ReadRequest{DeviceId: req.GetDeviceId(), Role: c.program.role}
 	for _, n := range needs {
 		q.Entities = append(q.Entities, &p4.Entity{Entity: &p4.Entity_TableEntry{TableEntry: &p4.TableEntry{TableId: c.program.tables[n.table].id}}})
@@ -92,7 +92,7 @@ func (c *Client) rows(ctx context.Context, req *p4.ReadRequest, opts ...grpc.Cal
 	return rows, err
 }
 
-// answer is a stream of one response that is there already.
+// answer is a stream with one response that exists already.
 type answer struct {
 	grpc.ClientStream
 	ctx  context.Context
@@ -112,8 +112,8 @@ func (a *answer) Recv() (*p4.ReadResponse, error) {
 	return &a.resp, nil
 }
 
-// Write says each update in sai_p4's words, one for one: what the switch says of an update is said of the caller's. What the
-// last read found missing of the foundation is written first.
+// Write translates each update to one of sai_p4's, so that the switch's errors apply to the caller's updates. It
+// first writes the entries of the foundation that the last read found missing.
 func (c *Client) Write(ctx context.Context, req *p4.WriteRequest, opts ...grpc.CallOption) (*p4.WriteResponse, error) {
 	out := &p4.WriteRequest{DeviceId: req.GetDeviceId(), Role: c.program.role, ElectionId: req.GetElectionId(), Atomicity: req.GetAtomicity()}
 	for _, u := range req.GetUpdates() {
@@ -126,7 +126,8 @@ func (c *Client) Write(ctx context.Context, req *p4.WriteRequest, opts ...grpc.C
 	if err := c.found(ctx, out, opts...); err != nil {
 		return nil, err
 	}
-	// What is deleted together need not go in order, but no group goes before the routes that lead to it.
+	// Updates of one request need not keep their order, but a group must not be deleted before the routes that lead
+	// to it.
 	groups := &p4.WriteRequest{DeviceId: out.GetDeviceId(), Role: out.GetRole(), ElectionId: out.GetElectionId(), Atomicity: out.GetAtomicity()}
 	out.Updates = slices.DeleteFunc(out.GetUpdates(), func(u *p4.Update) bool {
 		last := u.GetType() == p4.Update_DELETE && u.GetEntity().GetTableEntry().GetTableId() == c.program.tables[groupTable].id
@@ -150,7 +151,7 @@ func (c *Client) Write(ctx context.Context, req *p4.WriteRequest, opts ...grpc.C
 
 func (c *Client) update(u *p4.Update) (*p4.Update, error) {
 	e, keyOnly := u.GetEntity(), u.GetType() == p4.Update_DELETE
-	if te := e.GetTableEntry(); keyOnly && te.GetAction() != nil { // what is wrong with it does not matter any more
+	if te := e.GetTableEntry(); keyOnly && te.GetAction() != nil { // its error no longer matters
 		e = proto.CloneOf(e)
 		e.GetTableEntry().Action = nil
 	}
@@ -165,7 +166,8 @@ func (c *Client) update(u *p4.Update) (*p4.Update, error) {
 	return &p4.Update{Type: u.GetType(), Entity: c.program.encode(&r, keyOnly)}, nil
 }
 
-// found writes what is missing of the foundation, a request for each part: one need not keep to the order of its updates.
+// found writes the missing entries of the foundation, one request per part, because a request need not keep the
+// order of its updates.
 func (c *Client) found(ctx context.Context, as *p4.WriteRequest, opts ...grpc.CallOption) error {
 	for len(c.missing) > 0 {
 		req := &p4.WriteRequest{DeviceId: as.GetDeviceId(), Role: as.GetRole(), ElectionId: as.GetElectionId(), Atomicity: as.GetAtomicity()}
@@ -203,7 +205,7 @@ func (c *Client) StreamChannel(ctx context.Context, opts ...grpc.CallOption) (p4
 	return &roleStream{P4Runtime_StreamChannelClient: s, role: c.program.role}, nil
 }
 
-// roleStream bids for a role.
+// roleStream is a stream that bids for a role.
 type roleStream struct {
 	p4.P4Runtime_StreamChannelClient
 	role string

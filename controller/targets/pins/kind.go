@@ -35,7 +35,7 @@ func (Kind) Traits() targets.Traits {
 	}
 }
 
-// Pack implements [targets.Kind]: PINS takes no program beside its P4Info, switches that execute sai_p4 do.
+// Pack implements [targets.Kind]: PINS takes no program besides its P4Info; switches that execute sai_p4 do.
 func (Kind) Pack(c targets.Compiled) ([]byte, error) {
 	if len(c.JSON) == 0 {
 		return nil, nil
@@ -57,7 +57,7 @@ func (p *Program) Client(over p4.P4RuntimeClient, at targets.Place, words target
 	return NewClient(over, p, at, words)
 }
 
-// Start implements [targets.Starter]: switches of ours execute sai_p4.
+// Start implements [targets.Starter]: our own switches execute sai_p4.
 func (Kind) Start() targets.Start {
 	return targets.Start{Value: "P4INFO,JSON", Help: "the live world's switches run sai_p4, as SONiC's PINS does: `P4INFO,JSON` that p4c wrote of it"}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // ErrProgram is wrapped by the errors of [NewProgram].
-var ErrProgram = errors.New("pins: not a sai_p4 that will do")
+var ErrProgram = errors.New("pins: unsuitable sai_p4")
 
 // The tables of sai_p4 that are written.
 const (
@@ -27,8 +27,8 @@ const (
 	aclTable       = "acl_ingress_table"
 )
 
-// needs is what a program must have: of each table the key fields and the actions that are used. Of several actions with
-// "|" between them the first that there is will do.
+// needs lists what a program must have: per table the key fields and actions in use. Of several actions separated
+// by "|" the first existing one is used.
 var needs = []struct {
 	table           string
 	fields, actions []string
@@ -46,11 +46,11 @@ var needs = []struct {
 
 // Program is one sai_p4.
 type Program struct {
-	role   string // whose tables they are
+	role   string // role that owns the tables
 	tables map[string]*table
 	byID   map[uint32]*table
 
-	groupShares int32 // that a group may have; 0: it does not say
+	groupShares int32 // largest number of shares in a group; 0: not stated
 }
 
 type table struct {
@@ -68,7 +68,7 @@ type action struct {
 	params []uint32 // in the order of needs
 }
 
-// NewProgram finds what is needed in a P4Info. The error wraps [ErrProgram] and names the first thing that is missing.
+// NewProgram finds the needed parts of a P4Info. The error wraps [ErrProgram] and names the first missing part.
 func NewProgram(info *p4config.P4Info) (*Program, error) {
 	p := &Program{tables: map[string]*table{}, byID: map[uint32]*table{}}
 	for _, n := range needs {
@@ -107,7 +107,7 @@ func NewProgram(info *p4config.P4Info) (*Program, error) {
 	return p, nil
 }
 
-// findAction finds one of a table's actions, with its parameters.
+// findAction returns one of a table's actions, with its parameters.
 func findAction(info *p4config.P4Info, t *p4config.Table, words string) (*action, error) {
 	w := strings.Fields(words)
 	names := strings.Split(w[0], "|")
@@ -132,10 +132,10 @@ func findAction(info *p4config.P4Info, t *p4config.Table, words string) (*action
 	return nil, fmt.Errorf("%w: table %s has no action %s", ErrProgram, t.GetPreamble().GetAlias(), w[0])
 }
 
-// match is one key field of a row: what of it counts depends on how the field matches.
+// match is one key field of a row; the match kind determines which members are used.
 type match struct {
 	field       string
-	value, mask string // as they are sent: numbers without leading zero bytes, names as they are
+	value, mask string // as sent: numbers without leading zero bytes, names unchanged
 	prefix      int32
 }
 
@@ -150,10 +150,10 @@ type share struct {
 type row struct {
 	table    string
 	priority int32
-	match    []match // fields that are left out match everything
+	match    []match // omitted fields match everything
 	action   string
 	args     []string
-	shares   []share // of a group, in place of action and args
+	shares   []share // of a group, instead of action and args
 }
 
 // get returns a key field.
@@ -168,12 +168,12 @@ func (r *row) get(field string) (match, bool) {
 // key identifies a row of a table.
 func (r *row) key() string { return fmt.Sprintf("%s %d %+q", r.table, r.priority, r.match) }
 
-// same reports whether two rows of one key do the same.
+// same reports whether two rows with the same key have the same action.
 func (r *row) same(s *row) bool {
 	return r.action == s.action && slices.Equal(r.args, s.args) && slices.Equal(r.shares, s.shares)
 }
 
-// encode returns a row as P4Runtime sends it; keyOnly what identifies it.
+// encode returns a row as P4Runtime sends it, or with keyOnly only its key.
 func (p *Program) encode(r *row, keyOnly bool) *p4.Entity {
 	t := p.tables[r.table]
 	te := &p4.TableEntry{TableId: t.id, Priority: r.priority}
@@ -220,8 +220,8 @@ func (a *action) call(args ...string) *p4.Action {
 	return out
 }
 
-// decode reads an entry. ok is false for one that [Program.encode] cannot have made, by its key. An action that it cannot
-// have made is "".
+// decode reads an entry. ok is false if [Program.encode] cannot have made its key. An action that it cannot have
+// made is "".
 func (p *Program) decode(te *p4.TableEntry) (r row, ok bool) {
 	t := p.byID[te.GetTableId()]
 	if t == nil || te.GetIsDefaultAction() {
@@ -303,6 +303,6 @@ func trim(s string) string {
 func (p *Program) Room() (entries map[controller.Table]int64, group int32) {
 	return map[controller.Table]int64{
 		controller.ECMP: p.tables[groupTable].size, controller.RouteV4: p.tables[v4Table].size, controller.RouteV6: p.tables[v6Table].size,
-		controller.SourceRoute: max(p.tables[aclTable].size-2, 0), // less those for hosts below
+		controller.SourceRoute: max(p.tables[aclTable].size-2, 0), // minus the two for hosts below
 	}, p.groupShares
 }

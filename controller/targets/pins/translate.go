@@ -13,38 +13,38 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// place is where a switch is, with what follows from that.
+// place is a switch's place in the fabric, with methods for what follows from it.
 type place struct{ targets.Place }
 
-// Names of what the controller makes begin so.
+// The names of the controller's objects begin with prefix.
 const prefix = "ethereal-"
 
-// belowPriority is that of the entries that let packets for hosts below pass by the labels.
+// belowPriority is the priority of the entries that let packets for hosts below skip the labels.
 const belowPriority = 1 << 16
 
 const (
 	protocolUDP = "\x11"
 	rocePort    = 4791
-	labelPorts  = 0xC000 // the source ports that carry labels begin here
+	labelPorts  = 0xC000 // first source port that carries a label
 )
 
 func (p place) node() *fabric.Node { return p.Fabric.Node(p.Switch) }
 
-// port returns the name that PINS has for a port: its number.
+// port returns PINS' name of a port: its number.
 func (p place) port(no fabric.PortNo) (string, bool) {
 	id, ok := p.Ports.ID(no)
 	return strconv.FormatUint(uint64(id), 10), ok
 }
 
-// hop names the next hop by a port, and its router interface.
+// hop returns the name of the next hop through a port, and of its router interface.
 func hop(port string) string { return prefix + port }
 
-// peer returns what is at the other end of a port.
+// peer returns the node at the other end of a port.
 func (p place) peer(no fabric.PortNo) fabric.NodeID {
 	return p.Fabric.Link(p.node().Link(no)).Peer(p.Switch).Node
 }
 
-// neighbor returns the address by which a next hop is known: the link-local one of its MAC address.
+// neighbor returns the address of a next hop: the link-local one of its MAC address.
 func neighbor(mac [6]byte) string {
 	a := [16]byte{0: 0xfe, 1: 0x80, 8: mac[0] ^ 2, 9: mac[1], 10: mac[2], 11: 0xff, 12: 0xfe, 13: mac[3], 14: mac[4], 15: mac[5]}
 	return string(a[:])
@@ -58,8 +58,8 @@ func ternary(field string, value, mask uint64) match {
 
 func number(v uint64) string { return trim(string(binary.BigEndian.AppendUint64(nil, v))) }
 
-// foundation returns what a switch needs before any entry of the controller's, in the order of reference: each part
-// refers to those before it alone.
+// foundation returns the entries that a switch needs before any entry of the controller, in the order of
+// references: each part refers only to earlier ones.
 func (p place) foundation() [][]row {
 	parts := make([][]row, 4)
 	n := p.node()
@@ -78,7 +78,7 @@ func (p place) foundation() [][]row {
 		parts[2] = append(parts[2], row{table: nexthopTable, match: []match{exact("nexthop_id", hop(port))},
 			action: "set_ip_nexthop", args: []string{hop(port), addr.value}})
 	}
-	// Hosts send to the addresses of other hosts: whatever is no group address is routed.
+	// Hosts send to other hosts' MAC addresses: every unicast address is routed.
 	parts[3] = append(parts[3], row{table: admitTable, priority: 1, match: []match{ternary("dst_mac", 0, 1<<40)}, action: "admit_to_l3"})
 	if v4, v6, ok := p.below(); ok {
 		a, b := v4.Addr().As4(), v6.Addr().As16()
@@ -93,7 +93,7 @@ func (p place) foundation() [][]row {
 	return parts
 }
 
-// below returns the prefixes of the hosts that a switch with uplinks sends down to.
+// below returns the prefixes of the hosts below a switch with uplinks.
 func (p place) below() (v4, v6 netip.Prefix, ok bool) {
 	switch n := p.node(); n.Tier {
 	case fabric.ToR:
@@ -104,7 +104,7 @@ func (p place) below() (v4, v6 netip.Prefix, ok bool) {
 	return v4, v6, false
 }
 
-// outward returns the row of an entry of the controller's core; its action stays empty if keyOnly is set.
+// outward returns the row of an entry of the controller's core; with keyOnly its action stays empty.
 func (p place) outward(e controller.Entry, keyOnly bool) (row, error) {
 	r := row{}
 	switch e.Table {
@@ -187,15 +187,15 @@ func macNumber(mac [6]byte) uint64 {
 	return uint64(binary.BigEndian.Uint16(mac[:]))<<32 | uint64(binary.BigEndian.Uint32(mac[2:]))
 }
 
-// found is what was read of a switch.
+// found is the interpreted content of a switch.
 type found struct {
 	Entries []controller.Entry
-	Broken  []controller.Entry // keys of entries that are there and do not do what any of the core's does
-	missing [][]row            // of the foundation, in its order: what is not there, or otherwise
-	there   map[string]bool    // keys of rows that are
+	Broken  []controller.Entry // keys of existing entries whose action none of the core's entries has
+	missing [][]row            // of the foundation, in its order: missing or different entries
+	there   map[string]bool    // keys of existing rows
 }
 
-// inward makes sense of rows. rows that are not the controller's are passed over.
+// inward interprets rows. It skips rows that are not the controller's.
 func (p place) inward(rows []row) found {
 	f := found{there: map[string]bool{}}
 	byKey := map[string]*row{}
@@ -215,22 +215,22 @@ func (p place) inward(rows []row) found {
 			switch want.table {
 			case admitTable, aclTable:
 				lacks[want.table] = true
-			default: // all three name the interface, or are named as it is
+			default: // all three name the interface, or have its name
 				lacks[hopOf(&want)] = true
 			}
 		}
 		f.missing = append(f.missing, missing)
 	}
-	if lacks[admitTable] { // nothing is routed
+	if lacks[admitTable] { // without it nothing is routed
 		lacks[v4Table], lacks[v6Table], lacks[aclTable] = true, true, true
 	}
-	hops := map[string]fabric.PortNo{} // that lead where they should
+	hops := map[string]fabric.PortNo{} // correct next hops
 	for no := fabric.PortNo(1); int(no) <= p.node().Ports(); no++ {
 		if port, ok := p.port(no); ok && !lacks[hop(port)] {
 			hops[hop(port)] = no
 		}
 	}
-	groups := map[uint64]bool{} // that do
+	groups := map[uint64]bool{} // correct groups
 	for _, group := range []bool{true, false} {
 		for i := range rows {
 			r := &rows[i]
@@ -252,7 +252,7 @@ func (p place) inward(rows []row) found {
 	return f
 }
 
-// hopOf names the next hop that a row of the foundation belongs to.
+// hopOf returns the next hop to which a row of the foundation belongs.
 func hopOf(r *row) string {
 	if r.table == nexthopTable {
 		return r.args[0]
@@ -260,7 +260,7 @@ func hopOf(r *row) string {
 	return r.match[0].value
 }
 
-// key returns the key of the core's entry that a row stands for.
+// key returns the key of the core's entry that a row represents.
 func (p place) key(r *row) (e controller.Entry, ours bool) {
 	switch r.table {
 	case v4Table, v6Table:
@@ -304,7 +304,7 @@ func (p place) key(r *row) (e controller.Entry, ours bool) {
 	return e, true
 }
 
-// does fills in what a row does, if the core has a word for it.
+// does fills in a row's action, if the core has an equivalent one.
 func (p place) does(r *row, hops map[string]fabric.PortNo, e *controller.Entry) bool {
 	switch {
 	case r.table == groupTable:
@@ -336,7 +336,7 @@ func (p place) does(r *row, hops map[string]fabric.PortNo, e *controller.Entry) 
 		if peer := p.peer(no); p.Fabric.Node(peer).Tier == fabric.Host {
 			e.Action, e.Args[1] = controller.Deliver, macNumber(p.Fabric.MAC(peer))
 		} else if no >= p.node().FirstUplink() {
-			return false // the core sends up by groups
+			return false // the core uses groups to send up
 		}
 		return true
 	case r.action == "redirect_to_nexthop":

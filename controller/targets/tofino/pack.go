@@ -10,7 +10,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/targets"
 )
 
-// check reports what of the chip's artefacts is missing.
+// check returns an error if one of the chip's artefacts is missing.
 func check(c targets.Compiled) error {
 	for _, part := range []struct {
 		name string
@@ -37,7 +37,7 @@ const (
 	fieldP4Name, fieldBFRT, fieldProfiles       = 1, 2, 3
 	fieldProfileName, fieldContext, fieldConfig = 1, 2, 3
 	fieldPipeScope                              = 4
-	pipelineName                                = "pipe" // of the one in tna/ethereal.p4
+	pipelineName                                = "pipe" // the pipeline's name in tna/ethereal.p4
 )
 
 // packStratum makes a BfPipelineConfig.
@@ -64,8 +64,7 @@ func packStratum(c targets.Compiled) ([]byte, error) {
 	return bytesField(out, fieldProfiles, profile), nil
 }
 
-// packPI makes the packing of p4lang/PI: name, binary and context, each after its
-// length in 32 bits, little-endian.
+// packPI makes the packing of p4lang/PI: name, binary and context, each after its length in 32 bits, little-endian.
 func packPI(c targets.Compiled) ([]byte, error) {
 	if err := check(c); err != nil {
 		return nil, err

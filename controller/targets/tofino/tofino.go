@@ -1,8 +1,8 @@
-// Package tofino is switches with Intel's Tofino chips: under Stratum, and under the P4Runtime server of the chip's SDE.
-// They run p4src/tna/ethereal.p4.
+// Package tofino supports switches with Intel's Tofino chips: under Stratum, and under the P4Runtime server of the
+// chip's SDE. They run p4src/tna/ethereal.p4.
 //
-// Sources: Stratum's p4_device_config formats (BfPipelineConfig, and the packing of p4lang/PI), its chassis config, TNA's
-// device ports. What has not met the hardware is marked so in docs/lab.md.
+// Sources: Stratum's p4_device_config formats (BfPipelineConfig, and the packing of p4lang/PI), its chassis config,
+// TNA's device ports. docs/lab.md marks what has not been tried on hardware.
 package tofino
 
 import (
@@ -18,26 +18,26 @@ const (
 	tofino2Cell = 176
 )
 
-// quenchClone is what of a packet a chip's mirror is to keep: Ethernet, VLAN,
-// IPv6, UDP, BTH and the mirror's own header.
+// quenchClone is the number of bytes that a chip's mirror must keep of a packet: Ethernet, VLAN, IPv6, UDP, BTH and
+// the mirror's own header.
 const quenchClone = 14 + 4 + 40 + 8 + 12 + 14
 
-// t2naSession is the mirror session of quenches on Tofino 2, whose numbers have 8
-// bits: see mirror_quench in tna/ingress.p4.
+// t2naSession is the mirror session of quenches on Tofino 2, whose session numbers have 8 bits: see mirror_quench
+// in tna/ingress.p4.
 const t2naSession = 1
 
 // Kind is a Tofino with one of its P4Runtime servers.
 type Kind struct {
 	name    string
-	program string // the architecture that p4src/tna/ethereal.p4 is compiled for
+	program string // the architecture for which p4src/tna/ethereal.p4 is compiled
 	pack    func(targets.Compiled) ([]byte, error)
 	cell    int
 	session uint32
 	noGNMI  bool
 }
 
-// Stratum is Tofino 1 under Stratum, Stratum2 Tofino 2, and SDE Tofino 1 under the P4Runtime server of the chip's own SDE,
-// which takes PI's packing and has no gNMI.
+// Stratum is Tofino 1 under Stratum, Stratum2 Tofino 2, and SDE Tofino 1 under the P4Runtime server of the chip's
+// own SDE, which takes PI's packing and has no gNMI.
 var (
 	Stratum  = Kind{name: "stratum-tofino", program: "tna", pack: packStratum, cell: tofino1Cell}
 	Stratum2 = Kind{name: "stratum-tofino2", program: "t2na", pack: packStratum, cell: tofino2Cell, session: t2naSession}

@@ -25,7 +25,7 @@ type Browser struct {
 	requests   []string
 }
 
-// Open starts a browser, or skips the test. It ends with the test, or after limit.
+// Open starts a browser, or skips the test. The browser ends with the test, or after limit.
 func Open(t testing.TB, limit time.Duration) *Browser {
 	t.Helper()
 	path := systemtest.Program(t, "chromium", "", "apt-get install chromium")
@@ -35,9 +35,9 @@ func Open(t testing.TB, limit time.Duration) *Browser {
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
 	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx, chromedp.WithErrorf(func(string, ...any) {})) // it complains of events that it does not know
+	ctx, cancel = chromedp.NewContext(ctx, chromedp.WithErrorf(func(string, ...any) {})) // it logs events that it does not know
 	t.Cleanup(cancel)
-	// The browser closes before its folder, which is the allocator's, is removed.
+	// The browser closes before the allocator's folder is removed.
 	t.Cleanup(func() { chromedp.Cancel(ctx) }) //nolint:errcheck // it may have ended
 	b := &Browser{Context: ctx}
 	chromedp.ListenTarget(ctx, b.onEvent)
@@ -60,8 +60,7 @@ func (b *Browser) onEvent(e any) {
 	}
 }
 
-// Check fails the test for what the browser complained of, and for what it asked of anyone but those whose addresses
-// begin so.
+// Check fails the test for the browser's errors, and for requests to addresses without one of the prefixes in own.
 func (b *Browser) Check(t testing.TB, own ...string) {
 	t.Helper()
 	b.mu.Lock()

@@ -1,5 +1,5 @@
-// Package labellertest has a labeller in Go: what tests of agents label with, and what the eBPF program is compared with byte
-// by byte.
+// Package labellertest has a labeller in Go. Agents' tests label with it, and the eBPF program is compared with it
+// byte by byte.
 package labellertest
 
 import (
@@ -14,11 +14,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 )
 
-// Inline labels frames that a program hands it before sending them. It
-// satisfies [labeller.Discoverer]. Make one with [NewInline].
+// Inline labels frames that a program passes to it before it sends them. It implements [labeller.Discoverer]. Make
+// one with [NewInline].
 type Inline struct {
-	carrier labeller.Carrier // of IPv6
-	qps     int              // at most so many have a label
+	carrier labeller.Carrier // for IPv6
+	qps     int              // largest number of labelled queue pairs
 
 	mu   sync.RWMutex
 	set  map[labeller.QP]*labelled
@@ -50,11 +50,10 @@ type seen struct {
 	last atomic.Int64 // ns since the epoch
 }
 
-// maxSeen is how many unlabelled queue pairs are remembered: to forget the
-// oldest all are looked at.
+// maxSeen bounds the unlabelled queue pairs that are remembered: forgetting the oldest looks at all.
 const maxSeen = 1024
 
-// NewInline returns a labeller of at most qps queue pairs; 0 means 65,536.
+// NewInline returns a labeller for at most qps queue pairs; 0 means 65,536.
 func NewInline(ipv6 labeller.Carrier, qps int) *Inline {
 	if qps <= 0 {
 		qps = 1 << 16
@@ -62,8 +61,7 @@ func NewInline(ipv6 labeller.Carrier, qps int) *Inline {
 	return &Inline{carrier: ipv6, qps: qps, set: map[labeller.QP]*labelled{}, seen: map[labeller.QP]*seen{}}
 }
 
-// Rewrite labels a whole Ethernet frame, in place, and returns what became of
-// it. Whatever the bytes, it does not panic.
+// Rewrite labels a whole Ethernet frame, in place, and returns the result. It does not panic, whatever the bytes.
 func (l *Inline) Rewrite(frame []byte) labeller.Reason {
 	r := l.rewrite(frame)
 	l.reasons[r].add(len(frame))
@@ -101,7 +99,7 @@ func (l *Inline) rewrite(frame []byte) labeller.Reason {
 	return labeller.Labelled
 }
 
-// passed remembers that a packet of an unlabelled queue pair went out.
+// passed records a packet of an unlabelled queue pair.
 func (l *Inline) passed(q labeller.QP, bytes int) {
 	l.mu.RLock()
 	s := l.seen[q]
@@ -132,7 +130,7 @@ func (l *Inline) forgetOldest() {
 	delete(l.seen, oldest)
 }
 
-// Set is of [Labeller].
+// Set implements [labeller.Labeller].
 func (l *Inline) Set(as ...labeller.Assignment) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -150,7 +148,7 @@ func (l *Inline) Set(as ...labeller.Assignment) error {
 	return nil
 }
 
-// Clear is of [Labeller].
+// Clear implements [labeller.Labeller].
 func (l *Inline) Clear(qps ...labeller.QP) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -161,7 +159,7 @@ func (l *Inline) Clear(qps ...labeller.QP) error {
 	return nil
 }
 
-// Assignments is of [Labeller].
+// Assignments implements [labeller.Labeller].
 func (l *Inline) Assignments() ([]labeller.Assignment, error) {
 	l.mu.RLock()
 	as := make([]labeller.Assignment, 0, len(l.set))
@@ -173,7 +171,7 @@ func (l *Inline) Assignments() ([]labeller.Assignment, error) {
 	return as, nil
 }
 
-// Counters is of [Labeller].
+// Counters implements [labeller.Labeller].
 func (l *Inline) Counters() (labeller.Counters, error) {
 	c := labeller.Counters{Labels: map[fabric.Label]labeller.Count{}}
 	for i := range l.labels {
@@ -187,7 +185,7 @@ func (l *Inline) Counters() (labeller.Counters, error) {
 	return c, nil
 }
 
-// Unlabelled is of [labeller.Discoverer].
+// Unlabelled implements [labeller.Discoverer].
 func (l *Inline) Unlabelled() ([]labeller.Seen, error) {
 	now := time.Now().UnixNano()
 	l.mu.RLock()
@@ -200,7 +198,7 @@ func (l *Inline) Unlabelled() ([]labeller.Seen, error) {
 	return out, nil
 }
 
-// Unused is of [labeller.Discoverer].
+// Unused implements [labeller.Discoverer].
 func (l *Inline) Unused() ([]labeller.QP, error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -213,5 +211,5 @@ func (l *Inline) Unused() ([]labeller.QP, error) {
 	return idle, nil
 }
 
-// Close is of [Labeller]. There is nothing to free.
+// Close implements [labeller.Labeller]. There is nothing to free.
 func (l *Inline) Close() error { return nil }

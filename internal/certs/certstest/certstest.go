@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-// Issue makes a key and a certificate for this hour, of a client and a server called name, signed by parent, or by
-// itself where that is nil: an authority. Both are in PEM, in dir/NAME.pem and dir/NAME.key. edit, if not nil, changes the
-// certificate before it is signed.
+// Issue makes a key and a certificate, valid for this hour, for a client and server called name. parent signs it,
+// or if nil the certificate itself: an authority. Both are in PEM, in dir/NAME.pem and dir/NAME.key. edit, if not
+// nil, changes the certificate before it is signed.
 func Issue(t testing.TB, dir, name string, parent *tls.Certificate, edit func(*x509.Certificate)) *tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -1,5 +1,4 @@
-// Package durabletest is a disk in memory that fails and loses power where a test
-// says so.
+// Package durabletest is a disk in memory that fails and loses power where a test requests it.
 package durabletest
 
 import (
@@ -12,23 +11,23 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/durable"
 )
 
-// ErrPower is what everything returns once the power is gone.
+// ErrPower is returned by all operations after a power loss.
 var ErrPower = errors.New("durabletest: the power is gone")
 
-// Fault is what goes wrong.
+// Fault is a kind of failure.
 type Fault uint8
 
-// The faults. A power loss comes after the operation was done, others in its place.
+// The faults. A power loss comes after the operation, the others replace it.
 const (
 	None Fault = iota
 	NoSpace
 	InputOutput
 	ReadOnly
-	ShortWrite // a write takes half, and says that there is no space
+	ShortWrite // a write takes half and reports that there is no space
 	PowerLoss
 )
 
-// Faults are all of them.
+// Faults returns all faults.
 func Faults() []Fault { return []Fault{NoSpace, InputOutput, ReadOnly, ShortWrite, PowerLoss} }
 
 func (f Fault) String() string {
@@ -41,11 +40,11 @@ func (f Fault) err() error {
 
 // Disk is a durable.FS of one folder. It is not safe for concurrent use.
 type Disk struct {
-	At    int   // the operation that fails, from 0
-	Fault Fault // how; None: none does
-	Every bool  // those after it fail too
+	At    int   // number of the failing operation, from 0
+	Fault Fault // None: no operation fails
+	Every bool  // later operations fail too
 
-	Ops  []string // that were asked for, in order
+	Ops  []string // requested operations, in order
 	dead bool
 
 	names, lasting map[string]*inode // by path: now, and after a power loss
@@ -59,7 +58,7 @@ type inode struct {
 // New returns an empty disk.
 func New() *Disk { return &Disk{names: map[string]*inode{}, lasting: map[string]*inode{}} }
 
-// op counts an operation and returns what goes wrong with it.
+// op counts an operation and returns its fault.
 func (d *Disk) op(name string) (Fault, error) {
 	if d.dead {
 		return PowerLoss, ErrPower
@@ -70,12 +69,12 @@ func (d *Disk) op(name string) (Fault, error) {
 		return None, nil
 	}
 	if d.Fault == PowerLoss {
-		return PowerLoss, nil // once it is done
+		return PowerLoss, nil // after the operation
 	}
 	return d.Fault, d.Fault.err()
 }
 
-// after ends an operation that was done.
+// after completes an operation, whose fault is f.
 func (d *Disk) after(f Fault) error {
 	if f == PowerLoss {
 		d.dead = true
@@ -127,7 +126,7 @@ func (d *Disk) SyncDir(string) error {
 	return d.after(f)
 }
 
-// Now is a file's content as a process sees it; nil: there is no such file.
+// Now returns a file's content as a process sees it; nil: no such file.
 func (d *Disk) Now(name string) []byte {
 	if i := d.names[name]; i != nil {
 		return i.now
@@ -135,11 +134,11 @@ func (d *Disk) Now(name string) []byte {
 	return nil
 }
 
-// Names are the files that there are.
+// Names returns the names of the existing files.
 func (d *Disk) Names() []string { return slices.Sorted(maps.Keys(d.names)) }
 
-// Restarts returns what a file may hold after a power loss now: what was not synced
-// may be gone, or not.
+// Restarts returns the possible contents of a file after a power loss now: content that was not synced may be lost
+// or not.
 func (d *Disk) Restarts(name string) [][]byte {
 	var out [][]byte
 	for _, names := range []map[string]*inode{d.names, d.lasting} {
