@@ -1,3 +1,3 @@
-// Package bench holds benchmarks of the simulator as a whole, beside another one where there is one to compare with, and
-// the fabric on which its growth is measured. docs/results/performance.md has the commands and what they gave.
+// Package bench has benchmarks of the whole simulator, where possible next to another simulator, and the fabric on
+// which its growth is measured. docs/results/performance.md has the commands and their results.
 package bench

@@ -1,3 +1,3 @@
-// Package containerlab writes a fabric as topologies of containerlab's, one for each machine: switches and hosts are
-// containers of the program's image, links between machines are VXLAN tunnels. Package machines cuts the fabric.
+// Package containerlab writes a fabric as containerlab topologies, one per machine: switches and hosts are
+// containers of the program's image, links between machines are VXLAN tunnels. Package machines divides the fabric.
 package containerlab

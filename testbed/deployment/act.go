@@ -10,19 +10,19 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// Act is something done to a fabric during a run.
+// Act is one action on a fabric during a run.
 type Act struct {
 	At          fabric.Time
 	Name        string // an event's action, or detect
 	Where, Text string
-	Timeline    report.Kind // as which it stands on the result's timeline; empty: it does not
-	// Links is what it does to links, by which the run's time is bounded.
+	Timeline    report.Kind // its kind on the result's timeline; empty: not shown
+	// Links are its effects on links, which bound the run's time.
 	Links []scenario.LinkEvent
-	// Do does it. An error ends the run; [ErrChanged] leaves the act out.
+	// Do carries it out. An error ends the run; [ErrChanged] skips the act.
 	Do func(context.Context) error
 }
 
-// ErrChanged says that a link has changed again before its ends were to notice.
+// ErrChanged means that a link has changed again before its ends were to notice.
 var ErrChanged = errors.New("deployment: the link has changed again since")
 
 // Cutting is how links fail.
@@ -30,13 +30,15 @@ type Cutting uint8
 
 // The ways.
 const (
-	// BySet has a switch disable its port, by a gNMI Set, and kills a switch all of whose links fail: as operators do.
+	// BySet makes a switch disable its port, by a gNMI Set, and kills a switch all of whose links fail, as
+	// operators do.
 	BySet Cutting = iota
-	// BySilence has a link swallow all packets; its ends go down the event's detection time later.
+	// BySilence makes a link lose all packets; its ends go down the event's detection time later.
 	BySilence
 )
 
-// Acts returns what a run's events are on this fabric. What cannot be done here is refused, with the reason.
+// Acts returns a run's events as acts on this fabric. It returns an error with the reason for an event that this
+// fabric cannot carry out.
 func (a *Actuator) Acts(run scenario.Run) ([]Act, error) {
 	p := &plan{Actuator: a, run: run, hurt: map[fabric.LinkID]bool{}, lost: map[fabric.LinkID]bool{}}
 	for _, e := range run.Events {
@@ -52,16 +54,16 @@ func (a *Actuator) Acts(run scenario.Run) ([]Act, error) {
 	return p.acts, nil
 }
 
-// plan makes acts of a run's events.
+// plan converts a run's events to acts.
 type plan struct {
 	*Actuator
 	run  scenario.Run
 	acts []Act
-	hurt map[fabric.LinkID]bool // by what no port shows
-	lost map[fabric.LinkID]bool // all packets, while the acts are carried out
+	hurt map[fabric.LinkID]bool // links impaired without a port's state changing
+	lost map[fabric.LinkID]bool // links that lose all packets, while the acts are carried out
 }
 
-// link adds what happens to a link.
+// link adds an event of a link.
 func (p *plan) link(e scenario.LinkEvent) error {
 	f := p.run.Fabric
 	if e.Switch != 0 && p.Cuts == BySet && (e.Cuts() || e.Up) {
@@ -81,7 +83,7 @@ func (p *plan) link(e scenario.LinkEvent) error {
 		}
 		rate := e.Rate
 		if rate >= f.Link(e.Link).Rate {
-			rate = 0 // no limit: the link's own may not be the fabric's where packets are real
+			rate = 0 // no limit: where packets are real, the link's rate may differ from the fabric's
 		}
 		p.hurt[e.Link] = true
 		act.Name, act.Text = string(scenario.Degrade), fmt.Sprintf("degraded to %v %s", e.Rate, e.Direction)
@@ -114,7 +116,7 @@ func (p *plan) link(e scenario.LinkEvent) error {
 	return p.Fabric.canSet(e.Link)
 }
 
-// silence adds a link's failure that is noticed later, or its end. Under time-outs alone nobody notices.
+// silence adds a link's failure that is noticed later, or its end. With time-outs alone nobody notices.
 func (p *plan) silence(e scenario.LinkEvent, act Act) error {
 	if e.Direction != scenario.BothWays {
 		act.Text = string(e.Direction) + "ward only"
@@ -141,7 +143,7 @@ func (p *plan) silence(e scenario.LinkEvent, act Act) error {
 	return errors.Join(p.canImpair(e.Link), p.canOrder())
 }
 
-// node adds the end of a switch, or its return, once for all of its links.
+// node adds the death of a switch, or its return, once for all of its links.
 func (p *plan) node(e scenario.LinkEvent) error {
 	where := p.run.Fabric.Name(e.Switch)
 	if n := len(p.acts) - 1; n >= 0 && p.acts[n].Where == where && p.acts[n].At == e.At {
@@ -159,7 +161,7 @@ func (p *plan) node(e scenario.LinkEvent) error {
 	return p.canOrder()
 }
 
-// control adds what happens to the control plane.
+// control adds an event of the control plane.
 func (p *plan) control(e scenario.Event) error {
 	if e.Action.OfLinks() {
 		return nil

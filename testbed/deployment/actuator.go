@@ -17,14 +17,15 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// Actuator does to a fabric what a run's events ask for, and remembers how to undo it. It is not safe for concurrent use.
+// Actuator carries out a run's events on a fabric, and remembers how to undo them. It is not safe for concurrent
+// use.
 type Actuator struct {
 	Fabric *Fabric
 	Cuts   Cutting
-	// Control has the fabric's maker carry an order out. Nil: nobody can.
+	// Control makes the fabric's maker carry out an order. Nil: there is none.
 	Control func(context.Context, Order) error
-	// Interface is how the switches' interfaces are called in this network namespace, as in [File]. Empty: they are not
-	// here, and the maker is asked to slow links or have them lose packets.
+	// Interface is the pattern of the switches' interface names in this network namespace, as in [File]. Empty:
+	// they are elsewhere, and the maker is asked to slow links or make them lose packets.
 	Interface string
 	// Admin is the controller's HOST:PORT, or unix:PATH, for drains; Client has the token. Empty: no drains.
 	Admin  string
@@ -35,13 +36,13 @@ type Actuator struct {
 	after []undoing
 }
 
-// undoing takes back what was done, under a name.
+// undoing undoes an action; it has a name.
 type undoing struct {
 	what string
 	do   func(context.Context) error
 }
 
-// did notes how something is undone, unless it undid something itself.
+// did records how to undo an action, unless the action itself undid another one.
 func (a *Actuator) did(what string, undoes bool, undo func(context.Context) error) {
 	a.after = slices.DeleteFunc(a.after, func(u undoing) bool { return u.what == what })
 	if !undoes {
@@ -49,7 +50,7 @@ func (a *Actuator) did(what string, undoes bool, undo func(context.Context) erro
 	}
 }
 
-// Undo takes back what is left, the last first.
+// Undo undoes the remaining actions, the last first.
 func (a *Actuator) Undo(ctx context.Context) error {
 	for _, u := range slices.Backward(slices.Clone(a.after)) {
 		if err := u.do(ctx); err != nil {
@@ -75,7 +76,7 @@ func (a *Actuator) Whole(ctx context.Context) error {
 	}
 }
 
-// Close ends what was done to interfaces here.
+// Close ends the impairments of interfaces here.
 func (a *Actuator) Close() error { return errors.Join(a.gray.Heal(""), a.rates.heal("")) }
 
 // Enable takes a link up, or down, by a Set.
@@ -87,12 +88,12 @@ func (a *Actuator) Enable(ctx context.Context, id fabric.LinkID, up bool) error 
 	return err
 }
 
-// carrier takes the carrier from a link's ends, or gives it back.
+// carrier removes the carrier from a link's ends, or restores it.
 func (a *Actuator) carrier(ctx context.Context, id fabric.LinkID, up bool) error {
 	return a.switched(ctx, "link", a.Fabric.LinkName(id), up)
 }
 
-// Lose has a link lose a share of its packets, 1 being all, without anybody noticing; 0: no more.
+// Lose makes a link silently lose a share of its packets, 1 being all; 0 ends that.
 func (a *Actuator) Lose(ctx context.Context, id fabric.LinkID, way scenario.Direction, loss float64) error {
 	name := a.Fabric.LinkName(id)
 	if a.Interface == "" {
@@ -108,7 +109,7 @@ func (a *Actuator) Lose(ctx context.Context, id fabric.LinkID, way scenario.Dire
 	return err
 }
 
-// Slow has a link carry a rate; 0: its own.
+// Slow limits a link to a rate; 0: its own.
 func (a *Actuator) Slow(ctx context.Context, id fabric.LinkID, way scenario.Direction, rate fabric.Rate) error {
 	name := a.Fabric.LinkName(id)
 	if a.Interface == "" {
@@ -124,12 +125,12 @@ func (a *Actuator) Slow(ctx context.Context, id fabric.LinkID, way scenario.Dire
 	return err
 }
 
-// Mend ends what Lose and Slow have done to a link.
+// Mend ends the effects of Lose and Slow on a link.
 func (a *Actuator) Mend(ctx context.Context, id fabric.LinkID) error {
 	return errors.Join(a.Slow(ctx, id, scenario.BothWays, 0), a.Lose(ctx, id, scenario.BothWays, 0))
 }
 
-// ends returns the interfaces by which a link between switches is sent into, one way or both.
+// ends returns the interfaces that send into a link between switches, one way or both.
 func (a *Actuator) ends(id fabric.LinkID, way scenario.Direction) ([]string, error) {
 	l := a.Fabric.Link(id)
 	var names []string
@@ -147,22 +148,22 @@ func (a *Actuator) ends(id fabric.LinkID, way scenario.Direction) ([]string, err
 	return names, nil
 }
 
-// Node ends a switch, or starts it.
+// Node kills a switch, or starts it.
 func (a *Actuator) Node(ctx context.Context, id fabric.NodeID, up bool) error {
 	return a.switched(ctx, "node", a.Fabric.Name(id), up)
 }
 
-// Controller ends the controller, or starts one.
+// Controller kills the controller, or starts one.
 func (a *Actuator) Controller(ctx context.Context, up bool) error {
 	return a.switched(ctx, "controller", "", up)
 }
 
-// Agent stops a host's agent, or lets it go on.
+// Agent stops a host's agent, or lets it continue.
 func (a *Actuator) Agent(ctx context.Context, id fabric.NodeID, up bool) error {
 	return a.switched(ctx, "agent", a.Fabric.Name(id), up)
 }
 
-// switched asks for a thing to go down, or up.
+// switched orders a part of the fabric down, or up.
 func (a *Actuator) switched(ctx context.Context, thing, name string, up bool) error {
 	back := Order{Do: thing + "-up", Name: name}
 	if up {
@@ -171,7 +172,7 @@ func (a *Actuator) switched(ctx context.Context, thing, name string, up bool) er
 	return a.order(ctx, Order{Do: thing + "-down", Name: name}, false, back)
 }
 
-// order has an order carried out, and remembers the one that undoes it unless it is itself one that undoes.
+// order has an order carried out, and remembers its inverse unless the order itself undoes another one.
 func (a *Actuator) order(ctx context.Context, o Order, undoes bool, undo Order) error {
 	if err := a.canOrder(); err != nil {
 		return err
@@ -183,10 +184,10 @@ func (a *Actuator) order(ctx context.Context, o Order, undoes bool, undo Order) 
 	return nil
 }
 
-// drainLimit is how long a drain may take.
+// drainLimit is the time allowed for a drain.
 const drainLimit = 30 * time.Second
 
-// Drain takes a link or a switch, by name, out of use, or back into it.
+// Drain takes a link or a switch, by name, out of use, or back into use.
 func (a *Actuator) Drain(ctx context.Context, name string, drained bool) error {
 	if err := a.canDrain(); err != nil {
 		return err
@@ -202,7 +203,7 @@ func (a *Actuator) Drain(ctx context.Context, name string, drained bool) error {
 	return nil
 }
 
-// canOrder refuses what only the fabric's maker can do where there is none.
+// canOrder returns an error if only the fabric's maker can carry something out and there is none.
 func (a *Actuator) canOrder() error {
 	if a.Control == nil {
 		return errors.New("processes cannot be ended or started: the deployment names no control socket")
@@ -210,7 +211,7 @@ func (a *Actuator) canOrder() error {
 	return nil
 }
 
-// canImpair refuses to have a link lose packets, or slow it, where nobody has its interfaces.
+// canImpair returns an error if neither this process nor a maker has a link's interfaces.
 func (a *Actuator) canImpair(id fabric.LinkID) error {
 	if a.Interface != "" {
 		_, err := a.ends(id, scenario.BothWays)
@@ -222,7 +223,7 @@ func (a *Actuator) canImpair(id fabric.LinkID) error {
 	return nil
 }
 
-// canDrain refuses drains where nobody knows the controller.
+// canDrain returns an error if the controller's address is unknown.
 func (a *Actuator) canDrain() error {
 	if a.Admin == "" || a.Client.Token == "" {
 		return errors.New("drains take admin and admin_token_file in the deployment")

@@ -12,29 +12,29 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// Order is what the maker of a fabric is asked to do, which can end and start its processes: a line of JSON, answered by
-// another.
+// Order is a request to the maker of a fabric, which can end and start its processes: a line of JSON, answered by
+// another line.
 type Order struct {
-	Do   string             `json:"do"` // status, gray, rate, or a thing and -down or -up: node, link, agent, controller
+	Do   string             `json:"do"` // status, gray, rate, or a part with -down or -up: node, link, agent, controller
 	Name string             `json:"name,omitempty"`
-	Way  scenario.Direction `json:"way,omitempty"`  // of gray and rate; empty: both
-	Loss float64            `json:"loss,omitempty"` // of gray, a share; 0: no more
-	Rate int64              `json:"rate,omitempty"` // of rate, bits/s; 0: the link's own
+	Way  scenario.Direction `json:"way,omitempty"`  // for gray and rate; empty: both
+	Loss float64            `json:"loss,omitempty"` // for gray, a share; 0: none
+	Rate int64              `json:"rate,omitempty"` // for rate, bits/s; 0: the link's own
 }
 
-// Answer is what the maker says to an order.
+// Answer is the maker's answer to an order.
 type Answer struct {
 	Error    string    `json:"error"`
-	Machines []Machine `json:"machines"` // to status, of a fabric on several
+	Machines []Machine `json:"machines"` // to status, for a fabric on several machines
 }
 
-// Machine is one of several that have a fabric.
+// Machine is one of the machines of a fabric.
 type Machine struct {
 	Name string `json:"name"`
-	Lost string `json:"lost"` // why; empty: it is not
+	Lost string `json:"lost"` // why it is lost; empty: it is not
 }
 
-// Ask has the maker of the fabric carry an order out, over its control socket.
+// Ask sends an order to the maker of the fabric, over its control socket.
 func (d *File) Ask(ctx context.Context, o Order) (answer Answer, err error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", d.Control)
 	if err != nil {

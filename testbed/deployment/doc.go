@@ -1,7 +1,7 @@
-// Package deployment says how a fabric that is there is reached, read, cut and healed: the one answer for every world
-// outside virtual time.
+// Package deployment describes how to reach, read, cut and restore an existing fabric, for every world outside
+// virtual time.
 //
-// A [File] names the parts of a fabric, however it was made: the live world, Mininet, or people with a lab. [Open]
-// makes a [Fabric] of the controller's own configuration of its targets: a [Switch] has the names and numbers of its
-// ports, its gNMI target and its program, so that what the controller reaches, an experiment reaches, too.
+// A [File] names the parts of a fabric, of the live world, Mininet, or a lab. [Open] makes a [Fabric] from the
+// controller's own configuration of its targets. A [Switch] has the names and numbers of its ports, its gNMI target
+// and its program. So an experiment reaches everything that the controller reaches.
 package deployment

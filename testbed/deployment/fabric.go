@@ -20,7 +20,7 @@ type Fabric struct {
 	switches []*Switch // by NodeID - Hosts
 }
 
-// Open returns the fabric of a controller's configuration. Nothing is connected.
+// Open returns the fabric of a controller's configuration, without connecting.
 func Open(cfg daemon.Config, dial Dialer) (*Fabric, error) {
 	if cfg.Pipeline == nil {
 		var err error
@@ -52,7 +52,7 @@ func (x *Fabric) Reporting() iter.Seq[fabric.NodeID] {
 	}
 }
 
-// SetEnabled takes a link down, or up again, at the end that takes Sets: the lower one of two.
+// SetEnabled takes a link down, or up again, at the end that accepts Sets: the lower one of two.
 func (x *Fabric) SetEnabled(ctx context.Context, id fabric.LinkID, enabled bool) error {
 	end, err := x.settable(id)
 	if err != nil {
@@ -61,7 +61,7 @@ func (x *Fabric) SetEnabled(ctx context.Context, id fabric.LinkID, enabled bool)
 	return x.Switch(end.Node).SetEnabled(ctx, end.Port, enabled)
 }
 
-// settable returns the end of a link that takes Sets.
+// settable returns the end of a link that accepts Sets.
 func (x *Fabric) settable(id fabric.LinkID) (fabric.End, error) {
 	l := x.Link(id)
 	for _, end := range []fabric.End{l.A, l.B} {
@@ -72,7 +72,7 @@ func (x *Fabric) settable(id fabric.LinkID) (fabric.End, error) {
 	return fabric.End{}, fmt.Errorf("no switch at %s has a gNMI server in the targets file", x.LinkName(id))
 }
 
-// canSet refuses to cut a link that no switch takes Sets of.
+// canSet returns an error if no switch at a link accepts Sets.
 func (x *Fabric) canSet(id fabric.LinkID) error {
 	_, err := x.settable(id)
 	return err
@@ -99,10 +99,10 @@ func (x *Fabric) NotUp(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// askedAtOnce bounds how many switches are asked at a time.
+// askedAtOnce is the number of switches that are asked at the same time.
 const askedAtOnce = 16
 
-// Counters reads what all switches have counted, by NodeID - Hosts.
+// Counters reads the counters of all switches, by NodeID - Hosts.
 func (x *Fabric) Counters(ctx context.Context) ([]Counted, error) {
 	out := make([]Counted, len(x.switches))
 	errs := make([]error, len(x.switches))

@@ -11,32 +11,32 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 )
 
-// File says where the parts of a fabric are. It is JSON; relative paths are relative to its folder.
+// File describes where the parts of a fabric are. It is JSON; relative paths are relative to its folder.
 type File struct {
 	Fabric  string `yaml:"fabric" json:"fabric" required:"the fabric file that the controller reads"`    // file: what `ethereal topo` prints
 	Targets string `yaml:"targets" json:"targets" required:"the targets file that the controller reads"` // file: the controller's, with the switches' addresses
-	// Hosts are the control sockets of the hosts' agents, by rank: UNIX sockets,
-	// which ssh -L makes of those on other machines.
+	// Hosts are the control sockets of the hosts' agents, by rank: UNIX sockets. ssh -L makes them for hosts on
+	// other machines.
 	Hosts []string `yaml:"hosts" json:"hosts,omitempty"`
-	// Admin is the controller's HOST:PORT for status and drains; Token the file
-	// with its token; EventLog the file it logs to. Each may be empty.
+	// Admin is the controller's HOST:PORT for status and drains; Token the file with its token; EventLog its log
+	// file. Each may be empty.
 	Admin    string `yaml:"admin" json:"admin,omitempty"`
 	Token    string `yaml:"admin_token_file" json:"admin_token_file,omitempty"`
 	EventLog string `yaml:"event_log" json:"event_log,omitempty"`
-	// CA, Cert and Key are the files of TLS, as the controller has them; the
-	// certificate is one of a controller, for a step that cuts a link is a gNMI Set.
+	// CA, Cert and Key are the TLS files. The certificate needs the role of a controller, because a step that cuts
+	// a link is a gNMI Set.
 	CA   string `yaml:"tls_ca" json:"tls_ca,omitempty"`
 	Cert string `yaml:"tls_cert" json:"tls_cert,omitempty"`
 	Key  string `yaml:"tls_key" json:"tls_key,omitempty"`
-	// Control is the UNIX socket of the program that made the fabric. It can end and start
-	// its processes. Empty: nobody can.
+	// Control is the UNIX socket of the program that made the fabric, which can end and start its processes. Empty:
+	// none.
 	Control string `yaml:"control" json:"control,omitempty"`
-	// Interface is how the switches' interfaces are called in this network
-	// namespace, with %s for the switch and %d for the port. Empty: they are not
-	// here, and the program that made the fabric is asked to slow links or have them lose packets.
+	// Interface is the pattern of the switches' interface names in this network namespace, with %s for the switch
+	// and %d for the port. Empty: they are elsewhere, and the program that made the fabric is asked to slow links
+	// or make them lose packets.
 	Interface string `yaml:"interface" json:"interface,omitempty"`
 
-	at func(key string) strictyaml.Pos // where a key stands
+	at func(key string) strictyaml.Pos // returns the place of a key
 }
 
 // Write writes a deployment's file.
@@ -72,8 +72,8 @@ func Load(path string) (*File, error) {
 	return d, in.Err()
 }
 
-// Read reads the files that the deployment names and compares them: the fabric, and the controller's configuration of its
-// targets. Nothing is connected.
+// Read reads the files that the deployment names and compares them: the fabric, and the controller's configuration
+// of its targets. It does not connect.
 func (d *File) Read() (*fabric.Fabric, daemon.Config, error) {
 	var cfg daemon.Config
 	spec, err := fabric.LoadSpec(d.Fabric)
@@ -95,7 +95,7 @@ func (d *File) Read() (*fabric.Fabric, daemon.Config, error) {
 	return f, cfg, file.Apply(&cfg)
 }
 
-// refuse says what is wrong with what a key says. What another file's content says of itself stays as it is.
+// refuse returns an error about a key's value. Errors about another file's content stay unchanged.
 func (d *File) refuse(key string, err error, remedy string) error {
 	if errors.Is(err, strictyaml.ErrContent) {
 		return err

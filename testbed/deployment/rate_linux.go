@@ -9,12 +9,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// limiter limits what leaves network interfaces of this network namespace to a
-// rate: by a token bucket, or, where Mininet's TCLink has made a class already, by
-// that class's rate. It believes what the kernel says it has, not that nothing
-// failed.
+// limiter limits the sending rate of network interfaces in this network namespace: by a token bucket, or, if
+// Mininet's TCLink has already made a class, by that class's rate. It reads the result back from the kernel.
 type limiter struct {
-	links map[string][]func() error // what undoes it, by name of the fabric's link
+	links map[string][]func() error // functions that undo the limits, by name of the fabric's link
 }
 
 // set limits the interfaces; 0 ends that.
@@ -50,7 +48,7 @@ func (l *limiter) heal(name string) error {
 	return errors.Join(errs...)
 }
 
-// limit limits one interface to rate, in bytes/s, and returns what undoes it.
+// limit limits one interface to rate, in bytes/s, and returns a function that undoes it.
 func limit(name string, rate uint64) (undo func() error, err error) {
 	dev, err := netlink.LinkByName(name)
 	if err != nil {
@@ -75,17 +73,17 @@ func limit(name string, rate uint64) (undo func() error, err error) {
 	return nil, fmt.Errorf("its root discipline is %s, which has no rate; give links one from the beginning (--bw)", kind)
 }
 
-// bucketMin is the least size of a token bucket in bytes: two jumbo frames.
+// bucketMin is the minimum size of a token bucket in bytes: two jumbo frames.
 const bucketMin = 2 * 9216
 
-// addBucket puts a token bucket filter at an interface's root. It holds 4 ms, and
-// before it waits what takes half a second: less than a retransmission timer.
+// addBucket puts a token bucket filter at an interface's root. It holds 4 ms; its queue holds half a second, which
+// is shorter than a retransmission timer.
 func addBucket(dev netlink.Link, rate uint64) (undo func() error, err error) {
 	burst := max(bucketMin, rate/250)
 	q := &netlink.Tbf{
 		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: dev.Attrs().Index, Parent: netlink.HANDLE_ROOT, Handle: netlink.MakeHandle(0xe7e, 0)},
 		Rate:       rate, Limit: uint32(burst + rate/2),
-		Buffer: uint32(float64(burst) / float64(rate) * 1e6 * netlink.TickInUsec()), // the time, in ticks, to fill it
+		Buffer: uint32(float64(burst) / float64(rate) * 1e6 * netlink.TickInUsec()), // the time to fill it, in ticks
 	}
 	if err := netlink.QdiscAdd(q); err != nil {
 		return nil, fmt.Errorf("token bucket filter (kernel module sch_tbf): %w", err)
@@ -100,7 +98,7 @@ func addBucket(dev netlink.Link, rate uint64) (undo func() error, err error) {
 	return nil, errors.Join(fmt.Errorf("the kernel has no such bucket: %v", disciplines), err, undo())
 }
 
-// changeClass gives the class that a TCLink has made another rate.
+// changeClass changes the rate of a TCLink's class.
 func changeClass(dev netlink.Link, rate uint64) (undo func() error, err error) {
 	class, err := htbClass(dev)
 	if err != nil {
@@ -121,7 +119,7 @@ func changeClass(dev netlink.Link, rate uint64) (undo func() error, err error) {
 	return undo, nil
 }
 
-// htbClass returns the one class that a TCLink's htb has.
+// htbClass returns the only class of a TCLink's htb.
 func htbClass(dev netlink.Link) (*netlink.HtbClass, error) {
 	classes, err := netlink.ClassList(dev, netlink.HANDLE_NONE)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// limiter takes Linux.
+// limiter needs Linux.
 type limiter struct{}
 
 func (limiter) set(string, []string, fabric.Rate) error {

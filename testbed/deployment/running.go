@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// FileName is the deployment's file in the folder of a fabric that runs on this machine.
+// FileName is the deployment's file in the folder of a running fabric on this machine.
 const FileName = "deployment.json"
 
-// Folders of fabrics that run on this machine.
+// Folders of running fabrics on this machine.
 const (
 	LivePrefix  = "ethereal-live-"        // of ethereal live up, among the system's temporary files
 	MachinesDir = "ethereal-live"         // of ethereal live up --on, in the working folder
 	MininetDir  = "/run/ethereal-mininet" // of ethereal mininet
 )
 
-// Running returns the fabrics of this machine whose controllers accept connections. What a killed fabric left behind, and
-// what this user may not read, is not among them.
+// Running returns the fabrics of this machine whose controllers accept connections. It skips the remains of killed
+// fabrics, and files that this user may not read.
 func Running() (up []*File) {
-	files, _ := filepath.Glob(filepath.Join(os.TempDir(), LivePrefix+"*", FileName)) // the pattern is good
+	files, _ := filepath.Glob(filepath.Join(os.TempDir(), LivePrefix+"*", FileName)) // the pattern is valid
 	files = append(files, filepath.Join(MachinesDir, FileName), filepath.Join(MininetDir, FileName))
 	for _, path := range files {
 		if d, err := Load(path); err == nil && accepts(d.Admin) {
@@ -31,10 +31,10 @@ func Running() (up []*File) {
 	return up
 }
 
-// acceptLimit is how long a controller on this machine may take to accept a connection.
+// acceptLimit is the time allowed for a controller on this machine to accept a connection.
 const acceptLimit = time.Second
 
-// accepts reports whether somebody listens at HOST:PORT or unix:PATH.
+// accepts reports whether a process listens at HOST:PORT or unix:PATH.
 func accepts(addr string) bool {
 	network := "tcp"
 	if path, ok := strings.CutPrefix(addr, "unix:"); ok {

@@ -21,8 +21,7 @@ import (
 // Dialer makes a connection, which must not block.
 type Dialer func(addr string) (*grpc.ClientConn, error)
 
-// Switch is a switch as the controller's targets file says it is reached. Ports are the fabric's. It is safe for
-// concurrent use.
+// Switch is a switch of the controller's targets file. Ports are the fabric's. It is safe for concurrent use.
 type Switch struct {
 	Name     string
 	ports    int
@@ -31,7 +30,7 @@ type Switch struct {
 	dial     Dialer
 }
 
-// callLimit bounds one question to a switch.
+// callLimit bounds one request to a switch.
 const callLimit = 10 * time.Second
 
 // gnmi connects to the switch's gNMI server.
@@ -85,7 +84,7 @@ func (s *Switch) NotUp(ctx context.Context) (names []string, err error) {
 	return names, nil
 }
 
-// watchAgain is how soon a switch that has ended its subscription is asked again.
+// watchAgain is the pause before a switch that ended its subscription is asked again.
 const watchAgain = 100 * time.Millisecond
 
 // Watch hands on what changes at the switch's ports, a text for each notification, until ctx ends. synced is called when
@@ -129,7 +128,7 @@ func (s *Switch) Watch(ctx context.Context, synced func(), news func(text string
 // Cell is one cell of a P4 counter.
 type Cell struct{ Packets, Bytes int64 }
 
-// Counted is what one switch has counted, by the counter's name and index: a port of the fabric, or a reason.
+// Counted is one switch's counts, by the counter's name and index: a port of the fabric, or a reason.
 type Counted map[string]map[int64]Cell
 
 // Names of the P4 program's counters.
@@ -140,9 +139,9 @@ const (
 	CounterFallback = p4rt.CounterFallback // by reason
 )
 
-// Counters reads what the switch has counted, without being its primary: those of the counters that its program has. Of one
-// without any the interfaces' counters take all packets for data. A switch that is dead, or has no program yet, has counted
-// nothing.
+// Counters reads the switch's counters without the primary role: those that its program has. If the program has
+// none, the interfaces' counters count all packets as data. A switch that is dead, or has no program yet, has no
+// counts.
 func (s *Switch) Counters(ctx context.Context) (Counted, error) {
 	conn, err := s.dial(s.target.P4Runtime)
 	if err != nil {
@@ -177,7 +176,7 @@ func (s *Switch) Counters(ctx context.Context) (Counted, error) {
 	return out, nil
 }
 
-// index returns the fabric's number of what a counter counts at an index; ok is false for a port that it does not have.
+// index returns the fabric's number for a counter's index; ok is false for a port that the fabric does not have.
 func (s *Switch) index(counter string, at int64) (_ int64, ok bool) {
 	if counter != CounterData && counter != CounterControl {
 		return at, true
@@ -186,7 +185,7 @@ func (s *Switch) index(counter string, at int64) (_ int64, ok bool) {
 	return int64(p), ok
 }
 
-// interfaces reads what the ports have sent, over gNMI.
+// interfaces reads the ports' sent packets and bytes, over gNMI.
 func (s *Switch) interfaces(ctx context.Context) (Counted, error) {
 	conn, err := s.gnmi()
 	if err != nil {
@@ -212,12 +211,12 @@ func (s *Switch) interfaces(ctx context.Context) (Counted, error) {
 	return Counted{CounterData: cells}, nil
 }
 
-// subscription returns how the switch is asked for its ports.
+// subscription returns the subscription to the switch's ports.
 func (s *Switch) subscription() linkstate.Subscription {
 	return linkstate.Subscription{Target: s.target.GNMITarget, Names: s.target.Ports}
 }
 
-// Since returns what was counted after before, which was counted earlier. A switch that was restarted meanwhile began at 0
+// Since returns the counts since before, an earlier reading. A switch that was restarted meanwhile began at 0
 // again.
 func (c Counted) Since(before Counted) Counted {
 	out := Counted{}

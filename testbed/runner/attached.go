@@ -20,13 +20,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
 )
 
-// Attached is a world that somebody else has made. Close ends the connections.
+// Attached is a world on an existing fabric. Close ends the connections.
 type Attached struct {
 	d *deployment.File
 	w wall
 }
 
-// Attach connects to a deployment. dial connects to the switches, nil being with the deployment's TLS.
+// Attach connects to a deployment. dial connects to the switches; nil means with the deployment's TLS.
 func Attach(ctx context.Context, d *deployment.File, dial deployment.Dialer) (*Attached, error) {
 	_, cfg, err := d.Read()
 	if err != nil {
@@ -65,10 +65,10 @@ func Attach(ctx context.Context, d *deployment.File, dial deployment.Dialer) (*A
 	return a, nil
 }
 
-// Close ends the connections, and what was done to links here.
+// Close ends the connections, and impairments of links here.
 func (a *Attached) Close() error { return errors.Join(a.w.actuator.Close(), a.w.session.Close()) }
 
-// AttachedNotifier says why a fabric that runs already cannot have a notifier.
+// AttachedNotifier returns an error if a running fabric cannot have a notifier.
 func AttachedNotifier(n scenario.Notifier) error {
 	if n != scenario.NotifyAll && n != scenario.NotifyNone {
 		return fmt.Errorf("notifier %s: controller and switches of a fabric that runs already all notify; write notifiers: [all]", n)
@@ -95,10 +95,11 @@ func (a *Attached) Run(ctx context.Context, run scenario.Run, obs scenario.Obser
 	return result, err
 }
 
-// blameLimit is how long the fabric's maker may take to find that a machine is lost, when its hosts' connections end.
+// blameLimit is the time allowed for the fabric's maker to find that a machine is lost, when its hosts' connections
+// end.
 const blameLimit = 3 * time.Second
 
-// blame adds to the error of a host that has ended which machines are lost, if the fabric's maker knows.
+// blame adds to the error of a host that has ended the lost machines, if the fabric's maker knows them.
 func (a *Attached) blame(ctx context.Context, err error) error {
 	if a.d.Control == "" {
 		return err

@@ -24,47 +24,46 @@ import (
 // ErrInterrupted is wrapped by the error of a batch whose context ended.
 var ErrInterrupted = errors.New("interrupted")
 
-// Batch carries out runs, some at a time, and hands on what came of them: in the order of the runs, or as they end.
+// Batch carries out runs, some at a time, and passes their outcomes on: in the order of the runs, or as they end.
 type Batch struct {
 	Run        Run
 	Runs       []scenario.Run // their indices count from 0
 	World      string
 	Parallel   int
-	Cores      int    // of each run; see [CoresOf]
+	Cores      int    // per run; see [CoresOf]
 	Events     string // file of the event log; "" for none
 	Captures   []Capture
 	Trace      string                 // file of the trace; "" for none
 	Recordings []recording.Options    // by run, of the trace
-	Record     bool                   // keep what happens in every run; else only in those that expect something
-	AsEnded    bool                   // hand on each outcome when its run ends, and keep no result
-	Done       func(o *Outcome) error // takes what is handed on, one at a time
+	Record     bool                   // record every run; otherwise only those with expectations
+	AsEnded    bool                   // pass on each outcome when its run ends, and keep no result
+	Done       func(o *Outcome) error // receives the outcomes, one at a time
 	Progress   Progress
 	Log        *slog.Logger
 
 	mu       sync.Mutex
 	outcomes []*Outcome // nil: not ended
-	next     int        // first run that has not been handed on, when they are handed on in order
+	next     int        // next run to pass on, if in order
 	err      error
 }
 
-// Progress shows how a batch goes. It is safe for concurrent use.
+// Progress shows the progress of a batch. It is safe for concurrent use.
 type Progress interface {
 	Begin(scenario.Run)
-	Watch(scenario.Run) func(scenario.Progress) // nil: nobody looks
+	Watch(scenario.Run) func(scenario.Progress) // nil: not shown
 	End(scenario.Run)
-	Line(*Outcome)             // of a run that is handed on
+	Line(*Outcome)             // for a run whose outcome is passed on
 	Paint(ctx context.Context) // redraws until ctx ends
 }
 
-// Capture is a link to capture and the file it goes to.
+// Capture is a link to capture and its file.
 type Capture struct {
 	Link fabric.LinkID
 	Path string
 }
 
-// Execute returns the results there are, in the order of the runs, and the
-// errors of all runs. When ctx ends, runs that go on stop early and the others
-// do not begin; the error is then an [ErrInterrupted], too.
+// Execute returns the existing results, in the order of the runs, and the errors of all runs. When ctx ends, runs
+// in progress stop early and the others do not begin; the error is then also an [ErrInterrupted].
 func (b *Batch) Execute(ctx context.Context) ([]*report.Result, error) {
 	b.outcomes = make([]*Outcome, len(b.Runs))
 	paint, stop := context.WithCancel(context.Background())
@@ -84,7 +83,7 @@ func (b *Batch) Execute(ctx context.Context) ([]*report.Result, error) {
 			return nil
 		})
 	}
-	_ = workers.Wait() // errors are kept per run
+	_ = workers.Wait() // errors are stored per run
 	stop()
 	_ = painter.Wait()
 
@@ -132,11 +131,11 @@ func (b *Batch) one(ctx context.Context, i int) {
 	}
 }
 
-// handOn reports an outcome. b.mu is held.
+// handOn passes on an outcome. b.mu is held.
 func (b *Batch) handOn(o *Outcome) {
 	canceled := errors.Is(o.Err, context.Canceled)
 	if b.AsEnded && canceled {
-		return // it will run again
+		return // the run will be repeated
 	}
 	b.Progress.Line(o)
 	if o.Err != nil && !canceled {
@@ -177,7 +176,7 @@ func (b *Batch) observed(ctx context.Context, run scenario.Run, record *Record) 
 	return b.Run(ctx, run, obs)
 }
 
-// traced executes a run and writes its trace, also of one that was interrupted.
+// traced executes a run and writes its trace, even after an interruption.
 func (b *Batch) traced(ctx context.Context, run scenario.Run, obs scenario.Observer) (_ *report.Result, err error) {
 	file, err := os.Create(FileOf(b.Trace, run, len(b.Runs)))
 	if err != nil {
@@ -191,7 +190,7 @@ func (b *Batch) traced(ctx context.Context, run scenario.Run, obs scenario.Obser
 		if happened != nil {
 			happened(h)
 		}
-		if !rec.Exact() { // else it was printed already
+		if !rec.Exact() { // otherwise it was printed already
 			rec.Happened(h.At, h.Kind, h.Where, h.Text)
 		}
 	}
@@ -216,11 +215,11 @@ func (b *Batch) traced(ctx context.Context, run scenario.Run, obs scenario.Obser
 	return result, err
 }
 
-// coresPay is from how many hosts on a run is faster on several cores.
+// coresPay is the number of hosts from which a run is faster on several cores.
 const coresPay = 64
 
-// CoresOf returns on how many cores to simulate a run of so many at once: those asked
-// for, or, of 0, those that the runs beside it leave.
+// CoresOf returns the number of cores on which to simulate a run, with atOnce runs side by side: asked, or, if that
+// is 0, the cores that the other runs leave.
 func CoresOf(run scenario.Run, asked, atOnce int) int {
 	switch {
 	case asked > 0:
@@ -231,8 +230,8 @@ func CoresOf(run scenario.Run, asked, atOnce int) int {
 	return max(1, runtime.GOMAXPROCS(0)/atOnce)
 }
 
-// FileOf returns a run's own file: name itself when there is one run only, else
-// with the run's slug before the extension.
+// FileOf returns a run's file: name itself if there is only one run, otherwise with the run's slug before the
+// extension.
 func FileOf(name string, run scenario.Run, runs int) string {
 	if runs == 1 {
 		return name
@@ -241,15 +240,14 @@ func FileOf(name string, run scenario.Run, runs int) string {
 	return strings.TrimSuffix(name, ext) + "." + run.Slug() + ext
 }
 
-// closeFile closes a file that was written, and reports in err, when there is
-// no error yet, that it could not be.
+// closeFile closes a written file and reports a failure in err, unless err is already an error.
 func closeFile(f *os.File, err *error) {
 	if e := f.Close(); e != nil && *err == nil {
 		*err = e
 	}
 }
 
-// runError says which run an error is of, once.
+// runError names the run of an error, once.
 type runError struct{ o *Outcome }
 
 func (e *runError) Error() string {
@@ -258,7 +256,7 @@ func (e *runError) Error() string {
 
 func (e *runError) Unwrap() error { return e.o.Err }
 
-// Why is the text of Err without the run's name, which its world may have put there.
+// Why returns the text of Err without the run's name, which its world may have added.
 func (o *Outcome) Why() string {
 	return strings.Replace(o.Err.Error(), o.Run.String()+": ", "", 1)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// read returns how each of [scenario.Measures] is read. ok is false when there is none,
-// such as the completion time of what did not finish.
+// read returns the reading function of each of [scenario.Measures]. ok is false if a run has no such value, such as
+// the completion time of an unfinished run.
 func read() map[string]func(o *Outcome) (value float64, ok bool) {
 	count := func(f func(r *report.Result) int64) func(*Outcome) (float64, bool) {
 		return func(o *Outcome) (float64, bool) { return float64(f(o.Result)), true }
@@ -73,7 +73,7 @@ func read() map[string]func(o *Outcome) (value float64, ok bool) {
 	}
 }
 
-// Verdict is what became of an expectation.
+// Verdict is the result of an expectation.
 type Verdict struct {
 	scenario.Expectation
 	Held     bool
@@ -102,7 +102,7 @@ func (v Verdict) String() string {
 	return s
 }
 
-// judge compares an expectation with what was measured.
+// judge compares an expectation with the measurement.
 func judge(x scenario.Expectation, o *Outcome) Verdict {
 	v := Verdict{Expectation: x, Measured: "none"}
 	all := scenario.Measures()

@@ -14,7 +14,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
-// Live is the live world: processes on this machine. Runs on one fabric share it.
+// Live is the live world: processes on this machine. Runs on the same fabric share it.
 type Live struct {
 	base live.Base
 
@@ -25,14 +25,14 @@ type Live struct {
 	w      wall
 }
 
-// made is what a fabric was made for.
+// made identifies what a fabric was made for.
 type made struct {
 	of             fabric.Spec
 	payload, queue int
 }
 
-// NewLive returns the live world. The process must be in namespaces that live.Enter
-// made. It carries out one run at a time.
+// NewLive returns the live world. The process must be in namespaces that live.Enter made. It carries out one run at
+// a time.
 func NewLive(base live.Base) *Live { return &Live{base: base} }
 
 // Close ends the fabric.
@@ -52,8 +52,8 @@ func (l *Live) close() {
 	l.fabric, l.w, l.ways = nil, wall{}, live.Notifiers{}
 }
 
-// Run is a [Run]. Of a scenario that was stretched to this world links are cut as operators do, by gNMI; of another they
-// are silent for the detection time first, as the scenario says.
+// Run is a [Run]. If the scenario was stretched to this world, links are cut by gNMI, as operators do. Otherwise
+// they are silent for the detection time first, as the scenario says.
 func (l *Live) Run(ctx context.Context, run scenario.Run, obs scenario.Observer) (*report.Result, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,11 +80,11 @@ func (l *Live) Run(ctx context.Context, run scenario.Run, obs scenario.Observer)
 	if l.fabric != nil {
 		err = errors.Join(err, l.fabric.Check())
 	}
-	l.close() // nobody knows how it is
+	l.close() // its state is unknown
 	return result, err
 }
 
-// ready has a fabric, hosts and a controller as the run asks for.
+// ready prepares a fabric, hosts and a controller for the run.
 func (l *Live) ready(ctx context.Context, run scenario.Run) (err error) {
 	if _, err := coordinator.Settings(run); err != nil {
 		return err
@@ -120,6 +120,6 @@ func (l *Live) ready(ctx context.Context, run scenario.Run) (err error) {
 	if l.ways == ways {
 		return nil
 	}
-	l.ways, l.w.touched = ways, false // a fresh controller
+	l.ways, l.w.touched = ways, false // a new controller
 	return l.fabric.StartController(ctx, ways)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
-// Live is a world in which nothing can be run: it takes Linux.
+// Live is a world that can run nothing: it needs Linux.
 type Live struct{}
 
 // NewLive returns that world.

@@ -8,11 +8,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// Outcome is what became of a run, and of what its scenario expects.
+// Outcome is the result of a run, and of its scenario's expectations.
 type Outcome struct {
-	Run      scenario.Run // of the scenario as it was in the world
+	Run      scenario.Run // with the scenario as changed for the world
 	World    string
-	Skipped  string // why it was not run; "": it was
+	Skipped  string // why it was not run; "": it was run
 	Result   *report.Result
 	Record   *Record
 	Verdicts []Verdict
@@ -20,7 +20,7 @@ type Outcome struct {
 	Err      error         // why there is no result
 }
 
-// Name is the scenario's, and the run's where the scenario has several.
+// Name returns the scenario's name, with the run's if the scenario has several.
 func (o *Outcome) Name() string {
 	s := o.Run.Scenario
 	if o.Skipped != "" || len(s.Failures)*len(s.Collectives)*len(s.Schemes)*len(s.Seeds) == 1 && len(s.Failures[0].Notifiers) <= 1 && o.Run.Failure.Case == o.Run.Failure.Name {
@@ -29,7 +29,7 @@ func (o *Outcome) Name() string {
 	return s.Name + ": " + o.Run.String()
 }
 
-// Word is what became of it: passed, FAILED, ERROR or skipped.
+// Word returns the result in a word: passed, FAILED, ERROR or skipped.
 func (o *Outcome) Word() string {
 	switch {
 	case o.Skipped != "":
@@ -42,13 +42,12 @@ func (o *Outcome) Word() string {
 	return "passed"
 }
 
-// Held reports whether all expectations did.
+// Held reports whether all expectations held.
 func (o *Outcome) Held() bool {
 	return !slices.ContainsFunc(o.Verdicts, func(v Verdict) bool { return !v.Held })
 }
 
-// Judge compares what was measured with what the scenario expects. A run without a
-// result has no verdicts.
+// Judge compares the measurements with the scenario's expectations. A run without a result has no verdicts.
 func (o *Outcome) Judge() {
 	o.Verdicts = nil
 	if o.Result == nil {
@@ -59,8 +58,7 @@ func (o *Outcome) Judge() {
 	}
 }
 
-// firstEvent returns the first thing that happens in a run. ok is false when nothing
-// does.
+// firstEvent returns the first event of a run. ok is false if there is none.
 func firstEvent(r scenario.Run) (_ scenario.Event, ok bool) {
 	events := r.Failure.Drawn(r.Fabric, r.Seed)
 	if len(events) == 0 {

@@ -16,14 +16,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// Record is what happened, on one clock. It is safe for concurrent use.
+// Record holds a run's happenings, on one clock. It is safe for concurrent use.
 type Record struct {
 	mu  sync.Mutex
 	all []scenario.Happening
 }
 
-// Add records something that happened. What arrives late, by another process for
-// instance, finds its place.
+// Add records a happening. A late one, for example from another process, is inserted in order.
 func (r *Record) Add(h scenario.Happening) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -34,19 +33,19 @@ func (r *Record) Add(h scenario.Happening) {
 	r.all = slices.Insert(r.all, i, h)
 }
 
-// All returns everything, in order of time.
+// All returns all happenings, in order of time.
 func (r *Record) All() []scenario.Happening {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.all)
 }
 
-// Kind returns what is of a kind.
+// Kind returns the happenings of a kind.
 func (r *Record) Kind(kind string) []scenario.Happening {
 	return slices.DeleteFunc(r.All(), func(h scenario.Happening) bool { return h.Kind != kind })
 }
 
-// line is a happening in JSON. The first of a run has the kind "run", what the run is, and its fabric.
+// line is a happening in JSON. The first line of a run has the kind "run", the run's name, and its fabric.
 type line struct {
 	Scenario string       `json:"scenario"`
 	World    string       `json:"world"`
@@ -79,18 +78,18 @@ func (r *Record) Encode(w io.Writer, run scenario.Run, world string) error {
 	return b.Flush()
 }
 
-// Recorded is a run's record, as it was written.
+// Recorded is a run's record, read from a file.
 type Recorded struct {
 	Title    string
-	Fabric   *fabric.Fabric // nil: the file does not say
+	Fabric   *fabric.Fabric // nil: not in the file
 	Happened []scenario.Happening
 }
 
-// maxRecordLine bounds a line of a record, in bytes.
+// maxRecordLine is the maximum length of a record's line, in bytes.
 const maxRecordLine = 1 << 20
 
-// DecodeRecords reads what Encode wrote of one run or of several. What comes before the first run's line, as all of a file
-// written before there was one, is a run of its own.
+// DecodeRecords reads the records of one or several runs that Encode wrote. Lines before the first run's line, such
+// as all lines of an older file, are a separate run.
 func DecodeRecords(r io.Reader) ([]*Recorded, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxRecordLine)
@@ -134,13 +133,12 @@ func DecodeRecords(r io.Reader) ([]*Recorded, error) {
 // maxRecordMicros is the latest time in a record: a month.
 const maxRecordMicros = 31 * 86400 * 1e6
 
-// reactions are the kinds that happen many times over in answer to something.
+// reactions are the kinds that occur many times in answer to one event.
 func reactions() []string {
 	return []string{"sync", "gnmi", "write", "push", "quench", "flip", "timeout", "retransmit", "first_hit", "done"}
 }
 
-// Text draws the record: a line for each thing that was done, and below it one
-// for each kind of what followed.
+// Text draws the record: one line for each action, and below it one for each kind of reaction.
 func (r *Record) Text(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	kinds := reactions()
@@ -168,10 +166,10 @@ func (r *Record) Text(w io.Writer) error {
 	return b.Flush()
 }
 
-// state finds what a happening says of a port or a link.
+// state matches the state of a port or a link in a happening's text.
 var state = regexp.MustCompile(`\b(up|down)\b`)
 
-// common returns what the texts of happenings share: all of it, or the states that they name.
+// common returns the common text of happenings: all of it, or the states that they name.
 func common(hs []scenario.Happening) string {
 	texts, states := map[string]bool{}, map[string]bool{}
 	for _, h := range hs {

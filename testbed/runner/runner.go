@@ -10,13 +10,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// Run carries out one run in a world. When ctx ends it returns what it knows by then
-// along with the context's error.
+// Run carries out one run in a world. When ctx ends, it returns the partial result with the context's error.
 type Run func(ctx context.Context, run scenario.Run, obs scenario.Observer) (*report.Result, error)
 
-// Timed returns a Run that makes a run healthy first where the times of its events
-// are shares of what that takes. A healthy run that several refer to is made once. It
-// is safe for concurrent use when run is.
+// Timed returns a Run that first makes a healthy run where the event times are shares of its duration. A healthy
+// run that several runs refer to is made once. It is safe for concurrent use if run is.
 func Timed(run Run) Run {
 	t := &timed{run: run, healthy: map[string]func() (fabric.Time, error){}}
 	return t.do
@@ -74,8 +72,8 @@ func (t *timed) healthyTime(ctx context.Context, run scenario.Run, obs scenario.
 
 func micros(us float64) fabric.Time { return fabric.Time(us * float64(fabric.Microsecond)) }
 
-// firstFailure says when the first thing happened to the run's links. healthy is what
-// the run takes without; 0 when nobody knows.
+// firstFailure records the time of the first event of the run's links. healthy is the completion time without
+// events; 0 if unknown.
 func firstFailure(run scenario.Run, r *report.Result, healthy fabric.Time) *report.FirstFailure {
 	if len(run.Events) == 0 {
 		return nil

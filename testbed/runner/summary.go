@@ -11,7 +11,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 )
 
-// Summary writes a line for each of several outcomes, and what they took together.
+// Summary writes one line per outcome, if there are several, and their total time.
 func Summary(w io.Writer, outcomes []*Outcome) error {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)

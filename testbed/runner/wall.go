@@ -22,25 +22,25 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
 )
 
-// lead is how long before a collective begins the hosts are notified, at least.
+// lead is the minimum time before a collective's start at which the hosts are notified of it.
 const lead = 500 * time.Millisecond
 
-// Limits on what a fabric may take to be ready for a run, and whole again after it.
+// Time limits for a fabric to be ready for a run, and restored after it.
 const (
 	readyLimit = 30 * time.Second
 	healLimit  = 30 * time.Second
 )
 
-// wall carries out runs on the wall clock, on switches and hosts that are processes or boxes.
+// wall carries out runs on the wall clock, on switches and hosts that are processes or real devices.
 type wall struct {
 	actuator *deployment.Actuator
 	session  *coordinator.Session
-	eventLog string // of the controller; "": it has none to read
-	unshaped bool   // nobody limits the links between switches to the run's rates
-	touched  bool   // a run did something to the fabric, which its controller remembers
+	eventLog string // the controller's; "": none
+	unshaped bool   // the links between switches are not limited to the run's rates
+	touched  bool   // a run changed the fabric, and its controller remembers that
 }
 
-// run carries out one run. What its acts did is undone at the end.
+// run carries out one run and then undoes its acts.
 func (w *wall) run(ctx context.Context, run scenario.Run, obs scenario.Observer) (result *report.Result, err error) {
 	if _, err := coordinator.Settings(run); err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (w *wall) run(ctx context.Context, run scenario.Run, obs scenario.Observer)
 	defer func() { err = errors.Join(err, w.heal(context.WithoutCancel(ctx))) }()
 	t := &narrator{f: run.Fabric, notify: obs.Happened}
 	stop := func() error { return nil }
-	if run.Notifier.GNMI() || run.Notifier == scenario.NotifyNone { // else nobody uses what the switches report
+	if run.Notifier.GNMI() || run.Notifier == scenario.NotifyNone { // otherwise the switches' reports are unused
 		if stop, err = w.watch(ctx, t); err != nil {
 			return nil, err
 		}
@@ -80,8 +80,8 @@ func (w *wall) run(ctx context.Context, run scenario.Run, obs scenario.Observer)
 	return result, errors.Join(err, t.controller(w.eventLog))
 }
 
-// forget has the fabric be controlled by a controller that knows nothing of the runs before, as one goes on damping a link
-// that flapped, and waits until all agents listen to it.
+// forget replaces the controller by one without memory of earlier runs, because a controller goes on damping a link
+// that flapped. It waits until all agents follow the new one.
 func (w *wall) forget(ctx context.Context) error {
 	if w.actuator.Control == nil {
 		return nil
@@ -115,21 +115,21 @@ func (w *wall) forget(ctx context.Context) error {
 	}
 }
 
-// heal undoes what acts did, and waits until the fabric is whole.
+// heal undoes the acts, and waits until the fabric is whole.
 func (w *wall) heal(ctx context.Context) error {
 	if !w.touched {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, healLimit)
 	defer cancel()
-	if err := w.actuator.Undo(ctx); err != nil || w.session.Ended() != nil { // then it will not be whole
+	if err := w.actuator.Undo(ctx); err != nil || w.session.Ended() != nil { // in these cases it will not be whole
 		return err
 	}
 	return w.actuator.Whole(ctx)
 }
 
-// watch follows the ports of all switches that report them. It returns when all have reported their states; stop ends
-// it.
+// watch follows the ports of all switches that report them. It returns when all have reported their states; stop
+// ends it.
 func (w *wall) watch(ctx context.Context, t *narrator) (stop func() error, err error) {
 	watching, cancel := context.WithCancel(ctx)
 	g, watching := errgroup.WithContext(watching)
@@ -162,15 +162,15 @@ func (w *wall) watch(ctx context.Context, t *narrator) (stop func() error, err e
 	return nil, errors.Join(err, stop())
 }
 
-// narrator says what happens in a run, on its clock.
+// narrator reports a run's happenings, on its clock.
 type narrator struct {
 	f      *fabric.Fabric
-	notify func(scenario.Happening) // nil: nobody listens
+	notify func(scenario.Happening) // nil: no receiver
 
 	mu     sync.Mutex
 	start  int64         // 0: not yet
-	offset time.Duration // of the wall clock from the monotonic one
-	ports  []portNews    // before the start is known
+	offset time.Duration // of the wall clock relative to the monotonic one
+	ports  []portNews    // reports from before the start is known
 }
 
 // portNews is a switch's report about its ports.
@@ -179,7 +179,7 @@ type portNews struct {
 	where, text string
 }
 
-// at returns a moment as a time in the run.
+// at converts a moment to a time in the run.
 func (t *narrator) at(monotonic int64) fabric.Time {
 	return fabric.Time(monotonic-t.start) * fabric.Nanosecond
 }
@@ -190,21 +190,21 @@ func (t *narrator) say(at fabric.Time, kind, where, text string) {
 	}
 }
 
-// started notes when the run starts.
+// started records when the run starts.
 func (t *narrator) started(at int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.start, t.offset = at, time.Duration(time.Now().UnixNano()-monotonic.Now())
 }
 
-// port notes what a switch reported.
+// port records a switch's report.
 func (t *narrator) port(where, text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ports = append(t.ports, portNews{monotonic.Now(), where, text})
 }
 
-// did says what was done, and how long that took.
+// did reports an act and its duration.
 func (t *narrator) did(a deployment.Act, began, done int64) {
 	text := fmt.Sprintf("took %.1f ms", float64(done-began)/1e6)
 	if a.Text != "" {
@@ -213,7 +213,7 @@ func (t *narrator) did(a deployment.Act, began, done int64) {
 	t.say(t.at(began), a.Name, a.Where, text)
 }
 
-// result adds what the switches and the hosts reported.
+// result adds the reports of the switches and the hosts.
 func (t *narrator) result(r *report.Result) {
 	for _, n := range t.ports {
 		t.say(t.at(n.at), string(report.KindGNMI), n.where, n.text)
@@ -221,7 +221,7 @@ func (t *narrator) result(r *report.Result) {
 	us := func(t float64) fabric.Time { return fabric.Time(t * float64(fabric.Microsecond)) }
 	for _, ev := range r.Timeline {
 		switch ev.Kind {
-		case report.KindCut, report.KindRestore, report.KindDetect: // an act
+		case report.KindCut, report.KindRestore, report.KindDetect: // an act, reported already
 		default:
 			t.say(us(ev.Time), string(ev.Kind), ev.Where, ev.Text)
 		}
@@ -231,7 +231,7 @@ func (t *narrator) result(r *report.Result) {
 	}
 }
 
-// controller says what the controller did, by its log.
+// controller adds the controller's actions, from its log.
 func (t *narrator) controller(file string) error {
 	if file == "" {
 		return nil
@@ -244,7 +244,7 @@ func (t *narrator) controller(file string) error {
 		return fmt.Errorf("the controller's log: %w", err)
 	}
 	if i := bytes.LastIndexByte(text, '\n'); i >= 0 {
-		text = text[:i] // what follows is being written
+		text = text[:i] // the rest is still being written
 	}
 	_, err = eventlog.Records(bytes.NewReader(text), func(_ int, r eventlog.Record) error {
 		at := t.at(r.Time.UnixNano() - int64(t.offset))

@@ -8,8 +8,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Drawn returns the events of the case in a run of that seed, in order of time: of each Chaos the failures that the seed
-// draws.
+// Drawn returns the events of the case in a run with that seed, in order of time; each Chaos is replaced by the
+// failures that the seed draws.
 func (c Failure) Drawn(f *fabric.Fabric, seed uint64) []Event {
 	var out []Event
 	for i, e := range c.Events {
@@ -23,11 +23,12 @@ func (c Failure) Drawn(f *fabric.Fabric, seed uint64) []Event {
 	return out
 }
 
-// failures draws what a Chaos is. Of ten failures one is a switch above the ToRs that dies, two are links that lose
-// everything while nobody notices, and seven links that are cut. Each begins within its period and is over within Down: at
-// most two overlap, and those have no switch in common. What is cut off altogether has to wait, which proves nothing.
+// failures draws the failures of a Chaos. Of ten failures one is a switch above the ToRs that dies, two are links
+// that silently lose all packets, and seven are links that are cut. Each begins within its period and ends within
+// Down. At most two overlap, and these have no switch in common: if a host were cut off, it could only wait, which
+// proves nothing.
 func (e Event) failures(f *fabric.Fabric, rng *rand.Rand) []Event {
-	var links, switches []Event // what can fail; of host links there is no other
+	var links, switches []Event // that may fail; a host has only one link
 	for l := f.HostLinks(); l < f.Links(); l++ {
 		links = append(links, Event{Link: f.LinkName(fabric.LinkID(l))})
 	}
@@ -40,7 +41,7 @@ func (e Event) failures(f *fabric.Fabric, rng *rand.Rand) []Event {
 		return nil
 	}
 	var out []Event
-	var ends fabric.Time        // of the failure before
+	var ends fabric.Time        // end of the previous failure
 	var touched []fabric.NodeID // its nodes
 	for i := range fabric.Time(e.Times) {
 		places, action, loss, detection := links, Cut, Share(0), e.Detection
@@ -54,7 +55,7 @@ func (e Event) failures(f *fabric.Fabric, rng *rand.Rand) []Event {
 		lasts := 1 + fabric.Time(rng.Int64N(int64(e.Down)))
 		place := places[rng.IntN(len(places))]
 		for tries := 0; at <= ends && slices.ContainsFunc(place.nodes(f), func(id fabric.NodeID) bool { return slices.Contains(touched, id) }); tries++ {
-			if place = places[rng.IntN(len(places))]; tries == 100 { // a small fabric: after the one before
+			if place = places[rng.IntN(len(places))]; tries == 100 { // a small fabric: place it after the previous one
 				at = ends + 1
 			}
 		}
@@ -69,7 +70,7 @@ func (e Event) failures(f *fabric.Fabric, rng *rand.Rand) []Event {
 
 // nodes returns the nodes at the ends of an event's links.
 func (e Event) nodes(f *fabric.Fabric) (out []fabric.NodeID) {
-	links, _ := e.Links(f, 0) // the names are the fabric's own
+	links, _ := e.Links(f, 0) // the names come from the fabric
 	for _, l := range links {
 		out = append(out, f.Link(l).A.Node, f.Link(l).B.Node)
 	}

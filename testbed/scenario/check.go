@@ -14,11 +14,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// complain takes one thing that is wrong: where, what, and the remedy.
+// complain records an error: its place, the problem, and the remedy.
 type complain func(path, problem, remedy string)
 
-// Validate returns [strictyaml.Errors] without positions, or nil. Scenarios from [Load]
-// are valid; those that were changed since, or made in Go, need not be.
+// Validate returns [strictyaml.Errors] without positions, or nil. Scenarios from [Load] are valid; changed ones, or
+// those made in Go, need not be.
 func (s *Scenario) Validate() error {
 	var es strictyaml.Errors
 	s.check(func(path, problem, remedy string) {
@@ -27,7 +27,7 @@ func (s *Scenario) Validate() error {
 	return es.Err()
 }
 
-// refusal is what is wrong with a scenario that no file holds.
+// refusal returns an error about a scenario without file.
 func refusal(key, problem, remedy string) *strictyaml.Error {
 	return &strictyaml.Error{Pos: strictyaml.Pos{File: "scenario"}, Key: key, Problem: problem, Remedy: remedy}
 }
@@ -42,7 +42,7 @@ func (s *Scenario) check(say complain) {
 		bad("name", "is empty", "give the scenario a name")
 	}
 	s.Fabric.Complain("fabric", bad)
-	f, _ := fabric.New(s.Fabric) // nil when it cannot be: that was said
+	f, _ := fabric.New(s.Fabric) // nil if invalid, which was reported
 	s.checkPreset(bad)
 	s.checkOpponents(bad)
 	s.Servers.check(f, bad)
@@ -187,7 +187,7 @@ func (h *Host) checkControl(bad complain) {
 	}
 }
 
-// checkParams reports whether all parameters given are known, and complains of the first that is not.
+// checkParams reports whether all given parameters are known, and complains about the first unknown one.
 func checkParams(path, of string, known []string, given map[string]string, bad complain) bool {
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		if !slices.Contains(known, key) {
@@ -277,12 +277,12 @@ func (c Collective) check(path string, f *fabric.Fabric, payload fabric.Bytes, b
 	}
 	c.checkLate(path, f, bad)
 	if f == nil {
-		return // how many ranks there are is not known
+		return // the number of ranks is unknown
 	}
 	if err := c.Spec(f.Hosts(), 0).Validate(); err != nil {
 		text := strings.TrimPrefix(err.Error(), collective.ErrSpec.Error()+": ")
 		problem, remedy, _ := strings.Cut(text, "; ")
-		// "bytes is 8": the field leads, when one field is at fault.
+		// "bytes is 8": name the field, if the error is about one.
 		fields := []string{"bytes", "shift", "target", "senders", "skew", "spread", "group"}
 		if key, rest, _ := strings.Cut(problem, " "); slices.Contains(fields, key) {
 			path, problem = path+"."+key, rest

@@ -79,7 +79,7 @@ func actionNames() []string {
 	return names
 }
 
-// checkAction checks what belongs to the event's action alone.
+// checkAction checks the keys of the event's action alone.
 func (e Event) checkAction(p string, bad complain) {
 	if known := []string{string(UpWay), string(DownWay)}; e.Direction != BothWays && !slices.Contains(known, string(e.Direction)) {
 		bad(p+".direction", fmt.Sprintf("%q is unknown", e.Direction), strictyaml.Choose(string(e.Direction), known)+", or leave it out for both")
@@ -124,7 +124,7 @@ func (e Event) checkAction(p string, bad complain) {
 	}
 }
 
-// checkControl checks what an event of the control plane, or of a host, is about.
+// checkControl checks the target of an event of the control plane, or of a host.
 func (e Event) checkControl(p string, f *fabric.Fabric, bad complain) {
 	host, drain := e.Action.OfHosts(), e.Action == Drain || e.Action == Undrain
 	for _, k := range []struct {
@@ -164,10 +164,10 @@ func (e Event) checkControl(p string, f *fabric.Fabric, bad complain) {
 	}
 }
 
-// linkState is what the events so far have done to a link.
+// linkState is the effect of the events so far on a link.
 type linkState struct{ cut, hurt bool }
 
-// checkPlace checks which links an event is about, and that it changes them.
+// checkPlace checks which links an event concerns, and that it changes them.
 func (e Event) checkPlace(p string, f *fabric.Fabric, states map[fabric.LinkID]linkState, bad complain) {
 	var given []string
 	for _, k := range []struct {

@@ -15,43 +15,41 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 )
 
-// Event is one thing that happens during a run: to a link, to all links of a node, to
-// a share of the links between switches, or to the controller or an agent.
+// Event is one event of a run. It concerns a link, all links of a node, a share of the links between switches, the
+// controller or an agent.
 type Event struct {
-	// When are the times at which it happens, from the start of the collective, a run
-	// each. Where it is empty, At is the one time.
+	// When are the times at which it happens, from the start of the collective, one run per time. If it is empty,
+	// At is the only time.
 	When Moments     `yaml:"at" required:"for example 20us after the start of the collective, or 30% of the healthy run"`
 	At   fabric.Time `yaml:"-"`
-	// Link is a link's name, "tor0-agg0", or its role, which any fabric with such a
-	// node has: see linkNamed.
+	// Link is a link's name, "tor0-agg0", or its role, which is valid in any fabric with such a node: see
+	// linkNamed.
 	Link string `yaml:"link"`
-	Node string `yaml:"node"` // "agg1", or its role, see [NodeNamed]: all its links; the host
-	// Random is the share of the links between switches that it happens to, at
-	// least one; which, the run's seed draws. Events of one share hit the same
-	// links.
+	Node string `yaml:"node"` // "agg1", or its role, see [NodeNamed]: all its links; or the host
+	// Random is the share of the links between switches that it concerns, at least one link, drawn by the run's
+	// seed. Events with the same share concern the same links.
 	Random Share  `yaml:"random"`
 	Action Action `yaml:"action" was:"do" required:"for example cut"`
 	// Direction is up (away from the hosts), down, or empty for both.
 	Direction Direction `yaml:"direction"`
 
 	Loss Share       `yaml:"loss"` // gray: each packet is lost with this probability
-	Rate fabric.Rate `yaml:"rate"` // degrade: what the link carries from then on
-	// Of a flap: it goes down Times times, each Period after the one before, and
-	// comes back after Down. In YAML Down is half of the period when it is left out.
-	// Of a chaos: Times failures, one in each Period, each over within Down.
+	Rate fabric.Rate `yaml:"rate"` // degrade: the link's new rate
+	// For a flap: the link goes down Times times, at intervals of Period, and comes back after Down. In YAML the
+	// default of Down is half the period. For a chaos: Times failures, one in each Period, each ending within Down.
 	Period fabric.Time `yaml:"period"`
 	Down   fabric.Time `yaml:"down"`
 	Times  int         `yaml:"times"`
 
-	// Detection is how much later the switches at the link's ends know. Of a gray
-	// link they never know, nor of a degraded one that is not Reported.
+	// Detection is the delay until the switches at the link's ends notice. They never notice a gray link, nor a
+	// degraded one that is not Reported.
 	Detection fabric.Time `yaml:"detection"`
 	// Reported: the switches at a degraded link's ends report its speed by gNMI, Detection later.
 	Reported bool `yaml:"reported"`
 }
 
-// UnmarshalStrict implements [strictyaml.Unmarshaler]. Detection must be given where
-// it means something: an instant one is said, not left out.
+// UnmarshalStrict implements [strictyaml.Unmarshaler]. Detection must be given where it applies: 0 is written
+// explicitly.
 func (e *Event) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string) {
 	meant := d.Fields(n, e, path)
 	if len(e.When) == 1 && e.When[0].Share == 0 {
@@ -68,42 +66,41 @@ func (e *Event) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string
 	}
 }
 
-// Action is what an [Event] does.
+// Action is the action of an [Event].
 type Action string
 
-// Actions on links: of a link, of all links of a node, or of a share of the links.
+// Actions on links: on a link, on all links of a node, or on a share of the links.
 const (
-	Cut     Action = "cut"     // what is in flight is lost, and what is sent from then on
-	Restore Action = "restore" // the link is whole again, whatever was wrong
-	Gray    Action = "gray"    // the link loses packets at random, and nobody notices
-	Degrade Action = "degrade" // the link gets slower, and nobody notices unless its switches report it
-	Flap    Action = "flap"    // the link goes down and comes back, again and again
-	// Chaos is failures of links and switches, one after the other, that the run's seed draws: see [Failure.Drawn].
+	Cut     Action = "cut"     // packets in flight are lost, and those sent from then on
+	Restore Action = "restore" // the link works again, whatever its failure
+	Gray    Action = "gray"    // the link silently loses packets at random
+	Degrade Action = "degrade" // the link gets slower, silently unless its switches report it
+	Flap    Action = "flap"    // the link goes down and comes back, repeatedly
+	// Chaos is a series of failures of links and switches that the run's seed draws: see [Failure.Drawn].
 	Chaos Action = "chaos"
 )
 
 // Actions on the control plane.
 const (
-	// Drain takes a link, or all links of a switch, out of use: traffic leaves it while
-	// it still carries packets. Undrain puts it back. Both are asked of the controller.
+	// Drain takes a link, or all links of a switch, out of use while it still carries packets. Undrain puts it
+	// back. Both are requests to the controller.
 	Drain   Action = "drain"
 	Undrain Action = "undrain"
-	// ControllerDown ends the controller: what it was about to write or to say
-	// is not written or said. The switches go on as they are.
+	// ControllerDown ends the controller, with its pending writes and notifications. The switches keep their
+	// tables.
 	ControllerDown Action = "controller-down"
-	// ControllerUp starts a controller without state: it subscribes to the ports'
-	// states, reads the tables back, writes what differs, and notifies the agents.
+	// ControllerUp starts a controller without state: it subscribes to the ports' states, reads the tables back,
+	// writes the differences, and notifies the agents.
 	ControllerUp Action = "controller-up"
-	// AgentDown ends the agent of a host: its queue pairs go on along the paths
-	// they have, whatever is said of those.
+	// AgentDown ends the agent of a host: its queue pairs keep their paths, even dead ones.
 	AgentDown Action = "agent-down"
-	// AgentUp starts it again. It learns of the links, and then goes on.
+	// AgentUp starts the agent again. It first learns the links' states.
 	AgentUp Action = "agent-up"
 )
 
 // Actions on a host's interface.
 const (
-	// Pause has it pause the switches that send to it, and go on doing so: a storm of PFC.
+	// Pause makes the host pause the switches that send to it, continuously: a PFC storm.
 	Pause Action = "pause"
 	// Resume ends that.
 	Resume Action = "resume"
@@ -117,20 +114,20 @@ func Actions() []Action {
 	return append(linkActions(), Drain, Undrain, ControllerDown, ControllerUp, AgentDown, AgentUp, Pause, Resume)
 }
 
-// OfHosts reports whether the action is one on a host.
+// OfHosts reports whether the action concerns a host.
 func (a Action) OfHosts() bool {
 	return slices.Contains([]Action{AgentDown, AgentUp, Pause, Resume}, a)
 }
 
-// OfLinks reports whether the action is one on links.
+// OfLinks reports whether the action concerns links.
 func (a Action) OfLinks() bool { return slices.Contains(linkActions(), a) }
 
-// formerActions are names that actions had.
+// formerActions returns actions by their former names.
 func formerActions() map[Action]Action {
 	return map[Action]Action{"link-down": Cut, "node-down": Cut, "link-up": Restore, "node-up": Restore, "rate": Degrade}
 }
 
-// String says what happens, without the time.
+// String describes the event, without its time.
 func (e Event) String() string {
 	where := e.Link + e.Node
 	if e.Random > 0 {
@@ -148,8 +145,8 @@ func (e Event) String() string {
 	return text
 }
 
-// Intervention is an [Event] of the control plane or of a host with its names resolved,
-// for one link where it is about links.
+// Intervention is an [Event] of the control plane or of a host with its names resolved, for one link if it concerns
+// links.
 type Intervention struct {
 	At   fabric.Time
 	Do   Action
@@ -157,7 +154,7 @@ type Intervention struct {
 	Link fabric.LinkID // of Drain and Undrain
 }
 
-// Interventions returns what happens to the control plane and to hosts, in the order of the events.
+// Interventions returns the events of the control plane and of hosts, in their order.
 func (c Failure) Interventions(f *fabric.Fabric) ([]Intervention, error) {
 	var out []Intervention
 	for _, e := range c.Events {
@@ -188,7 +185,7 @@ func (c Failure) Interventions(f *fabric.Fabric) ([]Intervention, error) {
 	return out, nil
 }
 
-// Direction is one way of a link.
+// Direction is one direction of a link.
 type Direction string
 
 // Directions.
@@ -198,7 +195,7 @@ const (
 	DownWay  Direction = "down" // towards the hosts
 )
 
-// Share is a part of a whole, 0 to 1. In YAML it is a number or a percentage.
+// Share is a fraction, 0 to 1. In YAML it is a number or a percentage.
 type Share float64
 
 // UnmarshalText reads "1%" or "0.01".
@@ -225,30 +222,29 @@ func (s Share) String() string { return strconv.FormatFloat(float64(s)*100, 'g',
 type LinkEvent struct {
 	At        fabric.Time
 	Link      fabric.LinkID
-	Up        bool        // the link, or its direction, is whole again
+	Up        bool        // the link, or its direction, works again
 	Detection fabric.Time // from At until both ends know
 
 	Direction Direction
-	Loss      Share       // above 0: the link turns gray, and nothing else happens
-	Rate      fabric.Rate // above 0: it gets this rate, and nothing else happens
-	// Silent: the state of no port changes, and nobody can notice.
+	Loss      Share       // above 0: the link turns gray, without other effects
+	Rate      fabric.Rate // above 0: the link gets this rate, without other effects
+	// Silent: no port changes its state, so nobody can notice.
 	Silent bool
 	// Reported: switches report the link's rate; see [Event].
 	Reported bool
-	// Switch is the one all of whose links it happens to; 0: it is about this link.
+	// Switch is the node all of whose links the event concerns; 0: it concerns this link only.
 	Switch fabric.NodeID
 }
 
 // Cuts reports whether the event takes the link, or a direction, down.
 func (e LinkEvent) Cuts() bool { return !e.Up && e.Loss == 0 && e.Rate == 0 }
 
-// LinkEvents returns what happens to the links of f in a run of that seed, in
-// order of time. An event of a node or of a share of links concerns those that
-// are not in that state already. Nothing is returned of a case whose times are not
+// LinkEvents returns the events of the links of f in a run with that seed, in order of time. An event of a node or
+// of a share of links skips links that are in that state already. It returns nothing for a case whose times are not
 // known yet.
 func (c Failure) LinkEvents(f *fabric.Fabric, seed uint64) ([]LinkEvent, error) {
 	if !c.timed() {
-		return nil, nil // it is not known when
+		return nil, nil // the times are unknown
 	}
 	var out []LinkEvent
 	for _, e := range c.Drawn(f, seed) {
@@ -279,7 +275,7 @@ func (c Failure) LinkEvents(f *fabric.Fabric, seed uint64) ([]LinkEvent, error) 
 	return effective(out), nil
 }
 
-// eventsBySeed returns what happens in the runs of each seed.
+// eventsBySeed returns the events in the runs of each seed.
 func (c Failure) eventsBySeed(f *fabric.Fabric, seeds Seeds) (map[uint64][]LinkEvent, error) {
 	out := make(map[uint64][]LinkEvent, len(seeds))
 	random := slices.ContainsFunc(c.Events, func(e Event) bool { return e.Random > 0 || e.Action == Chaos })
@@ -296,8 +292,7 @@ func (c Failure) eventsBySeed(f *fabric.Fabric, seeds Seeds) (map[uint64][]LinkE
 	return out, nil
 }
 
-// effective drops events that change nothing, and marks those that no port can
-// tell.
+// effective drops events without effect, and marks those that no port shows.
 func effective(events []LinkEvent) []LinkEvent {
 	type state struct{ down, hurt, reported bool }
 	now := map[fabric.LinkID]state{}
@@ -325,7 +320,7 @@ func effective(events []LinkEvent) []LinkEvent {
 	return out
 }
 
-// of returns what an event does to one of its links.
+// of returns an event's effects on one of its links.
 func (e Event) of(l fabric.LinkID) []LinkEvent {
 	one := LinkEvent{At: e.At, Link: l, Detection: e.Detection, Direction: e.Direction}
 	switch e.Action {
@@ -348,7 +343,7 @@ func (e Event) of(l fabric.LinkID) []LinkEvent {
 	return []LinkEvent{one}
 }
 
-// Links returns the links an event is about.
+// Links returns the links that an event concerns.
 func (e Event) Links(f *fabric.Fabric, seed uint64) ([]fabric.LinkID, error) {
 	switch {
 	case e.Random > 0:
@@ -369,9 +364,8 @@ func (e Event) Links(f *fabric.Fabric, seed uint64) ([]fabric.LinkID, error) {
 	return links, nil
 }
 
-// randomLinks draws a share of the links between switches, at least one, in
-// order of their numbers. Host links, which are numbered first, are not drawn: without
-// planes a host has no other.
+// randomLinks draws a share of the links between switches, at least one, in order of their numbers. Host links,
+// which are numbered first, are not drawn: without planes a host has no other.
 func randomLinks(f *fabric.Fabric, share Share, seed uint64) []fabric.LinkID {
 	all := f.Links() - f.HostLinks()
 	if all == 0 {

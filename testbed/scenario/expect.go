@@ -10,16 +10,15 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 )
 
-// Expectation is what is expected of a measure of every run. At least one of Is,
-// Min and Max is given.
+// Expectation is an expected value or range of a measure in every run. At least one of Is, Min and Max is given.
 type Expectation struct {
 	That   string   `yaml:"that" required:"for example finished"` // the measure
-	Of     string   `yaml:"of"`                                   // of this host alone
+	Of     string   `yaml:"of"`                                   // for this host alone
 	Is     Amount   `yaml:"is"`
 	Min    Amount   `yaml:"min"`
 	Max    Amount   `yaml:"max"`
 	Worlds []string `yaml:"worlds"` // empty: all
-	Why    string   `yaml:"why"`    // for those who read that it did not hold
+	Why    string   `yaml:"why"`    // printed if the expectation fails
 }
 
 // Amount is a number, a time, or yes or no: 3, 1.5, 200us, true.
@@ -59,14 +58,14 @@ func (a Amount) String() string {
 	return strconv.FormatFloat(a.Value, 'g', 6, 64)
 }
 
-// Measure is what can be expected of.
+// Measure is a measurable quantity of a run.
 type Measure struct {
 	Name string
 	Help string
-	Time bool // an amount of it is a time
+	Time bool // its unit is time
 }
 
-// Measures returns what can be expected of a run.
+// Measures returns the quantities with which expectations compare.
 func Measures() []Measure {
 	return []Measure{
 		{"finished", "every message completed, once", false},
@@ -98,7 +97,7 @@ func measureNames() []string {
 	return names
 }
 
-// flipsOf is the one measure that can be a host's.
+// flipsOf is the only measure that can be per host.
 const flipsOf = "flips"
 
 func (x Expectation) check(f *fabric.Fabric, path string, complain complain) {

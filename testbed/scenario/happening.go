@@ -2,7 +2,7 @@ package scenario
 
 import "github.com/ethereal-fabric/ethereal/fabric"
 
-// Happening is something that a run reports while it goes.
+// Happening is something that a run reports during the run.
 type Happening struct {
 	At    fabric.Time
 	Kind  string // an action, sync, gnmi, write, flip, or a kind of a result's timeline

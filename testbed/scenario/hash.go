@@ -7,26 +7,24 @@ import (
 	"fmt"
 )
 
-// Hash returns the SHA-256, in hexadecimal, of everything in the scenario that
-// the run depends on: fabric, switches, hosts, agents, control plane, deadline,
-// and the run's own collective, scheme, failure, notifier and seed. Names and
-// descriptions are not part of it, nor are the scenario's other runs. Two runs
-// of one hash, by one version of the program, have the same result.
+// Hash returns the SHA-256, in hexadecimal, of everything in the scenario on which the run depends: fabric,
+// switches, hosts, agents, control plane, deadline, and the run's own collective, scheme, failure, notifier and
+// seed. Names and descriptions are not part of it, nor are the scenario's other runs. Two runs with the same hash,
+// by the same version of the program, have the same result.
 //
-// What has its zero value is left out, so that a key that a later version adds
-// does not change the hash of runs that do without it.
+// Zero values are left out, so that a key that a later version adds does not change the hash of runs without it.
 func (r Run) Hash() (string, error) {
 	s := *r.Scenario
 	s.Name, s.Description, s.Preset, s.Opponents = "", "", "", ""
 	s.Collectives, s.Schemes, s.Failures, s.Seeds = nil, nil, nil, nil
 	s.Expect, s.Worlds = nil, Worlds{}
 	if s.Host.Completion == OnArrival {
-		s.Host.Completion = "" // as all runs had it before there was the key
+		s.Host.Completion = "" // the value of all runs before the key existed
 	}
 	failure := r.Failure
 	failure.Name, failure.Case, failure.Notifiers = "", "", nil
 	op := r.Collective
-	op.File = "" // what it holds counts, not where it is
+	op.File = "" // its content counts, not its name
 	what := map[string]any{}
 	for _, part := range []struct {
 		key   string
@@ -55,8 +53,8 @@ func (r Run) Hash() (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// withoutZeros drops zero values from objects. ok is false when v is one.
-// Elements of lists stay, as their place means something.
+// withoutZeros removes zero values from objects. ok is false if v is one. Elements of lists stay, because their
+// index matters.
 func withoutZeros(v any) (kept any, ok bool) {
 	switch x := v.(type) {
 	case nil:

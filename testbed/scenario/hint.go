@@ -11,11 +11,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 )
 
-// framing is about what a full packet has beside its payload, and what an answer is: their order is what counts here.
+// framing is about the size of a full packet's headers, and of an answer; only the order of magnitude matters here.
 const framing = 82
 
-// Hint says that the retransmission timer is too short for the scenario's links, if it is: senders then repeat what is merely
-// under way, and a healthy run does not finish. It is empty when nothing speaks against the scenario.
+// Hint returns a warning if the retransmission timer is too short for the scenario's links: senders then retransmit
+// packets that are still in flight, and a healthy run does not finish. Otherwise it is empty.
 func (s *Scenario) Hint() string {
 	spec := s.slowed()
 	hops := []fabric.LinkSpec{spec.HostLink, spec.ToRUplink}
@@ -29,7 +29,7 @@ func (s *Scenario) Hint() string {
 			l = fabric.LinkSpec{Rate: fabric.DefaultRate, Delay: fabric.DefaultDelay}
 		}
 		slowest = min(slowest, l.Rate)
-		trip += 2 * (l.Rate.TimeFor(full) + l.Rate.TimeFor(framing) + 2*l.Delay) // up and down, there and back
+		trip += 2 * (l.Rate.TimeFor(full) + l.Rate.TimeFor(framing) + 2*l.Delay) // up and down, both directions
 	}
 	queue := fabric.Time(0)
 	if s.Switch.ECN.KMax > 0 && s.Host.CongestionControl != endpoint.NoControl {
@@ -52,7 +52,8 @@ func (s *Scenario) Hint() string {
 	return text + ": senders repeat what is merely under way; " + remedy
 }
 
-// SeedHint says that one seed above 1 is not that many seeds; "" if the scenario has none such.
+// SeedHint returns a warning if the only seed is above 1, because "seeds: 5" does not mean five seeds; otherwise
+// "".
 func (s *Scenario) SeedHint() string {
 	if len(s.Seeds) != 1 || s.Seeds[0] == 1 {
 		return ""
@@ -60,7 +61,7 @@ func (s *Scenario) SeedHint() string {
 	return fmt.Sprintf("seeds: %d is one seed, number %d; for %[1]d seeds write 1..%[1]d", s.Seeds[0], s.Seeds[0])
 }
 
-// roundUp returns t in one digit, rounded up.
+// roundUp returns t rounded up to one digit.
 func roundUp(t fabric.Time) fabric.Time {
 	digit := fabric.Time(1)
 	for t/digit >= 10 {
@@ -69,7 +70,7 @@ func roundUp(t fabric.Time) fabric.Time {
 	return (t + digit - 1) / digit * digit
 }
 
-// stretching says what a world has made of s.
+// stretching describes a world's changes of s.
 func (s *Scenario) stretching(world string, in *Scenario) string {
 	if in.Slowed == 0 {
 		return ""

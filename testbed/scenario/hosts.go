@@ -6,7 +6,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
-// Hosts returns how the run's hosts behave. The error says that there is no such scheme.
+// Hosts returns the settings of the run's hosts. An error means that the scheme does not exist.
 func (r Run) Hosts() (host.Settings, error) {
 	spec, err := r.Scheme.Spec()
 	if err != nil {

@@ -7,20 +7,21 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Lateness is which ranks of a run begin late, and which are slow.
+// Lateness describes which ranks of a run begin late, and which are slow.
 type Lateness struct {
-	begins []fabric.Time // by rank; nil: all at once
-	lags   []fabric.Time // by rank; nil: none does
+	begins []fabric.Time // by rank; nil: all at the start
+	lags   []fabric.Time // by rank; nil: none
 	clear  fabric.Time
 }
 
-// Any reports whether there is any.
+// Any reports whether any rank is late, or slow.
 func (l Lateness) Any() bool { return l.begins != nil || l.lags != nil || l.clear > 0 }
 
-// Clear returns how long after both its ends have come to a message's step the message is sent; 0: when its sender has.
+// Clear returns the delay of a message after both its ends have reached its step; 0: it is sent when its sender
+// has.
 func (l Lateness) Clear() fabric.Time { return l.clear }
 
-// Begins returns how long after the start a rank begins.
+// Begins returns a rank's delay after the start.
 func (l Lateness) Begins(rank int) fabric.Time {
 	if l.begins == nil {
 		return 0
@@ -28,7 +29,7 @@ func (l Lateness) Begins(rank int) fabric.Time {
 	return l.begins[rank]
 }
 
-// Lags returns how much later than it could a rank posts each message.
+// Lags returns a rank's delay before it posts each message.
 func (l Lateness) Lags(rank int) fabric.Time {
 	if l.lags == nil {
 		return 0
@@ -36,7 +37,7 @@ func (l Lateness) Lags(rank int) fabric.Time {
 	return l.lags[rank]
 }
 
-// Lateness draws what the run's collective says of it. The same seed draws the same ranks for all schemes.
+// Lateness draws the run's late and slow ranks. The same seed draws the same ranks for all schemes.
 func (r Run) Lateness() (l Lateness) {
 	c, ranks := r.Collective, r.Fabric.Hosts()
 	l.clear = c.ClearToSend
@@ -56,10 +57,10 @@ func (r Run) Lateness() (l Lateness) {
 	return l
 }
 
-// leastClear is what a notification takes through a fabric at least. Regions of a simulation need it.
+// leastClear is the minimum time of a notification through a fabric. Regions of a simulation need it.
 const leastClear = fabric.Microsecond
 
-// checkClear checks when messages may be sent.
+// checkClear checks the key clear_to_send.
 func (c Collective) checkClear(path string, f *fabric.Fabric, bad complain) {
 	switch {
 	case c.ClearToSend == 0:
@@ -72,7 +73,7 @@ func (c Collective) checkClear(path string, f *fabric.Fabric, bad complain) {
 	}
 }
 
-// checkLate checks what makes ranks late. f may be nil: then how many there are is not known.
+// checkLate checks the keys of late ranks. f may be nil: then the number of ranks is unknown.
 func (c Collective) checkLate(path string, f *fabric.Fabric, bad complain) {
 	c.checkClear(path, f, bad)
 	switch {

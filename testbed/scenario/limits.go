@@ -13,8 +13,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// Limits of a scenario. The parts that carry a run out have limits of their own;
-// these lie within them, which checkParts and the tests hold them to.
+// Limits of a scenario. The packages that carry a run out have their own limits, which are wider; checkParts and
+// the tests check that.
 const (
 	minBuffer fabric.Bytes = 64e3
 	maxBuffer fabric.Bytes = math.MaxInt32 // package sim counts in 32 bits
@@ -24,22 +24,21 @@ const (
 
 	maxCells = 1<<19 - 1 // BMv2's queue depths are 19 bits wide
 
-	minPayload fabric.Bytes = 256  // the least path MTU of InfiniBand
+	minPayload fabric.Bytes = 256  // the smallest path MTU of InfiniBand
 	maxPayload fabric.Bytes = 9600 // fits jumbo frames with all headers
 
-	minHeaders fabric.Bytes = 40 // package sim takes up to 64 B off a packet
+	minHeaders fabric.Bytes = 40 // package sim removes up to 64 B from a packet
 	maxHeaders fabric.Bytes = 1024
 
-	maxPackets = 1 << 22 // of a message: half of what PSNs can distinguish, twice over
+	maxPackets = 1 << 22 // per message: half of the distinguishable PSNs, halved again
 
-	minHostRate = fabric.Mbps     // what a machine carries live may be little
-	maxHostRate = 8 * fabric.Tbps // 1 ps a byte
+	minHostRate = fabric.Mbps     // the live world may carry little
+	maxHostRate = 8 * fabric.Tbps // 1 ps per byte
 
 	maxDelay = 1000 * fabric.Second
 )
 
-// checkLinks checks what package fabric does not bound: the links' delays and
-// the rate of the hosts' links.
+// checkLinks checks values that package fabric does not limit: the links' delays and the rate of the hosts' links.
 func (s *Scenario) checkLinks(f *fabric.Fabric, bad complain) {
 	spec := f.Spec()
 	if r := spec.HostLink.Rate; r < minHostRate || r > maxHostRate {
@@ -55,8 +54,8 @@ func (s *Scenario) checkLinks(f *fabric.Fabric, bad complain) {
 	}
 }
 
-// checkParts asks the parts that will carry the runs out whether they take what
-// the scenario says: what they refuse is better said before anything runs.
+// checkParts lets the packages that will carry the runs out check the scenario, so that errors appear before
+// anything runs.
 func (s *Scenario) checkParts(f *fabric.Fabric, bad complain) {
 	refuse := func(err, prefix error, where map[string]string, otherwise string) {
 		if err == nil {
@@ -80,7 +79,7 @@ func (s *Scenario) checkParts(f *fabric.Fabric, bad complain) {
 		"Buffer": "switch.buffer", "Alpha": "switch.alpha", "Cell": "switch.cell", "Fabric": "fabric", "PFC": "switch.pfc", "Trim": "switch.trim",
 	}, "switch")
 
-	if e := s.Switch.ECN; f.Planes() == 1 { // of several no controller takes care
+	if e := s.Switch.ECN; f.Planes() == 1 { // with several planes no controller sets it
 		err = controller.Config{
 			Fabric: f, ECN: controller.ECN{Kmin: e.KMin, Kmax: e.KMax, Pmax: e.PMax, Unit: s.Switch.Cell},
 		}.Validate()
@@ -97,9 +96,9 @@ func (s *Scenario) checkParts(f *fabric.Fabric, bad complain) {
 	if s.Host.TailProbe {
 		nic.Trip = endpoint.IdleTrip(f, nic.MTU)
 	}
-	for _, scheme := range s.formed() { // which may choose the receiver, and how losses are found
+	for _, scheme := range s.formed() { // they may choose the receiver, and the detection of losses
 		nic.Receiver = s.Host.Receiver.For(scheme.Name)
-		spec, _ := scheme.Spec() // none finds nothing
+		spec, _ := scheme.Spec() // an unknown scheme's is empty
 		nic.LateLoss = spec.FindsLate(scheme.Params)
 		err = cmp.Or(err, nic.Validate())
 	}
@@ -109,7 +108,7 @@ func (s *Scenario) checkParts(f *fabric.Fabric, bad complain) {
 	}, "host")
 }
 
-// largest returns the bytes of the largest message among that many ranks.
+// largest returns the size in bytes of the largest message among that many ranks.
 func (c Collective) largest(ranks int) int64 {
 	switch bytes := int64(c.Bytes); {
 	case c.Kind == collective.Permutation, c.Kind == collective.Incast, c.Algorithm == collective.WholeVectorDoubling:
@@ -125,8 +124,7 @@ func (c Collective) largest(ranks int) int64 {
 	}
 }
 
-// checkMessage holds the largest message to what one queue pair carries: a
-// balancer may leave a message whole.
+// checkMessage checks that one queue pair can carry the largest message: a balancer may leave a message whole.
 func (c Collective) checkMessage(path string, ranks int, payload fabric.Bytes, bad complain) {
 	if c.Group != 0 {
 		ranks = c.Group

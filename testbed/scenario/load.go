@@ -12,8 +12,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 )
 
-// Load reads a scenario file. The error is [strictyaml.Errors] when the file's
-// content is wrong, and the system's when it cannot be read.
+// Load reads a scenario file. The error is [strictyaml.Errors] for errors in the file's content, and the system's
+// if the file cannot be read.
 func Load(path string) (*Scenario, error) {
 	data, err := strictyaml.ReadFile(path)
 	if err != nil {
@@ -22,15 +22,14 @@ func Load(path string) (*Scenario, error) {
 	return Parse(path, data, strictyaml.ReadFile)
 }
 
-// Parse reads a scenario from memory. name goes into messages, and file
-// references are relative to its folder. read fetches a referenced file; when
-// it is nil, references are refused.
+// Parse reads a scenario from memory. name appears in errors; file references are relative to its folder. read
+// fetches a referenced file; if it is nil, references are refused.
 func Parse(name string, data []byte, read func(path string) ([]byte, error)) (*Scenario, error) {
 	d := strictyaml.New(name, read)
 	return decode(d, d.Document(data, "a scenario"))
 }
 
-// FromNode reads a scenario from YAML that was read, as [Parse] does.
+// FromNode reads a scenario from parsed YAML, as [Parse] does.
 func FromNode(name string, root *yaml.Node, read func(path string) ([]byte, error)) (*Scenario, error) {
 	return decode(strictyaml.New(name, read), root)
 }
@@ -42,7 +41,7 @@ func decode(d *strictyaml.Decoder, root *yaml.Node) (*Scenario, error) {
 		d.Value(root, &s, "")
 		complain = s.readSteps(d)
 	}
-	// What is wrong with a value that could not be read is said already.
+	// Errors about unreadable values were reported already.
 	if d.OK() {
 		s.check(complain)
 	}
@@ -52,8 +51,8 @@ func decode(d *strictyaml.Decoder, root *yaml.Node) (*Scenario, error) {
 	return &s, nil
 }
 
-// readSteps makes the failure case that steps are. It returns how to complain about the
-// scenario: where the file has steps.
+// readSteps converts steps to a failure case. It returns a complain function that refers to steps if the file has
+// steps.
 func (s *Scenario) readSteps(d *strictyaml.Decoder) complain {
 	if len(s.Steps) == 0 {
 		if d.Given("notifiers") {
@@ -79,7 +78,7 @@ func (s *Scenario) readSteps(d *strictyaml.Decoder) complain {
 	}
 }
 
-// advise adds a remedy to an error about a file that is not there.
+// advise adds a remedy to an error about a missing file.
 func advise(err error, remedy string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("scenario: %w; %s", err, remedy)
@@ -97,8 +96,7 @@ func (s *Scheme) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path strin
 	d.Fields(n, s, path)
 }
 
-// UnmarshalStrict implements [strictyaml.Unmarshaler]: a number, a range, or a list
-// of either.
+// UnmarshalStrict implements [strictyaml.Unmarshaler]: a number, a range, or a list of either.
 func (s *Seeds) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string) {
 	*s = nil
 	items := []*yaml.Node{n}
@@ -118,11 +116,10 @@ func (s *Seeds) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string
 	}
 }
 
-// maxSeeds bounds a range of seeds.
+// maxSeeds is the largest number of seeds in a range.
 const maxSeeds = 10_000
 
-// ParseSeeds reads seeds as flags take them: "7", "1..10", or several of these
-// with commas between.
+// ParseSeeds reads seeds in the form of flags: "7", "1..10", or several of these separated by commas.
 func ParseSeeds(text string) (Seeds, error) {
 	var out Seeds
 	for part := range strings.SplitSeq(text, ",") {

@@ -13,8 +13,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 )
 
-// Moment is when something happens, from the start of the collective: a share of
-// the time that the same run takes healthy, and a time after that.
+// Moment is a time from the start of the collective: a share of the same run's healthy completion time, plus a
+// time.
 type Moment struct {
 	Share Share // of the healthy run's CCT
 	Plus  fabric.Time
@@ -31,20 +31,19 @@ func (m Moment) String() string {
 	return m.Share.String() + "+" + m.Plus.String()
 }
 
-// At returns the time of a moment of a run that takes healthy when nothing happens.
+// At returns the moment's time for a healthy completion time.
 func (m Moment) At(healthy fabric.Time) fabric.Time {
 	return fabric.Time(float64(m.Share)*float64(healthy)) + m.Plus
 }
 
-// Moments are the times at which an event happens, a run each. In YAML they are a
-// time, a share, a sum of both, a range of any, or a list of all these: 20us, 30%,
-// 30%+50us, 10%..90%, 10us..90us/3, [10%, 30%, 1us].
+// Moments are the times at which an event happens, one run per time. In YAML they are a time, a share, a sum of
+// both, a range of any, or a list of all these: 20us, 30%, 30%+50us, 10%..90%, 10us..90us/3, [10%, 30%, 1us].
 type Moments []Moment
 
-// rangePoints is how many moments a range has that does not say it.
+// rangePoints is the default number of moments in a range.
 const rangePoints = 9
 
-// maxMoments bounds how many there are of one event.
+// maxMoments is the largest number of moments of one event.
 const maxMoments = 1000
 
 // UnmarshalStrict implements [strictyaml.Unmarshaler].
@@ -126,7 +125,7 @@ func parseMoment(text string) (m Moment, err error) {
 	return m, trimmed(m.Plus.UnmarshalText([]byte(after)))
 }
 
-// trimmed drops the package's name from an error about a quantity.
+// trimmed removes the package's name from an error about a quantity.
 func trimmed(err error) error {
 	if err == nil {
 		return nil
@@ -134,8 +133,7 @@ func trimmed(err error) error {
 	return errors.New(strings.TrimPrefix(err.Error(), "fabric: "))
 }
 
-// moments returns how many times the case has, a run each, and an error when its
-// events do not agree on that.
+// moments returns the number of the case's times, one run per time, and an error if its events disagree.
 func (c Failure) moments() (int, error) {
 	most := 1
 	for _, e := range c.Events {
@@ -148,8 +146,7 @@ func (c Failure) moments() (int, error) {
 	return most, nil
 }
 
-// moment returns the case with the i-th of its times. Its name says which, when there
-// are several.
+// moment returns the case with the i-th of its times. If there are several, its name contains the time.
 func (c Failure) moment(i int) Failure {
 	out := c
 	out.Case = c.Name
@@ -173,14 +170,14 @@ func (c Failure) moment(i int) Failure {
 	return out
 }
 
-// timed reports whether all times of the case are known. Others are shares of a run
-// that has yet to be made.
+// timed reports whether all times of the case are known. Unknown times are shares of a run that is still to be
+// made.
 func (c Failure) timed() bool {
 	return !slices.ContainsFunc(c.Events, func(e Event) bool { return len(e.When) > 0 })
 }
 
-// Healthy returns the run in which nothing happens: the times of r's events are
-// shares of what it takes. ok is false when none of them is.
+// Healthy returns the same run without events, of whose duration r's event times are shares. ok is false if none of
+// them is a share.
 func (r Run) Healthy() (_ Run, ok bool) {
 	if r.Failure.timed() {
 		return r, false
@@ -189,8 +186,7 @@ func (r Run) Healthy() (_ Run, ok bool) {
 	return r, true
 }
 
-// Timed returns the run with the times of its events, when its healthy run takes that
-// long.
+// Timed returns the run with the times of its events, given the healthy run's duration.
 func (r Run) Timed(healthy fabric.Time) (Run, error) {
 	r.Failure.Events = slices.Clone(r.Failure.Events)
 	for i := range r.Failure.Events {
@@ -211,8 +207,7 @@ func (r Run) Timed(healthy fabric.Time) (Run, error) {
 	return r, err
 }
 
-// Ready returns an error when the times of the run's events are not known yet: see
-// [Run.Timed].
+// Ready returns an error if the times of the run's events are not known yet: see [Run.Timed].
 func (r Run) Ready() error {
 	if !r.Failure.timed() {
 		return errors.New("the healthy run, which the times of its events are shares of, has not been made")

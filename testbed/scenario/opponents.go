@@ -10,9 +10,9 @@ import (
 
 // Forms in which a scenario's schemes run.
 const (
-	// AsPublished leaves schemes what their authors gave them.
+	// AsPublished leaves schemes unchanged.
 	AsPublished = "as-published"
-	// FairForm gives every scheme what [balance.Spec.Fair] says: explicit parameters, which results name.
+	// FairForm gives every scheme the explicit parameters of [balance.Spec.Fair], which results name.
 	FairForm = "fair"
 )
 
@@ -25,7 +25,7 @@ func (s *Scenario) checkOpponents(bad complain) {
 	}
 }
 
-// formed returns the schemes in the form that the scenario asks for.
+// formed returns the schemes in the scenario's form.
 func (s *Scenario) formed() []Scheme {
 	if s.Opponents != FairForm {
 		return s.Schemes
@@ -39,8 +39,8 @@ func (s *Scenario) formed() []Scheme {
 	return out
 }
 
-// Routing returns how long after a switch notices a dead port a routing protocol has repaired the tables, where the
-// run has one; ok is false otherwise. Where the controller is notified of failures it repairs them.
+// Routing returns the time after a switch notices a dead port in which a routing protocol repairs the tables, if
+// the run has one; otherwise ok is false. Where the controller is notified of failures, it repairs the tables.
 func (r Run) Routing() (after fabric.Time, ok bool) {
 	spec, err := r.Scheme.Spec()
 	if err != nil || r.Notifier.GNMI() {

@@ -8,17 +8,16 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
-// PFC is priority flow control of the data class; see sim.PFC. The zero value
-// is none.
+// PFC is priority flow control of the data class; see sim.PFC. The zero value means none.
 type PFC struct {
-	Alpha    float64      `yaml:"alpha"`    // a port is paused above so many times what is free of the buffer
+	Alpha    float64      `yaml:"alpha"`    // a port is paused above this multiple of the free buffer
 	Xoff     fabric.Bytes `yaml:"xoff"`     // or above this
 	Xon      fabric.Bytes `yaml:"xon"`      // and resumed at this
 	Headroom fabric.Bytes `yaml:"headroom"` // of each port; 0: what its link needs
-	Watchdog fabric.Time  `yaml:"watchdog"` // a port paused for so long drops its data; 0: never
+	Watchdog fabric.Time  `yaml:"watchdog"` // a port paused for this long drops its data; 0: never
 }
 
-// check checks what needs no fabric. The rest package sim refuses.
+// check checks what needs no fabric. Package sim checks the rest.
 func (p PFC) check(bad complain) {
 	switch {
 	case p.Alpha != 0 && !(p.Alpha >= minAlpha && p.Alpha <= maxAlpha):
@@ -36,7 +35,7 @@ func (p PFC) check(bad complain) {
 	}
 }
 
-// FlowControl returns the switches' flow control as package sim takes it.
+// FlowControl returns the switches' flow control in package sim's form.
 func (s *Scenario) FlowControl() sim.PFC {
 	p := s.Switch.PFC
 	if p.Alpha == 0 && p.Xoff == 0 {

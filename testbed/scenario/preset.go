@@ -14,11 +14,11 @@ import (
 // PresetRef is the preset of the reference evaluation's constants.
 const PresetRef = "ref"
 
-// presetNames returns the presets there are.
+// presetNames returns the names of all presets.
 func presetNames() []string { return []string{PresetRef} }
 
-// Preset returns what a scenario starts from that names a preset. ok is false
-// for an unknown one; an empty name is none.
+// Preset returns the initial values of a scenario with a preset. ok is false for an unknown one; an empty name
+// means none.
 func Preset(name string) (_ Scenario, ok bool) {
 	switch name {
 	case "":
@@ -29,9 +29,8 @@ func Preset(name string) (_ Scenario, ok bool) {
 	return Default(), false
 }
 
-// ref returns the constants of the Ethereal authors' public simulator, written
-// out, whatever the defaults are. Fabrics are not part of it: its two are
-// testbed/scenarios/reference-leaf-spine.yaml and reference-fat-tree.yaml.
+// ref returns the constants of the Ethereal authors' public simulator, independent of the defaults. It does not
+// include fabrics: the simulator's two are testbed/scenarios/reference-leaf-spine.yaml and reference-fat-tree.yaml.
 func ref() Scenario {
 	s := Default()
 	s.Preset = PresetRef
@@ -41,7 +40,7 @@ func ref() Scenario {
 		ECN:            ECN{KMin: 800e3, KMax: 800e3, PMax: 1},
 		PFC:            PFC{Alpha: 1},
 		Cell:           s.Switch.Cell,
-		QuenchInterval: s.Switch.QuenchInterval, // it has none
+		QuenchInterval: s.Switch.QuenchInterval, // the simulator has none
 	}
 	s.Host = Host{
 		Payload:           9000,
@@ -52,7 +51,7 @@ func ref() Scenario {
 		Receiver:          SchemeReceiver,
 		ReorderWindow:     s.Host.ReorderWindow,
 		Carrier:           UDPSourcePort,
-		NudgeOnFlip:       false, // a queue pair that moved waits for its timer
+		NudgeOnFlip:       false, // a moved queue pair waits for its timer
 		TailProbe:         false,
 		ResendOnFlip:      false,
 		Completion:        OnArrival,
@@ -62,12 +61,12 @@ func ref() Scenario {
 		BatchWindow:      100 * fabric.Nanosecond,
 		StartJitter:      50 * fabric.Nanosecond,
 	}
-	s.Deadline = 120 * fabric.Millisecond // its link is back after 100 ms
+	s.Deadline = 120 * fabric.Millisecond // the link is back after 100 ms
 	return s
 }
 
-// presetOf returns what the file says that it starts from. That the name is known
-// is checked with all else.
+// presetOf returns the initial values that the file's preset names. An unknown name is reported with all other
+// errors.
 func presetOf(root *yaml.Node) Scenario {
 	if root != nil && root.Kind == yaml.MappingNode {
 		for i := 0; i+1 < len(root.Content); i += 2 {

@@ -8,7 +8,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// NodeNamed returns the node of a name, or of a role that nodes of any fabric have:
+// NodeNamed returns the node with a name, or with a role that nodes of any fabric have:
 //
 //	agg1                          by its name
 //	switch above tor0             at the other end of its first uplink; switch 2 above tor0: of its second
@@ -36,7 +36,7 @@ func NodeNamed(f *fabric.Fabric, name string) (fabric.NodeID, error) {
 	return fabric.NodeID(first + which - 1), nil
 }
 
-// linkNamed returns the link of a name, or of a role that links of any fabric have:
+// linkNamed returns the link with a name, or with a role that links of any fabric have:
 //
 //	tor0-agg1                     by its name
 //	uplink of tor0                its first; uplink 2 of tor0: its second
@@ -62,7 +62,7 @@ func linkNamed(f *fabric.Fabric, name string) (fabric.LinkID, error) {
 	return l, nil
 }
 
-// uplink returns the uplink of a node that a role such as "uplink 2" means. word is what the role begins with.
+// uplink returns the uplink of a node in a role such as "uplink 2". word is the first word of the role.
 func uplink(f *fabric.Fabric, role, word, node string) (fabric.LinkID, error) {
 	which, err := ordinal(role, word)
 	if err != nil {
@@ -82,7 +82,7 @@ func uplink(f *fabric.Fabric, role, word, node string) (fabric.LinkID, error) {
 	return n.Link(n.FirstUplink() + fabric.PortNo(which-1)), nil
 }
 
-// ordinal reads "uplink", which is the first, or "uplink 2".
+// ordinal reads "uplink", which means the first, or "uplink 2".
 func ordinal(role, word string) (int, error) {
 	number, ok := strings.CutPrefix(role, word)
 	if number = strings.TrimSpace(number); ok && number == "" {

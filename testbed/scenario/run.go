@@ -11,8 +11,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// Run is one independent simulation. Everything in it is shared with the other
-// runs of the scenario and must not be written to.
+// Run is one independent simulation. The scenario's runs share its parts, which must not be written to.
 type Run struct {
 	Index      int // in the order of [Scenario.Expand], from 0
 	Scenario   *Scenario
@@ -23,10 +22,10 @@ type Run struct {
 	Events     []LinkEvent // of the failure, in order of time
 	Notifier   Notifier
 	Seed       uint64
-	// Program is what runs, if the collective is a workload.
+	// Program is the program to run, if the collective is a workload.
 	Program *workload.Program
 
-	// Interventions are what happens to the control plane, in any order.
+	// Interventions are the events of the control plane, in any order.
 	Interventions []Intervention
 }
 
@@ -40,8 +39,7 @@ func (r Run) String() string {
 	return strings.Join(append(parts, r.Scheme.String(), fmt.Sprintf("seed %d", r.Seed)), ", ")
 }
 
-// Slug returns the run's number, from 1, and [Run.String] in letters, digits,
-// dots and dashes, for use in a file's name.
+// Slug returns the run's number, from 1, and [Run.String] in letters, digits, dots and dashes, for file names.
 func (r Run) Slug() string {
 	name := strings.Map(func(c rune) rune {
 		switch {
@@ -55,17 +53,17 @@ func (r Run) Slug() string {
 	return fmt.Sprintf("%03d-%s", r.Index+1, name)
 }
 
-// CollectiveSpec returns the run's collective as [collective.New] takes it.
+// CollectiveSpec returns the run's collective in the form of [collective.New].
 func (r Run) CollectiveSpec() collective.Spec {
 	return r.Collective.Spec(r.Fabric.Hosts(), r.Seed)
 }
 
-// maxRuns bounds what a scenario multiplies out to.
+// maxRuns is the largest number of runs of a scenario.
 const maxRuns = 100_000
 
-// Expand returns the scenario's runs: for each failure case, each of its times, each
-// collective, each of the case's notifiers, each scheme, each seed. A case without events
-// has the one notifier [NotifyNone]. The error is that of [Scenario.Validate].
+// Expand returns the scenario's runs: for each failure case, each of its times, each collective, each of the case's
+// notifiers, each scheme, each seed. A case without events has the only notifier [NotifyNone]. The error is that of
+// [Scenario.Validate].
 func (s *Scenario) Expand() ([]Run, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -127,19 +125,17 @@ func (s *Scenario) expandCase(runs []Run, f *fabric.Fabric, c Failure) ([]Run, e
 	return runs, nil
 }
 
-// Override is what flags may replace in a scenario. Empty fields replace
-// nothing.
+// Override is the part of a scenario that flags may replace. Empty fields replace nothing.
 type Override struct {
 	Seeds     Seeds
-	Schemes   []string   // as [ParseScheme] reads them; a name alone is all of the scenario's with that name
-	Notifiers []Notifier // of every case in which something fails
+	Schemes   []string   // in the form of [ParseScheme]; a name alone means all of the scenario's schemes with that name
+	Notifiers []Notifier // for every case with failures
 	Carrier   Carrier    // of labels
-	// Fabric is what is there to run on: the scenario's gets its nodes, and keeps the
-	// rates and delays of its own links.
+	// Fabric is the existing fabric: the scenario gets its nodes, and keeps the rates and delays of its own links.
 	Fabric *fabric.Spec
 }
 
-// Override returns s with o applied, checked. s stays as it is.
+// Override returns a checked copy of s with o applied. s does not change.
 func (s *Scenario) Override(o Override) (*Scenario, error) {
 	out := *s
 	if len(o.Seeds) > 0 {
@@ -173,8 +169,8 @@ func (s *Scenario) Override(o Override) (*Scenario, error) {
 	return &out, nil
 }
 
-// shapedAs returns a fabric with the nodes of one and the links of another. Links of
-// a tier that the other lacks are as its uplinks.
+// shapedAs returns a fabric with the nodes of one and the links of another. Links of a tier that the other does not
+// have are like its uplinks.
 func shapedAs(nodes, links fabric.Spec) fabric.Spec {
 	nodes.HostLink, nodes.ToRUplink, nodes.AggUplink = links.HostLink, links.ToRUplink, fabric.LinkSpec{}
 	if nodes.Kind == fabric.KindFatTree {
@@ -186,12 +182,12 @@ func shapedAs(nodes, links fabric.Spec) fabric.Spec {
 	return nodes
 }
 
-// moved says that a scenario runs on another fabric than its own, if it does.
+// moved describes on which other fabric than its own a scenario runs, if it does.
 func moved(from, to fabric.Spec) string {
 	was, err := fabric.New(from)
 	is, err2 := fabric.New(to)
 	if err != nil || err2 != nil {
-		return "" // Validate says what is wrong
+		return "" // Validate reports the error
 	}
 	size := func(f *fabric.Fabric) string {
 		return fmt.Sprintf("%s, %s, %s, %s and %s", fabric.Count(f.Hosts(), "host"), fabric.Count(f.ToRs(), "ToR"),

@@ -21,13 +21,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// Scenario is an experiment. A field tagged required must be given; the others
-// default to what [Default] or the [Preset] holds. Package strictyaml reads it.
+// Scenario is an experiment. A field tagged required must be given; the defaults of the others are in [Default] or
+// the [Preset]. Package strictyaml reads it.
 type Scenario struct {
 	Name        string       `yaml:"name" required:"the scenario's name goes into every result"`
 	Description string       `yaml:"description"`
-	Preset      string       `yaml:"preset"`    // what the keys left out have; "": the defaults
-	Opponents   string       `yaml:"opponents"` // in which form schemes run; see [OpponentForms]
+	Preset      string       `yaml:"preset"`    // source of omitted keys' values; "": the defaults
+	Opponents   string       `yaml:"opponents"` // form in which schemes run; see [OpponentForms]
 	Fabric      fabric.Spec  `yaml:"fabric" required:"for example fabric: {kind: fat-tree, k: 4}"`
 	Servers     Servers      `yaml:"servers"`
 	Switch      Switch       `yaml:"switch"`
@@ -37,98 +37,93 @@ type Scenario struct {
 	Collectives []Collective `yaml:"collectives" required:"for example a list with - {kind: all-to-all, bytes: 16MB}"`
 	Schemes     []Scheme     `yaml:"schemes" required:"for example schemes: [ethereal, ecmp]"`
 	Failures    []Failure    `yaml:"failures"`
-	// Steps are the events of the one failure case of a scenario that has no list of
-	// them, and Notifiers that case's. What reads a scenario makes Failures of them.
+	// Steps are the events of the only failure case of a scenario without failures, and Notifiers that case's. The
+	// reader converts them to Failures.
 	Steps     []Event       `yaml:"steps"`
 	Notifiers []Notifier    `yaml:"notifiers" was:"notifier"`
 	Expect    []Expectation `yaml:"expect"`
 	Worlds    Worlds        `yaml:"worlds"`
 	Seeds     Seeds         `yaml:"seeds"`
 
-	// Deadline is the simulated time at which a run that has not finished is
-	// given up and reported as not finished.
+	// Deadline is the simulated time after which an unfinished run is ended and reported as not finished.
 	Deadline fabric.Time `yaml:"deadline"`
 
-	// Slowed is the rate of all links where a world cannot carry the fabric's; 0: they
-	// are the fabric's. See [Scenario.In].
+	// Slowed is the rate of all links in a world that cannot carry the fabric's rates; 0: the fabric's rates. See
+	// [Scenario.In].
 	Slowed fabric.Rate `yaml:"-"`
-	// Moved says that [Scenario.Override] has given it another fabric, for people.
+	// Moved describes the other fabric that [Scenario.Override] has set, for display.
 	Moved string `yaml:"-"`
-	// Stretched says what [Scenario.In] has changed, for people.
+	// Stretched describes the changes of [Scenario.In], for display.
 	Stretched string `yaml:"-"`
 }
 
-// Switch is what all switches have in common.
+// Switch has the settings of all switches.
 type Switch struct {
 	Buffer fabric.Bytes `yaml:"buffer"` // shared by all ports of a switch
-	// Alpha is the dynamic threshold: a queue may grow to Alpha times what is
-	// free of the buffer.
+	// Alpha is the dynamic threshold: a queue may grow to Alpha times the free buffer.
 	Alpha float64 `yaml:"alpha"`
 	ECN   ECN     `yaml:"ecn"`
 	PFC   PFC     `yaml:"pfc"`
-	// Trim cuts a data packet to its header when its port's queue would be longer than
-	// this with it; 0: none is cut. In virtual time.
+	// Trim makes a switch cut a data packet to its header if its port's queue would exceed this size with it; 0:
+	// never. In virtual time.
 	Trim fabric.Bytes `yaml:"trim"`
-	// Cell is the unit in which queue depth reaches the P4 program.
+	// Cell is the unit of queue depths in the P4 program.
 	Cell fabric.Bytes `yaml:"cell"`
-	// QuenchInterval is the least time between two quenches to one source for
-	// one port, in whole microseconds.
+	// QuenchInterval is the minimum time between two quenches to one source for one port, in whole microseconds.
 	QuenchInterval fabric.Time `yaml:"quench_interval"`
 }
 
-// ECN marks packets at random between two queue depths: none below KMin, a
-// share rising to PMax at KMax, all above. Equal thresholds are a step; both 0
-// turn marking off.
+// ECN marks packets at random between two queue depths: none below KMin, a share rising to PMax at KMax, all above.
+// Equal thresholds are a step; both 0 turn marking off.
 type ECN struct {
 	KMin fabric.Bytes `yaml:"kmin"`
 	KMax fabric.Bytes `yaml:"kmax"`
 	PMax float64      `yaml:"pmax"` // 0 to 1
 }
 
-// Host is the RoCEv2 endpoint of every host.
+// Host has the settings of every host's RoCEv2 endpoint.
 type Host struct {
-	Payload fabric.Bytes `yaml:"payload"` // of a full packet, headers not counted
-	// Headers is what a full packet has beside payload on the wire, framing
-	// included; 0: what it really has. Other packets differ by as much.
+	Payload fabric.Bytes `yaml:"payload"` // of a full packet, without headers
+	// Headers is the size of a full packet on the wire minus its payload, framing included; 0: the real headers.
+	// Other packets are changed by the same number of bytes.
 	Headers           fabric.Bytes     `yaml:"headers"`
-	AckEvery          int              `yaml:"ack_every"` // packets
+	AckEvery          int              `yaml:"ack_every"` // packets per ACK
 	RTO               fabric.Time      `yaml:"rto"`       // retransmission timer of a queue pair
 	CongestionControl endpoint.Control `yaml:"congestion_control"`
 	// CongestionParams are the rate control's parameters.
 	CongestionParams map[string]string `yaml:"congestion_params"`
-	// TargetDelay is a rate control's parameter target_delay, for those that have it.
+	// TargetDelay is the parameter target_delay of the rate controls that have it.
 	TargetDelay fabric.Time `yaml:"target_delay"`
 	Receiver    Receiver    `yaml:"receiver"`
-	// ReorderWindow is what a receiver of selective repeat can keep, from the
-	// first packet it misses.
+	// ReorderWindow is the number of packets that a receiver with selective repeat can keep, from the first missing
+	// one.
 	ReorderWindow int     `yaml:"reorder_window"` // packets
 	Carrier       Carrier `yaml:"carrier"`
 	IPv6          bool    `yaml:"ipv6"`
-	// NudgeOnFlip posts a zero-length write on a flipped queue pair that has
-	// nothing left to send, so that the receiver sees what is missing.
+	// NudgeOnFlip posts a zero-length write on a flipped queue pair that has nothing left to send, so that the
+	// receiver sees which packets are missing.
 	NudgeOnFlip bool `yaml:"nudge_on_flip"`
-	// TailProbe posts a zero-length write behind the last packets of a message whose
-	// answer is late, so that the receiver sees what is missing.
+	// TailProbe posts a zero-length write behind the last packets of a message whose answer is late, so that the
+	// receiver sees which packets are missing.
 	TailProbe bool `yaml:"tail_probe"`
-	// ResendOnFlip has a queue pair that flips off a dead path send again at once
-	// what it has on the way. An RNIC has no such order: it waits for a NAK or
-	// its timer.
+	// ResendOnFlip makes a queue pair that flips off a dead path retransmit its packets in flight at once. An RNIC
+	// has no such command: it waits for a NAK or its timer.
 	ResendOnFlip bool `yaml:"resend_on_flip"`
-	// AckWhenAsked has receivers that keep packets acknowledge those that ask for
-	// it, and what completes a message, but not every packet out of its turn.
+	// AckWhenAsked makes receivers that keep packets acknowledge only those that ask for it, and the packets that
+	// complete a message, but not every packet that arrives out of order.
 	AckWhenAsked bool `yaml:"ack_when_asked"`
-	// Completion is when a message counts as received.
+	// Completion is the time at which a message counts as received.
 	Completion Completion `yaml:"completion"`
 }
 
-// Completion says when the receiver of a message may go on with what waits for it.
+// Completion is the time at which the receiver of a message may continue with the operations that wait for it.
 type Completion string
 
 // Completions.
 const (
-	OnArrival Completion = "arrival" // of the message's last byte
-	// OnAck is when its sender has the last acknowledgement, at which moment the receiver
-	// goes on, though nothing notifies it: what ASTRA-sim's ns-3 and htsim's triggers do.
+	OnArrival Completion = "arrival" // arrival of the message's last byte
+	// OnAck is when its sender has the last acknowledgement. The receiver continues at that moment, though nothing
+	// notifies it: ASTRA-sim's ns-3 and htsim's triggers do that.
 	OnAck Completion = "ack"
 )
 
@@ -144,12 +139,12 @@ func (h *Host) ControlParams() map[string]string {
 	return all
 }
 
-// Receiver names what hosts do with packets that come before their turn.
+// Receiver is how hosts handle packets that arrive out of order.
 type Receiver string
 
 // Receivers.
 const (
-	SchemeReceiver  Receiver = "scheme" // what the scheme's authors assume
+	SchemeReceiver  Receiver = "scheme" // the receiver that the scheme's authors assume
 	GoBackN                  = Receiver(endpoint.GoBackN)
 	SelectiveRepeat          = Receiver(endpoint.SelectiveRepeat)
 	IdealReceiver            = Receiver(endpoint.Ideal)
@@ -184,7 +179,7 @@ func Carriers() []string {
 	return []string{string(UDPSourcePort), string(IPv6FlowLabel), string(SRv6USID)}
 }
 
-// Tables returns where switches look for labels in IPv4 and in IPv6 packets.
+// Tables returns the fields in which switches look for labels, in IPv4 and in IPv6 packets.
 func (c Carrier) Tables() (v4, v6 controller.Carrier) {
 	switch c {
 	case SRv6USID:
@@ -195,15 +190,15 @@ func (c Carrier) Tables() (v4, v6 controller.Carrier) {
 	return controller.UDPSourcePort, controller.UDPSourcePort
 }
 
-// Agent is the host agent of every host.
+// Agent has the settings of every host's agent.
 type Agent struct {
-	FailedPathMemory fabric.Time `yaml:"failed_path_memory"` // how long a path stays dead without news
-	BatchWindow      fabric.Time `yaml:"batch_window"`       // sends this close together are one batch
-	StartJitter      fabric.Time `yaml:"start_jitter"`       // queue pairs start 0 to this late
+	FailedPathMemory fabric.Time `yaml:"failed_path_memory"` // time for which a path stays dead without new reports
+	BatchWindow      fabric.Time `yaml:"batch_window"`       // sends that close together are one batch
+	StartJitter      fabric.Time `yaml:"start_jitter"`       // queue pairs start up to this late
 }
 
-// Control is how long the control plane's messages and work take, and what of the
-// controller's set-up a run can change.
+// Control has the delays of the control plane's messages and work, and the settings of the controller that a run
+// can change.
 type Control struct {
 	GNMIDelay    fabric.Time `yaml:"gnmi_delay"`    // switch to controller: a notification
 	ComputeDelay fabric.Time `yaml:"compute_delay"` // in the controller
@@ -211,21 +206,21 @@ type Control struct {
 	PushDelay    fabric.Time `yaml:"push_delay"`    // controller to host agent: a link update
 
 	Damping        Damping     `yaml:"damping"`
-	StartWait      fabric.Time `yaml:"start_wait"`       // for the states of all ports, by a controller that starts
+	StartWait      fabric.Time `yaml:"start_wait"`       // for the states of all ports, when a controller starts
 	StageTimeout   fabric.Time `yaml:"stage_timeout"`    // for the answers to a stage of writes; 0: none
-	TablesWait     fabric.Time `yaml:"tables_wait"`      // of a link that is back, for the switches' tables; 0: none
-	RestoredAtOnce bool        `yaml:"restored_at_once"` // agents are notified of a link that is back before its tables are written
+	TablesWait     fabric.Time `yaml:"tables_wait"`      // of a repaired link, for the switches' tables; 0: none
+	RestoredAtOnce bool        `yaml:"restored_at_once"` // notify agents of a repaired link before its tables are written
 }
 
-// Damping says which ports flap too much to be believed; see package damping.
+// Damping sets the limits above which flapping ports are not believed; see package damping.
 type Damping struct {
-	HalfLife fabric.Time `yaml:"half_life"` // 0: all are believed
+	HalfLife fabric.Time `yaml:"half_life"` // 0: no damping
 	Suppress float64     `yaml:"suppress"`
 	Reuse    float64     `yaml:"reuse"`
 	Longest  fabric.Time `yaml:"longest"`
 }
 
-// Rollout is the set-up of the controller's core, without its tables.
+// Rollout returns the configuration of the controller's core, without its tables.
 func (c Control) Rollout() rollout.Config {
 	return rollout.Config{
 		Damping: damping.Config{
@@ -240,30 +235,29 @@ func (c Control) Rollout() rollout.Config {
 type Collective struct {
 	Kind      string       `yaml:"kind" required:"for example all-to-all"`
 	Algorithm string       `yaml:"algorithm"` // of the kind; direct when empty
-	Bytes     fabric.Bytes `yaml:"bytes"`     // required, but for a workload
-	Shift     int          `yaml:"shift"`     // permutation: rank i sends to i+shift; 0 draws one by the run's seed
+	Bytes     fabric.Bytes `yaml:"bytes"`     // required, except for a workload
+	Shift     int          `yaml:"shift"`     // permutation: rank i sends to i+shift; 0: drawn by the run's seed
 	Target    int          `yaml:"target"`    // incast: the rank that receives
-	Senders   int          `yaml:"senders"`   // incast: how many send; 0: all others
-	Group     int          `yaml:"group"`     // each so many ranks by themselves; 0: all together
-	Stride    int          `yaml:"stride"`    // of a group: how far apart its ranks are; 0: 1
-	Skew      float64      `yaml:"skew"`      // all-to-all: exponent of Zipf's law for what each rank gets; 0: even
-	Spread    float64      `yaml:"spread"`    // all-to-all: standard deviation of the logarithm of the sizes; 0: alike
-	// File is what a workload is read from; see package workload.
+	Senders   int          `yaml:"senders"`   // incast: number of senders; 0: all others
+	Group     int          `yaml:"group"`     // number of ranks per group; each group runs alone; 0: all together
+	Stride    int          `yaml:"stride"`    // distance between a group's ranks; 0: 1
+	Skew      float64      `yaml:"skew"`      // all-to-all: exponent of Zipf's law for each rank's share; 0: even
+	Spread    float64      `yaml:"spread"`    // all-to-all: standard deviation of the logarithm of the sizes; 0: equal
+	// File is the file of a workload; see package workload.
 	File string `yaml:"file"`
 
-	StartSkew      fabric.Time `yaml:"start_skew"`      // ranks begin 0 to this late
-	Stragglers     int         `yaml:"stragglers"`      // so many ranks are slow
-	StragglerDelay fabric.Time `yaml:"straggler_delay"` // by which a straggler posts each message later than it could
-	// ClearToSend: a rank sends a step's message when it and the receiver have come to that step, this much later; 0: when
-	// it has.
+	StartSkew      fabric.Time `yaml:"start_skew"`      // ranks begin up to this late
+	Stragglers     int         `yaml:"stragglers"`      // number of slow ranks
+	StragglerDelay fabric.Time `yaml:"straggler_delay"` // delay of each message that a straggler posts
+	// ClearToSend: a rank sends a step's message this long after both it and the receiver have reached that step;
+	// 0: as soon as the rank has.
 	ClearToSend fabric.Time `yaml:"clear_to_send"`
 }
 
-// Workload is the kind of a collective that is a program of several.
+// Workload is the kind of a collective that is a program of several collectives.
 const Workload = "workload"
 
-// UnmarshalStrict implements [strictyaml.Unmarshaler]. A file is named relative to
-// the scenario's.
+// UnmarshalStrict implements [strictyaml.Unmarshaler]. A file is relative to the scenario's folder.
 func (c *Collective) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string) {
 	meant := d.Fields(n, c, path)
 	if n.Kind != yaml.MappingNode {
@@ -275,8 +269,8 @@ func (c *Collective) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path s
 	c.File = d.RelativePath(c.File)
 }
 
-// Name returns the operation and, when it is not the plain one, its algorithm:
-// "all-reduce/halving-doubling". The size is not part of it.
+// Name returns the operation and, if it is not the default, its algorithm: "all-reduce/halving-doubling". The size
+// is not part of it.
 func (c Collective) Name() string {
 	if c.Kind == Workload {
 		return c.Kind + "/" + strings.TrimSuffix(filepath.Base(c.File), filepath.Ext(c.File))
@@ -319,7 +313,7 @@ func (c Collective) String() string {
 	return c.Name() + " " + c.Bytes.String()
 }
 
-// Spec returns the collective as [collective.New] takes it.
+// Spec returns the collective in the form of [collective.New].
 func (c Collective) Spec(ranks int, seed uint64) collective.Spec {
 	return collective.Spec{
 		Kind: c.Kind, Algorithm: c.Algorithm, Ranks: ranks, Bytes: int64(c.Bytes),
@@ -334,17 +328,17 @@ type Scheme struct {
 	Params map[string]string `yaml:"params"`
 }
 
-// Names of schemes, of which [balance.Names] has more.
+// Names of schemes; [balance.Names] has more.
 const (
 	Ethereal = balance.Ethereal
 	ECMP     = balance.ECMP
 )
 
-// Spec returns what there is to know about the scheme. The error says that it is
-// unknown, as [Scenario.Expand] would have.
+// Spec returns the scheme's description. The error says that it is unknown, as [Scenario.Expand] would have
+// reported.
 func (s Scheme) Spec() (balance.Spec, error) { return balance.Find(s.Name) }
 
-// SchemeNames returns the schemes a scenario may name.
+// SchemeNames returns the names of all schemes.
 func SchemeNames() []string { return balance.Names() }
 
 // String returns the name and the parameters in the order of their names:
@@ -361,19 +355,17 @@ func (s Scheme) String() string {
 	return s.Name + "(" + strings.Join(ps, ",") + ")"
 }
 
-// Failure is a named case: what happens to the fabric during a run, and which
-// of the ways to the hosts are tried, one run each.
+// Failure is a named case: the events of a run, and the notifiers to try, one run each.
 type Failure struct {
 	Name      string     `yaml:"name" required:"the case's name goes into every result"`
 	Events    []Event    `yaml:"events"` // none: a healthy fabric
 	Notifiers []Notifier `yaml:"notifiers"`
 
-	// Case is the name without the time that was picked of several; "": Name.
+	// Case is the name without the time picked from several; "": Name.
 	Case string `yaml:"-"`
 }
 
-// Notifier is a way in which hosts learn of a dead link. The retransmission
-// timer runs under all of them.
+// Notifier is a mechanism by which hosts learn of a dead link. The retransmission timer runs under all of them.
 type Notifier string
 
 // Notifiers.
@@ -382,22 +374,21 @@ const (
 	NotifyTimeout Notifier = "timeout" // the retransmission timer alone
 	NotifyQuench  Notifier = "quench"  // the switches' data plane
 	NotifyGNMI    Notifier = "gnmi"    // gNMI, the controller, its push to the agents
-	NotifyAll     Notifier = "all"     // all of them; the first word counts
+	NotifyAll     Notifier = "all"     // all of them; the first notification counts
 )
 
-// Quench reports whether the switches' data plane may speak.
+// Quench reports whether the switches' data plane may send quenches.
 func (n Notifier) Quench() bool { return n == NotifyQuench || n == NotifyAll }
 
 // GNMI reports whether switches may report to the controller, which repairs
 // tables and notifies the agents.
 func (n Notifier) GNMI() bool { return n == NotifyGNMI || n == NotifyAll }
 
-// Seeds are the seeds of a scenario, one run of everything each. In YAML they
-// are a number, a list, or a range such as 1..10.
+// Seeds are the seeds of a scenario, one run of each combination per seed. In YAML they are a number, a list, or a
+// range such as 1..10.
 type Seeds []uint64
 
-// Default returns a scenario that holds the defaults: the constants of the
-// reference evaluation where it has them.
+// Default returns a scenario with the defaults: the constants of the reference evaluation where it has them.
 func Default() Scenario {
 	return Scenario{
 		Opponents: AsPublished,

@@ -6,12 +6,11 @@ import (
 	"strings"
 )
 
-// errSchemeText is how a scheme is written on a command line.
+// errSchemeText describes the form of a scheme on a command line.
 var errSchemeText = errors.New("write a name, or a name with parameters as in switch-spray(reshuffle=0,acks=hash)")
 
-// ParseScheme reads a scheme as [Scheme.String] writes it, its parameters in any
-// order. A comma within a value is part of it, as in jsq(bins=5,10,20). Whether
-// there is such a scheme is for [Scenario.Validate] to say.
+// ParseScheme reads a scheme in the form of [Scheme.String], its parameters in any order. A comma within a value is
+// part of it, as in jsq(bins=5,10,20). [Scenario.Validate] checks whether the scheme exists.
 func ParseScheme(text string) (Scheme, error) {
 	name, inside, with := strings.Cut(strings.TrimSpace(text), "(")
 	s := Scheme{Name: strings.TrimSpace(name)}
@@ -50,8 +49,7 @@ func ParseScheme(text string) (Scheme, error) {
 	return s, nil
 }
 
-// SplitSchemes splits a list of schemes at its commas, but for those within
-// parentheses.
+// SplitSchemes splits a list of schemes at its commas, except those within parentheses.
 func SplitSchemes(text string) []string {
 	var out []string
 	depth, from := 0, 0

@@ -8,34 +8,33 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 )
 
-// Servers are GPUs, a host each, joined inside a server by links of their own.
-// The zero value is servers of one GPU.
+// Servers groups hosts, one GPU each, into servers with internal links. The zero value means servers with one GPU.
 type Servers struct {
-	GPUs int `yaml:"gpus"` // of a server
-	// Wiring says which ToR a GPU hangs off.
+	GPUs int `yaml:"gpus"` // per server
+	// Wiring selects the ToR of a GPU.
 	Wiring Wiring `yaml:"wiring"`
-	// CrossRail says how GPUs of unlike places in their servers reach each other.
+	// CrossRail selects how GPUs on different rails reach each other.
 	CrossRail CrossRail `yaml:"cross_rail"`
-	// Internal is the link of each GPU to the others of its server.
+	// Internal is the link from each GPU to the others of its server.
 	Internal fabric.LinkSpec `yaml:"internal"`
 }
 
-// Wiring says which ToR a GPU hangs off.
+// Wiring selects the ToR of a GPU.
 type Wiring string
 
 // Wirings.
 const (
-	Rack Wiring = "rack" // all GPUs of a server off one; "" is the same
-	Rail Wiring = "rail" // GPU i off rail switch i
+	Rack Wiring = "rack" // all GPUs of a server under one; "" is the same
+	Rail Wiring = "rail" // GPU i under rail switch i
 )
 
-// CrossRail says how traffic goes from one rail to another.
+// CrossRail selects the path of traffic from one rail to another.
 type CrossRail string
 
 // Ways from one rail to another.
 const (
 	BySpine  CrossRail = "spine"    // through the fabric; "" is the same
-	ByServer CrossRail = "internal" // over the server's links to its GPU on the other rail, then by that rail
+	ByServer CrossRail = "internal" // over the server's links to its GPU on the other rail, then on that rail
 )
 
 // Defaults of a server's internal links: NVLink's of the fourth generation, one
@@ -45,7 +44,7 @@ const (
 	internalDelay = 300 * fabric.Nanosecond
 )
 
-// On reports whether there are servers of several GPUs.
+// On reports whether servers have several GPUs.
 func (s Servers) On() bool { return s.GPUs > 1 }
 
 // Link returns a GPU's internal link.
@@ -56,14 +55,14 @@ func (s Servers) Link() fabric.LinkSpec {
 	return s.Internal
 }
 
-// Server returns which server a rank is in, and which GPU it is there.
+// Server returns a rank's server, and its GPU number there.
 func (s Servers) Server(rank int) (server, gpu int) {
 	n := max(1, s.GPUs)
 	return rank / n, rank % n
 }
 
-// Host returns the host of a rank, whose servers follow each other. With rails,
-// groups of as many servers as a rail switch has ports share a set of switches.
+// Host returns the host of a rank; servers have consecutive ranks. With rails, groups of as many servers as a rail
+// switch has ports share a set of switches.
 func (s Servers) Host(f *fabric.Fabric, rank int) fabric.NodeID {
 	if s.Wiring != Rail {
 		return fabric.NodeID(rank)
@@ -74,8 +73,8 @@ func (s Servers) Host(f *fabric.Fabric, rank int) fabric.NodeID {
 	return fabric.NodeID((group*s.GPUs+gpu)*perRail + place)
 }
 
-// Relay returns the rank that sends a message on: the sender itself, or the GPU
-// of its server on the receiver's rail.
+// Relay returns the rank that forwards a message: the sender itself, or the GPU of its server on the receiver's
+// rail.
 func (s Servers) Relay(src, dst int) int {
 	if !s.On() || s.Wiring != Rail || s.CrossRail != ByServer {
 		return src

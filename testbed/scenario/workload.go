@@ -11,7 +11,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// collectiveKinds returns what a collective's kind may be.
+// collectiveKinds returns the possible kinds of a collective.
 func collectiveKinds() []string { return append(collective.Kinds(), Workload) }
 
 // checkWorkload checks a collective of kind workload, its file included.
@@ -35,7 +35,7 @@ func (c Collective) checkWorkload(path string, f *fabric.Fabric, bad complain) {
 			bad(path+".file", problem, remedy)
 		}
 		for _, e := range es {
-			at := *e // says its own place
+			at := *e // the error names its own place
 			at.Remedy = ""
 			bad(path+".file", at.Error(), e.Remedy)
 		}

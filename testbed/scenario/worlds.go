@@ -23,7 +23,7 @@ func WorldNames() []string {
 	return []string{WorldVirtual, WorldFlow, WorldLive, WorldMininet, WorldLab}
 }
 
-// Worlds are a scenario's settings for the worlds that cannot carry it as it is.
+// Worlds are a scenario's settings for the worlds that cannot run it unchanged.
 type Worlds struct {
 	Virtual Setting `yaml:"virtual"`
 	Flow    Setting `yaml:"flow"`
@@ -32,37 +32,36 @@ type Worlds struct {
 	Lab     Setting `yaml:"lab"`
 }
 
-// Setting stretches a scenario to what a world can do.
+// Setting adapts a scenario to a world's capabilities.
 type Setting struct {
-	// Time multiplies the times of events and of expectations. 0: 1.
+	// Time multiplies the times of events and expectations. 0: 1.
 	Time float64 `yaml:"time"`
-	// Bytes replaces the collectives'. 0: it does not.
+	// Bytes replaces the collectives' sizes. 0: unchanged.
 	Bytes fabric.Bytes `yaml:"bytes"`
-	// Deadline replaces the scenario's. 0: it does not.
+	// Deadline replaces the scenario's. 0: unchanged.
 	Deadline fabric.Time `yaml:"deadline"`
-	// Rate replaces that of all links. 0: it does not.
+	// Rate replaces the rate of all links. 0: unchanged.
 	Rate fabric.Rate `yaml:"rate"`
-	// Skip says why the scenario cannot be run in this world.
+	// Skip is why the scenario cannot run in this world.
 	Skip string `yaml:"skip"`
 }
 
-// What scenarios are stretched to by default where packets are real and a machine's
-// processors carry them. 16 MB at 400 Gb/s last 305 us; these last 4000 times that,
-// in Mininet 8000 times.
+// Default settings where packets are real and a machine's processors carry them. 16 MB at 400 Gb/s take 305 us;
+// these take 4000 times as long, in Mininet 8000 times.
 const (
 	wallTime     = 4000
 	wallBytes    = 800e3
 	wallRate     = 5 * fabric.Mbps
 	bmv2Time     = 8000
 	bmv2Bytes    = 160e3
-	bmv2Rate     = fabric.Mbps / 2 // 2,300 packets a second through all switches; BMv2 takes some 4,700 of two cores
+	bmv2Rate     = fabric.Mbps / 2 // 2,300 packets per second through all switches; BMv2 manages about 4,700 on two cores
 	wallDeadline = 60 * fabric.Second
 	wallPayload  = 4096
-	wallRTO      = 2 * fabric.Second  // above what the queues of an incast hold
+	wallRTO      = 2 * fabric.Second  // longer than the queueing of an incast
 	wallMemory   = 30 * fabric.Second // of failed paths
 )
 
-// simulated reports whether a world has its own time.
+// simulated reports whether a world has simulated time.
 func simulated(world string) bool { return world == WorldVirtual || world == WorldFlow || world == "" }
 
 // For returns the setting for a world.
@@ -93,8 +92,8 @@ func (w Worlds) For(world string) Setting {
 	return s
 }
 
-// In returns the scenario as it is in a world: stretched to what that can do. One that
-// expects nothing and has no settings for worlds is meant as it is.
+// In returns the scenario as adapted to a world's capabilities. A scenario without expectations and without
+// settings for worlds is not changed.
 func (s *Scenario) In(world string) *Scenario {
 	if len(s.Expect) == 0 && s.Worlds == (Worlds{}) {
 		return s
@@ -136,12 +135,12 @@ func (s *Scenario) In(world string) *Scenario {
 	return &out
 }
 
-// stretched returns events as they are in a world whose fabric is to.
+// stretched returns events as adapted to a world whose fabric is to.
 func (s *Scenario) stretched(events []Event, set Setting, to fabric.Spec) []Event {
 	from, err := fabric.New(s.Fabric)
 	here, err2 := fabric.New(to)
 	if err != nil || err2 != nil {
-		return events // Expand says what is wrong
+		return events // Expand reports the error
 	}
 	stretch := func(t fabric.Time) fabric.Time { return fabric.Time(float64(t) * set.Time) }
 	out := slices.Clone(events)
@@ -160,7 +159,7 @@ func (s *Scenario) stretched(events []Event, set Setting, to fabric.Spec) []Even
 	return out
 }
 
-// scaledRate returns what a rate of a link that has full is to one that has here.
+// scaledRate scales a rate of a link from full to here.
 func scaledRate(rate, full, here fabric.Rate) fabric.Rate {
 	if rate >= full {
 		return here
@@ -168,8 +167,8 @@ func scaledRate(rate, full, here fabric.Rate) fabric.Rate {
 	return max(fabric.Rate(float64(rate)*float64(here)/float64(full)), fabric.Kbps)
 }
 
-// slowed returns the fabric with the rate that its links have in this world. The
-// scenario keeps its own: so slow a link is no scenario's.
+// slowed returns the fabric with its links' rates in this world. The scenario keeps its own, because such slow
+// links are invalid in a scenario.
 func (s *Scenario) slowed() fabric.Spec {
 	spec := s.Fabric
 	if s.Slowed == 0 {

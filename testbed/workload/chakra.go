@@ -40,11 +40,11 @@ const (
 	fieldAttr     = 10
 )
 
-// Limits on what is read.
+// Limits of traces.
 const (
-	maxMessage  = 16 << 20 // bytes of a node
-	maxNodes    = 4 << 20  // of a rank
-	maxDuration = 1 << 40  // us: more than a run can hold is refused later
+	maxMessage  = 16 << 20 // bytes per node
+	maxNodes    = 4 << 20  // per rank
+	maxDuration = 1 << 40  // us: longer than a run can be is refused later
 )
 
 // chakraKinds returns the kinds of collective by CollectiveCommType.
@@ -52,22 +52,21 @@ func chakraKinds() map[int64]string {
 	return map[int64]string{0: collective.AllReduce, 2: collective.AllGather, 6: collective.AllToAll, 7: collective.ReduceScatter, 8: collective.ReduceScatter}
 }
 
-// node is a Chakra node as far as it is read.
+// node is the part of a Chakra node that is read.
 type node struct {
 	id       uint64
 	name     string
 	kind     uint64
-	deps     []uint64 // on data
-	ctrl     []uint64 // on control
+	deps     []uint64 // data dependencies
+	ctrl     []uint64 // control dependencies
 	duration uint64   // us
 	ints     map[string]int64
 	texts    map[string]string
 }
 
-// ReadChakra reads the trace PREFIX.0.et, PREFIX.1.et, ..., and PREFIX.groups.json
-// if there is one. Algorithm is that of all-reduces and the like; empty means
-// direct. Dependencies on nodes that a file has not are left out, as astra-sim's feeder does,
-// and are in the program's notes. Errors about content wrap [ErrProgram].
+// ReadChakra reads the trace PREFIX.0.et, PREFIX.1.et, ..., and PREFIX.groups.json if there is one. Algorithm is
+// that of all-reduces and the like; empty means direct. Dependencies on missing nodes are left out, as astra-sim's
+// feeder does, and listed in the program's notes. Errors about content wrap [ErrProgram].
 func ReadChakra(prefix, algorithm string) (*Program, error) {
 	if known := collective.Algorithms(collective.AllReduce); algorithm != "" && !slices.Contains(known, algorithm) {
 		remedy, renamed := collective.Renamed(algorithm)
@@ -113,7 +112,7 @@ func ReadChakra(prefix, algorithm string) (*Program, error) {
 	return p, nil
 }
 
-// ReadGroups reads the groups of ranks of a trace, PREFIX.groups.json. A file that is not there has none.
+// ReadGroups reads the groups of ranks of a trace, PREFIX.groups.json. A missing file has none.
 func ReadGroups(path string) (map[string][]int, error) {
 	data, err := strictyaml.ReadLarge(path, maxMessage)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -149,13 +148,13 @@ func readNodes(r io.Reader) ([]node, error) {
 		if size > maxMessage || len(out) >= maxNodes {
 			return nil, fmt.Errorf("message %d: %d bytes; at most %d nodes of %d bytes each are read", len(out), size, maxNodes, maxMessage)
 		}
-		// A length that lies costs no memory before its bytes are there.
+		// A wrong length costs no memory before its bytes arrive.
 		text, err := io.ReadAll(io.LimitReader(in, int64(size)))
 		if err != nil || uint64(len(text)) < size {
 			return nil, fmt.Errorf("message %d: %d bytes of %d", len(out), len(text), size)
 		}
 		if first {
-			continue // GlobalMetadata: nothing in it changes what ranks do
+			continue // GlobalMetadata: it does not change what ranks do
 		}
 		n, err := parseNode(text)
 		if err != nil {
@@ -201,7 +200,7 @@ func parseNode(b []byte) (node, error) {
 	return n, err
 }
 
-// attribute reads an AttributeProto: any whole number, a truth or a text.
+// attribute reads an AttributeProto: any whole number, a truth value or a text.
 func (n *node) attribute(b []byte) error {
 	name := ""
 	return wirefields.Each(b, func(field protowire.Number, _ protowire.Type, number uint64, text []byte) error {
@@ -221,9 +220,8 @@ func (n *node) attribute(b []byte) error {
 	})
 }
 
-// operations turns the nodes of a rank into operations. Nodes need not stand in
-// the order of their dependencies; memory, storage and the like take their
-// duration.
+// operations converts the nodes of a rank to operations. Nodes need not be in the order of their dependencies;
+// memory, storage and the like take their duration.
 func operations(nodes []node, rank, ranks int, groups map[string][]int, algorithm string) ([]Op, error) {
 	order, err := sorted(nodes)
 	if err != nil {
@@ -246,9 +244,9 @@ func operations(nodes []node, rank, ranks int, groups map[string][]int, algorith
 	return ops, nil
 }
 
-// tidy removes what would keep a profiler's trace from being carried out, and returns notes of it: dependencies on
-// nodes that are not there, and all dependencies on control if some of them make a circle. Those that profilers write
-// are calls, and an operation ends after those that it calls; astra-sim's feeder reads none.
+// tidy removes dependencies that would make a profiler's trace unusable, and returns notes of it: dependencies on
+// missing nodes, and all control dependencies if some of them form a cycle. Profilers write calls as control
+// dependencies, and an operation ends after those that it calls; astra-sim's feeder ignores them.
 func tidy(nodes []node) (notes []string) {
 	if note := dropDangling(nodes); note != "" {
 		notes = append(notes, note)
@@ -268,8 +266,8 @@ func tidy(nodes []node) (notes []string) {
 
 var errCircle = errors.New("nodes wait for each other in a circle")
 
-// dropDangling removes dependencies on nodes that are not there: profilers cut traces out of longer ones. It returns
-// how many, and the first, in words; "" if there were none.
+// dropDangling removes dependencies on missing nodes: profilers cut traces out of longer ones. It returns a note
+// with their number and the first one; "" if there were none.
 func dropDangling(nodes []node) string {
 	known := make(map[uint64]bool, len(nodes))
 	for _, n := range nodes {
@@ -295,8 +293,7 @@ func dropDangling(nodes []node) string {
 	return fmt.Sprintf("dependencies on nodes that are not there are left out: %d, the first: %s", count, first)
 }
 
-// sorted returns the nodes' places in an order in which each stands after what it
-// waits for; otherwise by id.
+// sorted returns the nodes' indices in an order in which each follows its dependencies; otherwise by id.
 func sorted(nodes []node) ([]int, error) {
 	byID := make(map[uint64]int, len(nodes))
 	for i, n := range nodes {
@@ -382,9 +379,9 @@ func (n node) operation(rank, ranks int, groups map[string][]int, algorithm stri
 	return Op{Kind: Compute, Duration: fabric.Time(n.duration) * fabric.Microsecond}, nil
 }
 
-// WriteChakra writes a program as a trace: a file for each rank and, if it has
-// groups that are not all ranks, the file of groups. Durations are rounded up to
-// microseconds, and algorithms left out: a trace cannot say them.
+// WriteChakra writes a program as a trace: one file per rank and, if it has groups that are not all ranks, the
+// groups' file. Durations are rounded up to microseconds. Algorithms are left out, since a trace has no field for
+// them.
 func WriteChakra(prefix string, p *Program) error {
 	groups := map[string][]int{}
 	for r, ops := range p.Ranks {
@@ -418,7 +415,7 @@ func framed(b, message []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(message))), message...)
 }
 
-// chakra returns an operation as a node.
+// chakra converts an operation to a node.
 func (op Op) chakra(id, rank, ranks int, groups map[string][]int) ([]byte, error) {
 	var b []byte
 	varint := func(field protowire.Number, v uint64) {
@@ -476,7 +473,7 @@ func (op Op) chakra(id, rank, ranks int, groups map[string][]int) ([]byte, error
 	return b, nil
 }
 
-// groupName returns the name of a group, a new one when it has none.
+// groupName returns the name of a group, and makes one if it has none.
 func groupName(groups map[string][]int, group []int) string {
 	for name, g := range groups {
 		if slices.Equal(g, group) {

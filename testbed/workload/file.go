@@ -16,7 +16,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// file is a workload file: one of its keys.
+// file is a workload file; it has exactly one of the keys.
 type file struct {
 	Jobs   []job   `yaml:"jobs"`
 	GPT    *GPT    `yaml:"gpt"`
@@ -24,23 +24,23 @@ type file struct {
 	Matrix *matrix `yaml:"matrix"`
 }
 
-// Keys returns the keys of which a workload file has one.
+// Keys returns the keys, one of which a workload file has.
 func Keys() []string { return strictyaml.KeysOf(file{}) }
 
-// keyList is [Keys] for people.
+// keyList returns [Keys] for display.
 func keyList() string {
 	k := Keys()
 	return strings.Join(k[:len(k)-1], ", ") + " and " + k[len(k)-1]
 }
 
-// job is a collective on ranks of its own.
+// job is a collective on separate ranks.
 type job struct {
 	Kind      string       `yaml:"kind" required:"for example all-reduce"`
 	Algorithm string       `yaml:"algorithm"`
 	Bytes     fabric.Bytes `yaml:"bytes" required:"for example 16MB"`
 	Ranks     string       `yaml:"ranks"`  // "0..7,12"
-	At        fabric.Time  `yaml:"at"`     // begins then; 0 when absent
-	Repeat    int          `yaml:"repeat"` // so many times, one after the other; 1 when absent
+	At        fabric.Time  `yaml:"at"`     // start time; 0 if absent
+	Repeat    int          `yaml:"repeat"` // number of repetitions, one after the other; 1 if absent
 }
 
 type chakra struct {
@@ -48,9 +48,8 @@ type chakra struct {
 	Algorithm string `yaml:"algorithm"`
 }
 
-// Load reads a workload file for a fabric of that many ranks; 0 stands for as many as the file
-// names. The program may use fewer: the others do nothing. What is wrong with the content is
-// [strictyaml.Errors].
+// Load reads a workload file for a fabric with that many ranks; 0 means as many as the file names. The program may
+// use fewer: the others do nothing. Errors about content are [strictyaml.Errors].
 func Load(path string, ranks int) (*Program, error) {
 	data, err := strictyaml.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -130,20 +129,20 @@ func parse(path string, data []byte, ranks int) (*Program, error) {
 	return p, d.Err()
 }
 
-// ranks returns how many ranks the jobs name.
+// ranks returns the number of ranks that the jobs name.
 func (f file) ranks() int {
 	most := -1
 	for _, j := range f.Jobs {
 		group, err := parseRanks(j.Ranks, collective.MaxRanks)
 		if j.Ranks == "" || err != nil {
-			continue // all there are, or said later
+			continue // all existing ranks, or an error reported later
 		}
 		most = max(most, slices.Max(group))
 	}
 	return most + 1
 }
 
-// add puts a job into the program. Jobs do not wait for each other.
+// add adds a job to the program. Jobs do not wait for each other.
 func (j job) add(p *Program, ranks int, path string, d *strictyaml.Decoder) {
 	group, err := parseRanks(j.Ranks, ranks)
 	if err != nil {

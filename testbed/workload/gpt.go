@@ -8,8 +8,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// GPT is one training iteration of a GPT-like model, cut into tensor, data and
-// pipeline parallel parts. The zero value of a field means GPT-117M's, or 1.
+// GPT is one training iteration of a GPT-like model, divided into tensor, data and pipeline parallel parts. The
+// zero value of a field means GPT-117M's, or 1.
 type GPT struct {
 	Layers   int `yaml:"layers"`   // 12; a multiple of Pipeline
 	Hidden   int `yaml:"hidden"`   // 768
@@ -22,7 +22,7 @@ type GPT struct {
 	MicroBatch   int     `yaml:"micro_batch"`   // sequences: 4
 	MicroBatches int     `yaml:"micro_batches"` // per iteration and replica
 	Element      int     `yaml:"element"`       // bytes of a number: 2
-	TeraFLOPS    float64 `yaml:"teraflops"`     // of a GPU, as used: 300
+	TeraFLOPS    float64 `yaml:"teraflops"`     // achieved on a GPU: 300
 
 	Algorithm string `yaml:"algorithm"` // of the all-reduces; direct when empty
 }
@@ -43,7 +43,7 @@ func (g GPT) withDefaults() GPT {
 	return g
 }
 
-// complain calls say with what is wrong: the key, what, and the remedy.
+// complain calls say for each error: the key, the problem, and the remedy.
 func (g GPT) complain(say func(key, problem, remedy string)) {
 	g = g.withDefaults()
 	wrong := false
@@ -83,17 +83,16 @@ func (g GPT) complain(say func(key, problem, remedy string)) {
 	}
 }
 
-// maxOps bounds a program that a few numbers make.
+// maxOps bounds a program, because a few numbers can make a large one.
 const maxOps = 4 << 20
 
-// Program returns the iteration. Ranks are numbered tensor first, then data, then
-// pipeline, so that the ranks that talk most are neighbours.
+// Program returns the iteration. Ranks are numbered tensor first, then data, then pipeline, so that the ranks with
+// most communication are neighbours.
 //
-// Every stage takes its micro-batches forward, then backward. A layer computes
-// and, where it is shared, all-reduces the activations twice, forward and
-// backward; stages pass activations and gradients on. At the end each replica's
-// gradients are all-reduced, a layer at a time, the last first, each as soon as
-// its last backward pass is done.
+// Every stage processes its micro-batches forward, then backward. A layer computes and, where it is shared,
+// all-reduces the activations twice, forward and backward; stages pass activations and gradients on. At the end
+// each replica's gradients are all-reduced, layer by layer, the last first, each as soon as its last backward pass
+// is done.
 func (g GPT) Program() (*Program, error) {
 	var bad error
 	g.complain(func(key, problem, remedy string) {
@@ -113,19 +112,17 @@ func (g GPT) Program() (*Program, error) {
 	return p, nil
 }
 
-// forward returns how long a layer's forward pass takes, in picoseconds: the
-// multiplications and additions of its weights, and of attention over the
-// sequence.
+// forward returns the duration of a layer's forward pass, in picoseconds: the multiplications and additions of its
+// weights, and of attention over the sequence.
 func (g GPT) forward() float64 {
 	tokens, h, s := float64(g.MicroBatch)*float64(g.Sequence), float64(g.Hidden), float64(g.Sequence)
 	return tokens * (24*h*h + 4*h*s) / float64(g.Tensor) / (g.TeraFLOPS * 1e12) * float64(fabric.Second)
 }
 
-// maxTransfer bounds the bytes of a collective.
+// maxTransfer is the largest size of a collective, in bytes.
 const maxTransfer = 1 << 40
 
-// atMost returns the product of factors of at least 1, or -1 if it is above
-// limit, whatever the factors.
+// atMost returns the product of factors of at least 1, or -1 if it is above limit.
 func atMost(limit int64, factors ...int) int64 {
 	product := int64(1)
 	for _, f := range factors {
@@ -137,7 +134,7 @@ func atMost(limit int64, factors ...int) int64 {
 	return product
 }
 
-// rank returns what one rank does.
+// rank returns the operations of one rank.
 func (g GPT) rank(r int) []Op {
 	tensor, data, stage := r%g.Tensor, r/g.Tensor%g.Data, r/(g.Tensor*g.Data)
 	at := func(t, d, s int) int { return (s*g.Data+d)*g.Tensor + t }
@@ -154,7 +151,7 @@ func (g GPT) rank(r int) []Op {
 	gradients := 12 * int64(g.Hidden) * int64(g.Hidden) / int64(g.Tensor) * int64(g.Element)
 
 	var ops []Op
-	last := -1 // the operation before, in this rank's one stream of computation
+	last := -1 // the previous operation in this rank's only stream of computation
 	add := func(op Op, after ...int) int {
 		for _, a := range after {
 			if a >= 0 {
@@ -183,7 +180,7 @@ func (g GPT) rank(r int) []Op {
 			layer(forward)
 		}
 		if stage < g.Pipeline-1 {
-			message(Send, at(tensor, data, stage+1), 2*m) // what follows does not wait for it
+			message(Send, at(tensor, data, stage+1), 2*m) // later operations do not wait for it
 		}
 	}
 	for m := range uint64(g.MicroBatches) {

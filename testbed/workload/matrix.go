@@ -14,14 +14,14 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 )
 
-// matrix is an all-to-all of unequal messages, such as what a router of a mixture of
-// experts did: a line a sender, in it a number a receiver.
+// matrix is an all-to-all of unequal messages, such as the dispatch of a mixture of experts: one line per sender,
+// with one number per receiver.
 type matrix struct {
 	File string       `yaml:"file" required:"a CSV file of as many lines as numbers a line"` // relative to the file
-	Unit fabric.Bytes `yaml:"unit"`                                                          // what a number counts, such as a token's bytes; 1B when absent
+	Unit fabric.Bytes `yaml:"unit"`                                                          // of the numbers, such as a token's bytes; 1B if absent
 }
 
-// Limits of a matrix: a million messages, of 15 digits each.
+// Limits of a matrix: a million messages, 15 digits per number.
 const (
 	maxMatrixRanks = 1024
 	maxMatrixBytes = 16 << 20
@@ -40,9 +40,8 @@ func (m matrix) program(path string) (*Program, error) {
 	return readMatrix(path, data, unit)
 }
 
-// readMatrix returns the program in which every rank sends to all others what the matrix
-// has for them, in one step, each beginning with the one after it. What is on the
-// diagonal stays where it is, and nobody sends a message of no bytes.
+// readMatrix returns the program in which every rank sends the matrix's messages to all others in one step, each
+// rank beginning with the rank after it. The diagonal is not sent, and no message is empty.
 func readMatrix(name string, data []byte, unit int64) (*Program, error) {
 	bad := func(line, column int, format string, args ...any) error {
 		return fmt.Errorf("%w: %s:%d:%d: %s", ErrProgram, name, line, column, fmt.Sprintf(format, args...))
@@ -57,12 +56,12 @@ func readMatrix(name string, data []byte, unit int64) (*Program, error) {
 	if ranks < 2 || ranks > maxMatrixRanks {
 		return nil, bad(1, 1, "%d lines of numbers; write one a rank, 2 to %d", ranks, maxMatrixRanks)
 	}
-	// A second pass finds the places: the reader knows the last line only.
+	// A second pass finds the places: the reader knows only its last line.
 	r = csv.NewReader(bytes.NewReader(data))
 	r.Comment, r.TrimLeadingSpace, r.FieldsPerRecord = '#', true, -1
 	sizes := make([][]int64, ranks)
 	for src := range sizes {
-		row, _ := r.Read() // as before
+		row, _ := r.Read() // read before without error
 		if len(row) != ranks {
 			line, column := r.FieldPos(0)
 			return nil, bad(line, column, "%d numbers; the file has %d lines, so write %d", len(row), ranks, ranks)

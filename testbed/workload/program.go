@@ -11,7 +11,7 @@ import (
 // ErrProgram is wrapped by every error about a program's content.
 var ErrProgram = errors.New("workload: bad program")
 
-// Kind is what an [Op] is.
+// Kind is the kind of an [Op].
 type Kind uint8
 
 // Kinds of operation.
@@ -25,31 +25,31 @@ const (
 // Op is an operation of one rank.
 type Op struct {
 	Kind     Kind
-	After    []int       // operations of the same rank, by their place in its list, that must be done first
-	Duration fabric.Time // of Compute
+	After    []int       // indices of operations of the same rank that must be done first
+	Duration fabric.Time // for Compute
 
-	Group     []int  // of Collective: its ranks, in the order of the algorithm
-	What      string // of Collective: a kind of package collective
-	Algorithm string // of Collective: of that kind; empty for the kind's default
-	Bytes     int64  // of Collective as in [collective.Spec]; of Send and Recv the message
-	Peer      int    // of Send and Recv
-	Tag       uint64 // of Send and Recv
+	Group     []int  // for Collective: its ranks, in the order of the algorithm
+	What      string // for Collective: a kind of package collective
+	Algorithm string // for Collective: an algorithm of that kind; empty: the kind's default
+	Bytes     int64  // for Collective as in [collective.Spec]; for Send and Recv the message
+	Peer      int    // for Send and Recv
+	Tag       uint64 // for Send and Recv
 }
 
-// Program is what each rank does: Ranks[r] is the operations of rank r. An
-// operation waits only for earlier ones of its list.
+// Program is a list of operations per rank: Ranks[r] are those of rank r. An operation waits only for earlier ones
+// of its list.
 type Program struct {
 	Name  string
 	Ranks [][]Op
 
-	// notes are not exported, so that they are no part of a run's hash.
+	// notes are not exported, so that they are not part of a run's hash.
 	notes []string
 }
 
-// Notes returns what was read otherwise than it was written, for a person.
+// Notes returns notes about differences from the file, for display.
 func (p *Program) Notes() []string { return p.notes }
 
-// instance is a collective or message with the operations that make it up.
+// instance is a collective or message, with its operations.
 type instance struct {
 	spec  collective.Spec
 	group []int // rank of each local rank
@@ -58,11 +58,10 @@ type instance struct {
 	job   *collective.Job
 }
 
-// Most steps of all instances together: what an ID has room for.
+// Largest number of steps of all instances together: the room in an ID.
 const maxSteps = collective.MaxJobs * collective.MaxSteps
 
-// link finds which operations belong together. index[r][o] is the instance of an
-// operation, -1 for a computation.
+// link finds which operations belong together. index[r][o] is the instance of an operation, -1 for a computation.
 func (p *Program) link() (all []*instance, index [][]int, err error) {
 	bad := func(r, o int, format string, args ...any) error {
 		return fmt.Errorf("%w: %s: rank %d, operation %d: %s", ErrProgram, p.Name, r, o, fmt.Sprintf(format, args...))
@@ -159,8 +158,7 @@ func (p *Program) link() (all []*instance, index [][]int, err error) {
 	return all, index, nil
 }
 
-// Traffic returns all messages of the program, in no particular order, by the
-// ranks of the program.
+// Traffic returns all messages of the program, in no particular order, with the program's ranks.
 func (p *Program) Traffic() ([]collective.Send, error) {
 	all, _, err := p.link()
 	if err != nil {
@@ -177,8 +175,8 @@ func (p *Program) Traffic() ([]collective.Send, error) {
 	return out, nil
 }
 
-// LongestCompute returns the longest time that a rank must compute, along
-// operations that wait for each other: no network makes the program faster.
+// LongestCompute returns the longest computation of a rank, along operations that wait for each other: no network
+// makes the program faster.
 func (p *Program) LongestCompute() fabric.Time {
 	longest := fabric.Time(0)
 	for _, ops := range p.Ranks {
@@ -196,7 +194,7 @@ func (p *Program) LongestCompute() fabric.Time {
 	return longest
 }
 
-// global turns a message of the instance's job into one of the program.
+// global converts a message of the instance's job to one of the program.
 func (in *instance) global(s collective.Send) collective.Send {
 	step := in.base + s.Step
 	s.Src, s.Dst, s.Step = in.group[s.Src], in.group[s.Dst], step

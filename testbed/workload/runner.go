@@ -9,22 +9,21 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// Runner is a program under way.
+// Runner is the state of a running program.
 type Runner struct {
 	program *Program
 	all     []*instance
 	index   [][]int   // instance of each operation
-	waits   [][]int   // per operation: how many it still waits for
+	waits   [][]int   // per operation: number of operations that it still waits for
 	next    [][][]int // per operation: those that wait for it
 	ended   [][]bool
-	left    []int // per rank: operations that are not done
-	open    int   // ranks that are not done
+	left    []int // per rank: number of unfinished operations
+	open    int   // number of unfinished ranks
 	timers  timers
 	order   uint64
 }
 
-// NewRunner returns the runner of a program, or what is wrong with it. Errors
-// wrap [ErrProgram].
+// NewRunner returns the runner of a program, or an error in it. Errors wrap [ErrProgram].
 func NewRunner(p *Program) (*Runner, error) {
 	all, index, err := p.link()
 	if err != nil {
@@ -54,7 +53,7 @@ func NewRunner(p *Program) (*Runner, error) {
 func (r *Runner) Start(now fabric.Time, emit func(collective.Send)) {
 	for rank := range r.waits {
 		for o := range r.waits[rank] {
-			// What a begin ends may have begun it already.
+			// The end of an earlier begun operation may have begun it already.
 			if len(r.program.Ranks[rank][o].After) == 0 {
 				r.begin(now, rank, o, emit)
 			}
@@ -62,8 +61,7 @@ func (r *Runner) Start(now fabric.Time, emit func(collective.Send)) {
 	}
 }
 
-// Received says that a message has arrived whole, as [collective.Job.Received]
-// takes it.
+// Received reports that a message has arrived whole; see [collective.Job.Received].
 func (r *Runner) Received(now fabric.Time, id collective.ID, emit func(collective.Send)) error {
 	in, local, err := r.find(id)
 	if err != nil {
@@ -76,7 +74,7 @@ func (r *Runner) Received(now fabric.Time, id collective.ID, emit func(collectiv
 	return nil
 }
 
-// Sent says that a message's sender knows it to be delivered.
+// Sent reports that a message's sender has the last acknowledgement.
 func (r *Runner) Sent(now fabric.Time, id collective.ID, emit func(collective.Send)) error {
 	in, local, err := r.find(id)
 	if err != nil {
@@ -97,7 +95,7 @@ func (r *Runner) Tick(now fabric.Time, emit func(collective.Send)) {
 	}
 }
 
-// Deadline returns when Tick is due; ok is false when nothing computes.
+// Deadline returns when Tick is due; ok is false if no rank computes.
 func (r *Runner) Deadline() (at fabric.Time, ok bool) {
 	if len(r.timers) == 0 {
 		return 0, false
@@ -108,7 +106,7 @@ func (r *Runner) Deadline() (at fabric.Time, ok bool) {
 // Done reports whether a rank has done all its operations.
 func (r *Runner) Done(rank int) bool { return r.left[rank] == 0 }
 
-// Finished reports whether all ranks have.
+// Finished reports whether all ranks have done all their operations.
 func (r *Runner) Finished() bool { return r.open == 0 }
 
 // find returns the instance of a message and its id there.
@@ -146,8 +144,8 @@ func (r *Runner) begin(now fabric.Time, rank, o int, emit func(collective.Send))
 	r.endIfDone(now, in, local, emit)
 }
 
-// endIfDone ends a rank's operation when its part of the instance is done and it
-// has begun: a message may arrive before its receiver waits for it.
+// endIfDone ends a rank's operation when its part of the instance is done and it has begun: a message may arrive
+// before its receiver waits for it.
 func (r *Runner) endIfDone(now fabric.Time, in *instance, local int, emit func(collective.Send)) {
 	rank, o := in.group[local], in.ops[local]
 	if in.job.Done(local) && r.waits[rank][o] == 0 {
@@ -170,8 +168,7 @@ func (r *Runner) end(now fabric.Time, rank, o int, emit func(collective.Send)) {
 	}
 }
 
-// timer is the end of a computation. Those of one time end in the order in which
-// they began.
+// timer is the end of a computation. Computations that end at the same time end in the order in which they began.
 type timer struct {
 	at       fabric.Time
 	order    uint64

@@ -1,4 +1,3 @@
-// Package gray makes network interfaces lose a share of the packets that leave
-// them, at random, by a small eBPF program (Linux 6.6, root): netem, which kernels
-// often lack, is not needed.
+// Package gray makes network interfaces lose a random share of the packets that they send, by a small eBPF program
+// (Linux 6.6, root). It replaces netem, which kernels often lack.
 package gray

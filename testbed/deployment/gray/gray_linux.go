@@ -10,17 +10,16 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// Losses are links that lose packets. Its zero value has none. It is not safe for
-// concurrent use.
+// Losses are the links that lose packets. The zero value has none. It is not safe for concurrent use.
 type Losses struct {
 	links map[string][]link.Link // by name of the fabric's link
 }
 
-// leastLoss is the smallest share that the program can tell from none.
+// leastLoss is the smallest nonzero share that the program can express.
 const leastLoss = 1.0 / 65536
 
-// Set makes the interfaces, of the calling thread's network namespace, lose a share of what they send; 0 ends that.
-// If it cannot have all of them do so, none does.
+// Set makes the interfaces, in the calling thread's network namespace, lose a share of the packets that they send;
+// 0 ends that. After an error none of them loses packets.
 func (g *Losses) Set(name string, interfaces []string, loss float64) (err error) {
 	if loss != 0 && !(loss >= leastLoss && loss <= 1) {
 		return fmt.Errorf("gray: loss %v of %s is outside 1/65536 to 1", loss, name)
@@ -28,14 +27,14 @@ func (g *Losses) Set(name string, interfaces []string, loss float64) (err error)
 	if err := g.Heal(name); err != nil || loss == 0 {
 		return err
 	}
-	// The share in 65536ths of what a random number's upper half may be.
+	// The share, in 65536ths, of the values of a random number's upper half.
 	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name: "gray", Type: ebpf.SchedCLS, License: "GPL",
 		Instructions: asm.Instructions{
 			asm.FnGetPrandomU32.Call(),
 			asm.RSh.Imm(asm.R0, 16),
 			asm.JLT.Imm(asm.R0, int32(loss*65536), "lose"),
-			asm.Mov.Imm(asm.R0, -1), // TCX_NEXT: as if nothing were here
+			asm.Mov.Imm(asm.R0, -1), // TCX_NEXT: pass to the next program
 			asm.Return(),
 			asm.Mov.Imm(asm.R0, 2).WithSymbol("lose"), // TCX_DROP
 			asm.Return(),

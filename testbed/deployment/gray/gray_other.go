@@ -4,10 +4,10 @@ package gray
 
 import "errors"
 
-// Losses take Linux.
+// Losses need Linux.
 type Losses struct{}
 
-// Set is not possible here.
+// Set returns an error on this system.
 func (*Losses) Set(string, []string, float64) error { return errors.New("gray: loss takes Linux") }
 
 // Heal does nothing.

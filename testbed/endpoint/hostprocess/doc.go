@@ -1,20 +1,17 @@
-// Package hostprocess is one host of a live fabric: a soft RoCEv2 endpoint, the load
-// balancer that labels its queue pairs, and what the host has to send and to
-// receive.
+// Package hostprocess is one host of a live fabric: a soft RoCEv2 endpoint, the load balancer that labels its queue
+// pairs, and the messages that the host sends and receives.
 //
-// A [Rank] is what [soft.Shell] drives: everything in it runs in the shell's
-// goroutine. It has no socket, clock or goroutine of its own, so tests drive it
-// in virtual time. A [Server] listens for a coordinator, see package hostproto, and
-// hands its requests to the shell.
+// A [soft.Shell] drives a [Rank]: everything in it runs in the shell's goroutine. It has no socket, clock or
+// goroutine, so tests drive it in virtual time. A [Server] listens for a coordinator (package hostproto) and passes
+// its requests to the shell.
 //
 // # Messages
 //
-// A message's bytes are made from a seed and its ID, so that two messages differ.
-// Their CRC-32C is reported when they are handed to the endpoint, and again, taken
-// from the receiver's memory, when they have arrived: who compares the two checks
-// the whole way, and not the generator. A message that arrives is reported once; bytes
-// beyond its length are a fault.
+// A message's bytes are made from a seed and its ID, so that two messages differ. Their CRC-32C is reported when
+// the endpoint gets them, and again, computed from the receiver's memory, when they have arrived. A comparison of
+// the two checks the whole way except the generator. A message that arrives is reported once; bytes beyond its
+// length are an error.
 //
-// All that a job sends to a host goes to one region of its memory, at places that
-// both ends work out from the job.
+// All messages of a job to a host arrive in one region of its memory, at places that both ends compute from the
+// job.
 package hostprocess

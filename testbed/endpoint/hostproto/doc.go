@@ -1,12 +1,10 @@
-// Package hostproto is what a coordinator and the hosts of a live fabric say to
-// each other: JSON objects, one a line, over a UNIX stream socket, which the
-// file system carries across network namespaces.
+// Package hostproto is the protocol between a coordinator and the hosts of a live fabric: JSON objects, one per
+// line, over a UNIX stream socket, which works across network namespaces.
 //
-// A coordinator sends a [Request] with exactly one of its fields set beside Seq.
-// The host answers each with a [Reply] that has the same Seq, and says what
-// happens by replies whose Seq is 0 and whose Event is set. Times are nanoseconds
-// of the host's CLOCK_MONOTONIC, which all processes of a machine share. Machines'
-// clocks differ by days: who leads hosts on several asks each for its Clock.
+// A coordinator sends a [Request] with Seq and exactly one other field set. The host answers each with a [Reply]
+// that has the same Seq, and reports events by replies with Seq 0 and Event set. Times are nanoseconds of the
+// host's CLOCK_MONOTONIC, which all processes of a machine share. Clocks of different machines differ by days, so a
+// coordinator of several machines asks each host for its Clock.
 //
-// A socket takes one coordinator at a time: a new one ends the one before.
+// A socket serves one coordinator at a time: a new one ends the previous one.
 package hostproto

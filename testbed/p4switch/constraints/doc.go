@@ -7,7 +7,7 @@
 //	})
 //	err = c.Check(priority, values) // nil, or what the entry breaks
 //
-// A constraint is immutable and may be checked from several goroutines. Errors quote the part of the constraint that
-// they are about. What is checked is the constraint alone: that values fit and have no bits outside their masks is the
-// caller's to know.
+// A constraint is immutable and may be checked from several goroutines. Errors quote the part of the constraint
+// that the entry breaks. Check tests the constraint alone: the caller must know that values fit and have no bits
+// outside their masks.
 package constraints

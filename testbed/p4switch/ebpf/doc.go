@@ -1,36 +1,29 @@
 // Package ebpf runs a switch's program in the kernel, as eBPF on the TC hooks.
 //
-// It translates the compiled program (the lower files), makes the maps that the
-// instructions name, loads them and keeps the maps as the interpreter's switch
-// is. What became of a packet is one of the Fate constants: from [FateUp] on, its way
-// meets a construct that the kernel has not, nothing has changed, and the
-// packet is the interpreter's. [Switch.Constructs] names these and [Switch.Fates]
-// counts their packets.
+// It translates the compiled program (the lower files), makes the maps that the instructions name, loads them, and
+// keeps the maps equal to the interpreter's switch. A packet's result is one of the Fate constants. From [FateUp]
+// on, the packet met a construct that the kernel program does not have: nothing has changed, and the interpreter
+// processes the packet. [Switch.Constructs] names these constructs and [Switch.Fates] counts their packets.
 //
 // # State
 //
-// Tables are written to the interpreter first and copied by [Switch.Sync]; a
-// packet meanwhile finds an entry as it was or as it is, and defaults and the
-// masks of ternary tables, which are copied as one value, perhaps half of
-// each; where a new entry changes the order of a ternary table's masks, the entry
-// of another mask. Registers are read in the kernel, from a copy that follows the
-// interpreter's writes; a packet that writes one is the interpreter's. So a packet
-// may read what was before the write of one that is still on its way up.
-// Counters count in the kernel what the kernel forwards or drops and in the
-// interpreter what it does; reading the interpreter's switch gives the sum
-// of both (interp.Switch.CountBeside).
+// Tables are written to the interpreter first and then copied by [Switch.Sync]. Meanwhile a packet sees an entry's
+// old or new value. It may see half of a default or of a ternary table's masks, since each is copied as one value;
+// where a new entry changes the order of a ternary table's masks, it may find the entry of another mask. Registers
+// are read in the kernel, from a copy that follows the interpreter's writes; the interpreter processes packets that
+// write one. So a packet may read the old value while a writing packet is still on its way to the interpreter. The
+// kernel counts the packets that it forwards or drops, the interpreter counts its own; a reading of the
+// interpreter's switch returns the sum (interp.Switch.CountBeside).
 //
 // # The way up
 //
-// [Attach] puts programs on an interface's ingress hook. Packet sockets see a
-// packet before that hook does, so a packet that goes up is marked ([Mark]) and
-// comes in once more by the same interface: a socket that takes marked packets only
-// (port.Interface.OnlyMarked) sees just those. The program drops them there.
+// [Attach] puts programs on an interface's ingress hook. Packet sockets see a packet before that hook, so a packet
+// for the interpreter is marked ([Mark]) and enters once more by the same interface. A socket that takes marked
+// packets only (port.Interface.OnlyMarked) sees just those. The program drops them there.
 //
 // # Needs
 //
-// CAP_BPF and CAP_NET_ADMIN, and a kernel whose verifier takes the program;
-// what it refuses is an error with the verifier's last words. Nothing is pinned:
-// the kernel drops program and maps with the last process that holds them. What a
-// [HookClsact] leaves then is a filter that lets packets pass.
+// CAP_BPF and CAP_NET_ADMIN, and a kernel whose verifier accepts the program; a refusal is an error with the
+// verifier's last lines. Nothing is pinned: the kernel drops program and maps with the last process that holds
+// them. [HookClsact] then leaves a filter that lets packets pass.
 package ebpf

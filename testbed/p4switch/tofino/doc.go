@@ -1,14 +1,14 @@
-// Package tofino runs the program for Tofino on the functional model of the chip, with the entries of an interpreter's
-// switch, and is a data path of `ethereal switch`.
+// Package tofino runs the program for Tofino on the functional model of the chip, with the entries of an
+// interpreter's switch, and is a data path of `ethereal switch`.
 //
-// The model is a program of the chip's makers, which this repository neither contains nor builds. [Start] runs its test
-// harness, which takes commands as lines (add, setdefault, load, packet) and shows the packets that leave. Its path
-// comes from the user; tests take it from ETHEREAL_TOFINO_MODEL.
+// The model is a program of the chip's makers, which this repository neither contains nor builds. [Start] runs its
+// test harness, which takes commands as lines (add, setdefault, load, packet) and shows the packets that leave. Its
+// path comes from the user; tests take it from ETHEREAL_TOFINO_MODEL.
 //
 // # Tables
 //
-// [Mirror] writes what the tables of a switch with v1model's program say to the tables of the same names in the chip's.
-// The harness can add and overwrite entries, but not delete them:
+// [Mirror] copies the tables of a switch with v1model's program to the chip's tables of the same names. The harness
+// can add and overwrite entries, but not delete them:
 //
 //   - a table with prefixes or masks is an array of rows, of which the highest that matches wins. [Mirror] writes the
 //     array in order, and fills rows that are no longer needed with a copy of the highest one, which changes nothing;
@@ -19,7 +19,7 @@
 //
 // # Ports
 //
-// Port numbers are those of the chip's first pipe, 0 to 62, which v1model's are too. The port to the CPU is 63 there,
-// for which the program is compiled with -DCPU_PORT=63, and [p4src.CPUPort] here: the harness does not show packets to
-// ports from 64 up. A port-event packet goes in as a packet-out to [p4src.PortEventPort].
+// Port numbers are those of the chip's first pipe, 0 to 62, as in v1model. The CPU port is 63 on the chip, for
+// which the program is compiled with -DCPU_PORT=63, and [p4src.CPUPort] here, because the harness does not show
+// packets to ports from 64 up. A port-event packet goes in as a packet-out to [p4src.PortEventPort].
 package tofino

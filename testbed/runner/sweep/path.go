@@ -10,8 +10,8 @@ import (
 
 // step is one step of a key path: into a mapping, or into a list.
 type step struct {
-	key   string // of a mapping; "" in a list
-	index int    // of a list; every means all
+	key   string // in a mapping; "" in a list
+	index int    // in a list; every means all
 }
 
 const every = -1
@@ -53,8 +53,7 @@ func parsePath(text string) ([]step, error) {
 	return out, nil
 }
 
-// assign sets what a path names, below root, to value. Mappings on the way that
-// are not there are made.
+// assign sets the node at path, below root, to value. It makes missing mappings on the way.
 func assign(root *yaml.Node, path []step, value *yaml.Node) error {
 	if len(path) == 0 {
 		*root = *clone(value)
@@ -100,7 +99,7 @@ func indexText(i int) string {
 	return strconv.Itoa(i)
 }
 
-// clone copies a node and all below it, so that a value set twice is two.
+// clone copies a node and all nodes below it, so that a value set twice is two nodes.
 func clone(n *yaml.Node) *yaml.Node {
 	out := *n
 	out.Content = make([]*yaml.Node, len(n.Content))

@@ -13,23 +13,23 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// Limits on what a sweep multiplies out to.
+// Limits of an expanded sweep.
 const (
 	maxVariants = 10_000
 	maxCases    = 1_000_000
 )
 
-// Sweep is what a file asks for, multiplied out.
+// Sweep is an expanded sweep file.
 type Sweep struct {
 	Name        string
 	Description string
-	Cases       []Case // in the order of the file; no two of one hash
+	Cases       []Case // in the order of the file; no two with the same hash
 }
 
 // Case is one run of a sweep.
 type Case struct {
 	Run     scenario.Run
-	Variant map[string]string // what the sweep varied: key path to value
+	Variant map[string]string // varied values by key path
 	Hash    string            // of the run; see [scenario.Run.Hash]
 }
 
@@ -43,15 +43,14 @@ type file struct {
 // Keys returns the keys of a sweep file.
 func Keys() []string { return strictyaml.KeysOf(file{}) }
 
-// part is one scenario of a sweep, with what is set in it and what varies.
+// part is one scenario of a sweep, with its set and varied keys.
 type part struct {
 	Scenario yaml.Node `yaml:"scenario" required:"a scenario file relative to this one"` // the name of a file, or a scenario
 	Set      yaml.Node `yaml:"set"`                                                      // key path: value
 	Vary     yaml.Node `yaml:"vary"`                                                     // key path: list of values
 }
 
-// Load reads a sweep file and everything that it names. Errors about content are
-// those of package strictyaml.
+// Load reads a sweep file and all files that it names. Errors about content are those of package strictyaml.
 func Load(path string) (*Sweep, error) {
 	data, err := strictyaml.ReadFile(path)
 	if err != nil {
@@ -60,8 +59,7 @@ func Load(path string) (*Sweep, error) {
 	return Parse(path, data, strictyaml.ReadFile)
 }
 
-// Parse reads a sweep from memory. name goes into messages, and files are named
-// relative to its folder; read fetches them.
+// Parse reads a sweep from memory. name appears in errors; files are relative to its folder, and read fetches them.
 func Parse(name string, data []byte, read func(path string) ([]byte, error)) (*Sweep, error) {
 	var f file
 	d := strictyaml.New(name, nil)
@@ -100,16 +98,16 @@ func Parse(name string, data []byte, read func(path string) ([]byte, error)) (*S
 	return s, nil
 }
 
-// noSuchKey is the remedy for a key path that leads nowhere.
+// noSuchKey is the remedy for a key path without target.
 const noSuchKey = "name a key of the scenario, lists by [NUMBER] or [*]"
 
-// expander multiplies out one part.
+// expander expands one part.
 type expander struct {
 	file  string
 	where string
 	part  *part
 	read  func(path string) ([]byte, error)
-	base  string // the scenario's file, for messages and relative names
+	base  string // the scenario's file, for errors and relative names
 }
 
 // setting is a key path and a value.
@@ -119,7 +117,7 @@ type setting struct {
 	value *yaml.Node
 }
 
-// bad says what is wrong with what stands at n, and below key of the part.
+// bad returns an error about the value at n, with a key path below key of the part.
 func (x *expander) bad(n *yaml.Node, key, problem, remedy string) error {
 	return strictyaml.Errors{x.complaint(n, key, problem, remedy)}
 }
@@ -186,7 +184,7 @@ func (x *expander) scenario() (*yaml.Node, error) {
 	if err != nil {
 		return nil, x.bad(n, "scenario", err.Error(), "name a scenario file relative to this one")
 	}
-	// What is wrong with the file itself is said with its own lines.
+	// Errors in the file itself are reported with its own lines.
 	if _, err := scenario.Parse(x.base, data, x.read); err != nil {
 		return nil, err
 	}
@@ -278,8 +276,7 @@ func (x *expander) variant(root *yaml.Node, picked []setting) ([]Case, error) {
 	return out, nil
 }
 
-// valueText prints a value in one line: a scalar as it stands, the rest as YAML
-// flow.
+// valueText prints a value in one line: a scalar unchanged, the rest as YAML flow.
 func valueText(n *yaml.Node) string {
 	if n.Kind == yaml.ScalarNode {
 		return n.Value
@@ -293,7 +290,7 @@ func valueText(n *yaml.Node) string {
 	return strings.TrimSpace(string(text))
 }
 
-// Variants returns the key paths that vary, in order of first appearance.
+// Variants returns the varied key paths, in order of first appearance.
 func (s *Sweep) Variants() []string {
 	var out []string
 	for _, c := range s.Cases {

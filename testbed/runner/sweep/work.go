@@ -17,11 +17,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// String names a case: what the run is, of which scenario, and what varied.
+// String names a case: its run, scenario, and varied values.
 func (c Case) String() string {
 	parts := []string{c.Run.Scenario.Name, c.Run.String()}
 	for _, k := range slices.Sorted(maps.Keys(c.Variant)) {
-		// The sizes are in the run's name.
+		// The run's name contains the sizes.
 		if !strings.HasSuffix(k, "].bytes") && !strings.HasPrefix(k, "collectives") {
 			parts = append(parts, report.ShortKey(k)+"="+c.Variant[k])
 		}
@@ -29,7 +29,7 @@ func (c Case) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Runs returns the runs of cases, numbered anew.
+// Runs returns the runs of cases, renumbered.
 func Runs(cases []Case) []scenario.Run {
 	runs := make([]scenario.Run, len(cases))
 	for i, c := range cases {
@@ -39,15 +39,14 @@ func Runs(cases []Case) []scenario.Run {
 	return runs
 }
 
-// Results is what a file of results has.
+// Results is the content of a results file.
 type Results struct {
 	Versions map[string]string // hash of the run: version of the program
-	Damaged  error             // the first line that is no result; nil: none
-	size     int64             // up to the end of the last whole line
+	Damaged  error             // the error of the first line that is no result; nil: none
+	size     int64             // up to the end of the last complete line
 }
 
-// ReadResults reads a file of results. A file that is not there has
-// nothing; a last line that was not written to its end counts as not there.
+// ReadResults reads a results file. A missing file is empty; an incomplete last line is ignored.
 func ReadResults(path string) (Results, error) {
 	k := Results{Versions: map[string]string{}}
 	data, err := os.ReadFile(path)
@@ -82,11 +81,11 @@ func ReadResults(path string) (Results, error) {
 	return k, nil
 }
 
-// Work is what one process carries out of a sweep.
+// Work is one process's part of a sweep.
 type Work struct {
 	Sweep   *Sweep
 	Cases   []Case // of the sweep, or of this task
-	Out     string // file of results
+	Out     string // results file
 	Version string // of the program
 	Place   *report.Place
 	Full    bool  // keep links, flips and timelines in the results
@@ -95,18 +94,18 @@ type Work struct {
 
 // Tasks are the processes that carry out a sweep together.
 type Tasks interface {
-	// Begin makes what they share.
+	// Begin creates their shared state.
 	Begin() error
-	// Add adds to results what others have.
+	// Add adds the other tasks' results.
 	Add(Results) error
-	// Failed notes that a run failed.
+	// Failed records that a run failed.
 	Failed(c Case, why string) error
-	// End does what the last one has to do.
+	// End does the work of the last task.
 	End() error
 }
 
-// Missing reads what is there already, and returns the cases that are not, and how many are there of another version of
-// the program; with again these are missing too.
+// Missing reads the existing results. It returns the cases without result, and the number of results from another
+// version of the program; with again the latter count as missing too.
 func (w *Work) Missing(again bool) (todo []Case, have Results, old int, err error) {
 	have, err = ReadResults(w.Out)
 	switch {
@@ -114,7 +113,7 @@ func (w *Work) Missing(again bool) (todo []Case, have Results, old int, err erro
 	case w.Tasks != nil:
 		err = w.Tasks.Add(have)
 	default:
-		err = have.Damaged // of tasks, Add says it
+		err = have.Damaged // with tasks, Add reports it
 	}
 	if err != nil {
 		return nil, have, 0, err
@@ -131,7 +130,7 @@ func (w *Work) Missing(again bool) (todo []Case, have Results, old int, err erro
 	return todo, have, old, nil
 }
 
-// Open opens the file of results for adding to it, without a last line that was not written to its end.
+// Open opens the results file for appending, without an incomplete last line.
 func (w *Work) Open(have Results) (*os.File, error) {
 	file, err := os.OpenFile(w.Out, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
@@ -143,8 +142,8 @@ func (w *Work) Open(have Results) (*os.File, error) {
 	return file, nil
 }
 
-// CarryOut runs cases, which are the batch's runs, and adds each result to the file when its run ends. It returns how many
-// it has written.
+// CarryOut runs cases, which are the batch's runs, and appends each result to the file when its run ends. It
+// returns the number of results written.
 func (w *Work) CarryOut(ctx context.Context, todo []Case, b *runner.Batch, file *os.File) (written int, err error) {
 	b.AsEnded = true
 	b.Done = func(o *runner.Outcome) error {

@@ -1,20 +1,17 @@
-// Package replay has a virtual run suffer what a controller saw happen to a real
-// fabric: it reads the controller's event log and makes of it the failures and
-// interventions of a run.
+// Package replay repeats a real fabric's failures in a virtual run: it reads a controller's event log and converts
+// it to the failures and interventions of a run.
 //
-// What the log's ports did happens to the run's links at the log's times: a link is
-// cut when its first end went down and whole again when no end is down any more,
-// whether the controller believed it or held it for flapping. What operators drained
-// is drained, and where the log says that the controller ended and started again, so
-// does the run's. Everything else in a log, tables written, agents notified, links
-// suspected, is what the run's own cores are there to find out.
+// The log's port events happen to the run's links at the log's times. A link is cut when its first end went down,
+// and restored when no end is down any more, whether the controller believed the event or held it for flapping.
+// Operators' drains are drained, and where the log shows that the controller ended and started again, the run's
+// controller does too. The run's own cores have to find everything else in a log: tables written, agents notified,
+// links suspected.
 //
-// A log is minutes or days, a collective is milliseconds: [Window] says which part of
-// the log the run gets, and how fast it goes by.
+// A log covers minutes or days, a collective milliseconds: [Window] selects the part of the log that the run gets,
+// and the factor between the two clocks.
 //
 // # Traps
 //
-// Times are those at which the controller received an event, later than the event by
-// the detection's and the notification's delay. A controller that was killed left no
-// record of its end: it is taken to have ended with its last record.
+// Times are those at which the controller received an event, later than the event by the detection's and the
+// notification's delay. A controller that was killed left no record of its end; its last record counts as its end.
 package replay

@@ -14,26 +14,24 @@ import (
 // ErrLog is wrapped by the errors of this package.
 var ErrLog = errors.New("replay")
 
-// Log is what of a controller's event log can be replayed.
+// Log is the part of a controller's event log that can be replayed.
 type Log struct {
-	// Cut are the records that were cut off, when a disk was full or the power went, and
-	// are left out, by number.
+	// Cut are the numbers of incomplete records, from a full disk or a power loss, which are left out.
 	Cut []int
 
 	f       *fabric.Fabric
 	changes []change
 }
 
-// change is one thing that happened, so long after the log's first record.
+// change is one event, with its time after the log's first record.
 type change struct {
 	after time.Duration
-	do    scenario.Action // of the control plane; "": to the link
+	do    scenario.Action // on the control plane; "": on the link
 	link  fabric.LinkID
 	up    bool
 }
 
-// First returns when the first link goes down, from the log's first record on. ok is
-// false if none does.
+// First returns the time when the first link goes down, from the log's first record. ok is false if none does.
 func (l *Log) First() (after time.Duration, ok bool) {
 	for _, c := range l.changes {
 		if c.do == "" {
@@ -43,8 +41,8 @@ func (l *Log) First() (after time.Duration, ok bool) {
 	return 0, false
 }
 
-// Read reads a log that was written for a fabric of that shape. Records of kinds that
-// it does not know are passed over. Its errors wrap [ErrLog] and name the record.
+// Read reads a log that was written for a fabric of that shape. It skips records of unknown kinds. Its errors wrap
+// [ErrLog] and name the record.
 func Read(r io.Reader, f *fabric.Fabric) (*Log, error) {
 	l := &Log{f: f}
 	down := map[fabric.End]bool{}
@@ -108,7 +106,7 @@ func Read(r io.Reader, f *fabric.Fabric) (*Log, error) {
 	return l, nil
 }
 
-// port returns the end of a link that a record is about.
+// port returns the link's end in a record.
 func port(f *fabric.Fabric, rec eventlog.Record) (fabric.End, fabric.LinkID, error) {
 	node, err := f.NodeByName(rec.Switch)
 	if err != nil {

@@ -10,28 +10,28 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// Window is the part of a log that a run gets.
+// Window is the part of a log for a run.
 type Window struct {
-	// From is when the run's collective starts, from the log's first record on. What
-	// the links are by then they are at the run's time 0.
+	// From is the time of the run's start, from the log's first record. The links' states at that time are those at
+	// the run's time 0.
 	From time.Duration
-	// Speed is how much of the log goes by in the same time of the run; 0: 1.
+	// Speed is the ratio of the log's time to the run's time; 0: 1.
 	Speed float64
-	// Detection is how much later than the cut the switches at a link's ends know.
+	// Detection is the delay after a cut until the switches at a link's ends notice.
 	Detection fabric.Time
-	// Deadline is the run's: what comes later is left out.
+	// Deadline is the run's: later events are left out.
 	Deadline fabric.Time
 }
 
-// Case is a log as a run takes it.
+// Case is a log in the form of a run's events.
 type Case struct {
 	Events         []scenario.Event // in order of time
-	Links, Control int              // how many of them are of links, and of the control plane
-	Before, After  int              // changes that the window's begin sums up, and that are left out since they come later
+	Links, Control int              // number of events of links, and of the control plane
+	Before, After  int              // changes before the window, summed up at its start, and after it, left out
 }
 
-// Case returns what happens within a window. It returns an error that wraps [ErrLog]
-// for a window in which no link changes.
+// Case returns the events within a window. It returns an error that wraps [ErrLog] for a window without link
+// changes.
 func (l *Log) Case(w Window) (Case, error) {
 	speed := w.Speed
 	if speed == 0 {
@@ -80,7 +80,7 @@ func (l *Log) Case(w Window) (Case, error) {
 	return Case{}, fmt.Errorf("%w: no link is down or changes between %v and %v of the log; the first goes down at %v", ErrLog, w.From, end, first)
 }
 
-// event returns a change as a scenario has it.
+// event converts a change to a scenario's event.
 func (c change) event(at fabric.Time, f *fabric.Fabric, detection fabric.Time) scenario.Event {
 	e := scenario.Event{At: at, Action: c.do}
 	switch c.do {
@@ -95,10 +95,10 @@ func (c change) event(at fabric.Time, f *fabric.Fabric, detection fabric.Time) s
 	return e
 }
 
-// state is what changes lead to.
+// state is the sum of changes.
 type state struct {
 	down, drained map[fabric.LinkID]bool
-	ended         bool // the controller has
+	ended         bool // the controller has ended
 }
 
 func (s *state) apply(c change) {
@@ -107,7 +107,7 @@ func (s *state) apply(c change) {
 		s.ended = true
 	case scenario.ControllerUp:
 		s.ended = false
-		clear(s.drained) // it says again what it remembers
+		clear(s.drained) // it logs again what it remembers
 	case scenario.Drain, scenario.Undrain:
 		s.drained[c.link] = c.do == scenario.Drain
 	default:
@@ -115,7 +115,7 @@ func (s *state) apply(c change) {
 	}
 }
 
-// changes returns what leads to the state from a fabric where all is well.
+// changes returns the changes that lead from a healthy fabric to the state.
 func (s *state) changes(at time.Duration) []change {
 	var out []change
 	for id, down := range s.down {

@@ -1,57 +1,47 @@
-// Package bound computes a lower bound on a collective's completion time: what
-// no load balancer can beat on a given fabric, however it splits messages and
-// whichever ways it sends the pieces.
+// Package bound computes a lower bound on a collective's completion time: no load balancer can be faster on a given
+// fabric, however it splits messages and whichever paths it uses.
 //
 // # Derivation
 //
-// A collective is a list of phases. Cut the fabric where traffic must pass: a
-// host's link out or in, a ToR's uplinks up or down, a pod's links to the cores
-// up or down. For a run of phases p..q and a cut c,
+// A collective is a list of phases. Cut the fabric where traffic must pass: a host's link out or in, a ToR's
+// uplinks up or down, a pod's links to the cores up or down. For a run of phases p..q and a cut c,
 //
 //	T >= drain(c, wire bytes of p..q over c, from A(p) + pre(c)) + post(c) + Z(q) + ack
 //
-// drain is the moment at which the bytes have crossed, if they begin at the
-// given one. It counts the surviving capacity of the cut's links only, in the
-// direction crossed, moment by moment: a link that is out takes its capacity
-// away for that time, one that is degraded a part of it.
+// drain is the time at which the bytes have crossed if they begin at the given time. It counts the surviving
+// capacity of the cut's links only, in the direction crossed, moment by moment: a link that is out has no capacity
+// during that time, a degraded link a part of its capacity.
 //
-// Wire bytes are payload and headers, in as few packets as the payload fits in:
-// splitting a message can only add packets.
+// Wire bytes are payload and headers, in as few packets as the payload fits into: splitting a message can only add
+// packets.
 //
-// pre(c) is the least time from a packet's posting until the cut's link begins
-// to send it, post(c) the least time from when that link has sent it until it
-// has arrived: the propagation of all links on the way, and the transmission on
-// every link outside the cut of the smallest packet there can be, one byte and
-// headers. No larger packet will do, since a message may be split such that the
-// one that crosses first, or last, is that small.
+// pre(c) is the minimum time from a packet's posting until the cut's link begins to send it. post(c) is the minimum
+// time from the end of that sending until the packet has arrived. Both are the propagation of all links on the way,
+// plus the transmission on every link outside the cut of the smallest possible packet, one byte and headers. A
+// larger packet would be wrong, since a message may be split such that the first packet to cross, or the last, is
+// that small.
 //
-// A(p), the earliest moment at which any byte of phase p can be posted, is the
-// sum over the phases before p of the least time in which a rank can receive
-// its share of the phase. Z(q), the least time from when the last byte of a
-// message of phase q has arrived to the arrival of the collective's last byte,
-// is the sum over the phases after q of the least time in which a rank's share
-// of the phase can be sent and arrive: what follows from the arrival at a rank
-// is what that rank has yet to send, while what it has yet to receive may be on
-// its way already. A phase in which some host receives nothing adds nothing to
-// A, one in which some host sends nothing adds nothing to Z.
+// A(p), the earliest time at which any byte of phase p can be posted, is the sum over the earlier phases of the
+// minimum time in which a rank can receive its share of the phase. Z(q) is the minimum time from the arrival of the
+// last byte of a message of phase q to the arrival of the collective's last byte. It is the sum over the phases
+// after q of the minimum time in which a rank's share of the phase can be sent and arrive: after the arrival a rank
+// still has to send its share, whereas the data that it still has to receive may be in flight already. A phase in
+// which some host receives nothing adds nothing to A; one in which some host sends nothing adds nothing to Z.
 //
-// ack is the least way back of the last acknowledgement: a message is complete
-// when its sender has that.
+// ack is the minimum return time of the last acknowledgement: a message is complete when its sender has it.
 //
-// The bound is the largest value over all cuts and over the runs p..p and p..q,
-// q being the last phase that crosses the cut.
+// The bound is the largest value over all cuts and over the runs p..p and p..q, where q is the last phase that
+// crosses the cut.
 //
-// # What it takes for granted
+// # Assumptions
 //
-// Switches store and forward, and all links of a tier are alike. A and Z are
-// valid if, as in the direct, ring, halving-doubling and whole-vector-doubling algorithms, a rank posts
-// its sends of a phase once it has received all that the phase before sends it.
-// The phases of a double binary tree are not such: the two that sum run side by
-// side, and messages of one phase wait for each other. There A and Z are zero,
-// because in every phase some rank receives nothing (a leaf that sums, the root
-// that shares) and some rank sends nothing (the root, the leaves); what is left,
-// drain, pre, post and ack, holds whatever the order of the messages. A caller
-// with phases of another kind must see to one or the other.
+// Switches store and forward, and all links of a tier are alike. A and Z are valid if a rank posts its sends of a
+// phase once it has received everything that the previous phase sends it, as in the direct, ring, halving-doubling
+// and whole-vector-doubling algorithms. The phases of a double binary tree are different: the two that sum run side
+// by side, and messages of one phase wait for each other. There A and Z are zero, because in every phase some rank
+// receives nothing (a leaf that sums, the root that shares) and some rank sends nothing (the root, the leaves). The
+// rest (drain, pre, post and ack) holds whatever the order of the messages. A caller with phases of another kind
+// must ensure one or the other.
 package bound
 
 import (
@@ -67,14 +57,14 @@ type Transfer struct {
 	Bytes    int64         // payload
 }
 
-// Format is what a packet costs on the wire.
+// Format is the cost of a packet on the wire.
 type Format struct {
 	Payload int64 // bytes of payload in a full packet
 	Header  int64 // bytes added to every data packet, framing included
 	Ack     int64 // bytes of an acknowledgement, framing included
 }
 
-// wire returns the least bytes a message occupies on a link.
+// wire returns the minimum number of bytes of a message on a link.
 func (p Format) wire(payload int64) int64 {
 	return payload + p.packets(payload)*p.Header
 }
@@ -83,8 +73,7 @@ func (p Format) packets(payload int64) int64 {
 	return max(1, (payload+p.Payload-1)/p.Payload)
 }
 
-// smallest returns the wire size of the smallest packet a message can have: it
-// may be split anywhere.
+// smallest returns the wire size of the smallest possible packet of a message, which may be split anywhere.
 func (p Format) smallest(payload int64) int64 {
 	return min(1, payload) + p.Header
 }
@@ -94,13 +83,12 @@ func (p Format) smallest(payload int64) int64 {
 type Outage struct {
 	Link        fabric.LinkID
 	Up          bool        // the direction away from the hosts
-	Rate        fabric.Rate // what is left, if less than the link's own; 0: nothing
+	Rate        fabric.Rate // remaining rate, if less than the link's own; 0: none
 	From, Until fabric.Time
 }
 
-// CCT returns the bound for a collective that starts at 0. It returns
-// math.MaxInt64 when some cut's links are all out for good while it still has
-// bytes to carry.
+// CCT returns the bound for a collective that starts at 0. It returns math.MaxInt64 if all links of some cut are
+// out for good while it still has bytes to carry.
 func CCT(f *fabric.Fabric, phases [][]Transfer, format Format, outages []Outage) fabric.Time {
 	b := builder{f: f, format: format, outages: outages}
 	b.measure(phases)
@@ -145,10 +133,10 @@ func CCT(f *fabric.Fabric, phases [][]Transfer, format Format, outages []Outage)
 	return worst + b.ack
 }
 
-// crossing is what crosses a cut.
+// crossing is the traffic over a cut.
 type crossing struct {
 	bytes     int64       // on the wire
-	pre, post fabric.Time // the least way there, and the least way on
+	pre, post fabric.Time // minimum time to the cut, and from it
 }
 
 func (c *crossing) add(o crossing) {
@@ -162,7 +150,7 @@ func (c *crossing) add(o crossing) {
 type cut struct {
 	links  []fabric.LinkID
 	up     bool       // the direction in which they are crossed
-	phases []crossing // none if nothing crosses in any phase
+	phases []crossing // empty if no traffic crosses in any phase
 }
 
 type builder struct {
@@ -171,10 +159,10 @@ type builder struct {
 	outages []Outage
 
 	cuts []cut // hosts out, hosts in, ToRs up, ToRs down, pods up, pods down
-	// Per phase, the least time in which a host receives its share, and in which
-	// a host's share is sent and arrives; 0 if some host has none.
+	// Per phase, the minimum time in which a host receives its share, and in which a host's share is sent and
+	// arrives; 0 if some host has none.
 	receive, send []fabric.Time
-	ack           fabric.Time // the least way back of the last acknowledgement
+	ack           fabric.Time // minimum return time of the last acknowledgement
 }
 
 // measure fills cuts, receive, send and ack.
@@ -253,8 +241,7 @@ func (b *builder) measure(phases [][]Transfer) {
 	}
 }
 
-// crossing returns what a message of that payload takes to cross the link at hop
-// of its way.
+// crossing returns the traffic of a message over the link at hop of its path.
 func (b *builder) crossing(payload int64, links []fabric.LinkID, hop int) crossing {
 	c := crossing{bytes: b.format.wire(payload), post: b.f.Link(links[hop]).Delay}
 	for i, id := range links {
@@ -269,8 +256,8 @@ func (b *builder) crossing(payload int64, links []fabric.LinkID, hop int) crossi
 	return c
 }
 
-// leastShare returns the least time in which the traffic of a phase crosses the
-// link of one of the hosts and arrives.
+// leastShare returns the minimum time in which a phase's traffic over the link of one of the hosts crosses and
+// arrives.
 func (b *builder) leastShare(hosts []cut, phase int) fabric.Time {
 	least := fabric.Time(math.MaxInt64)
 	for _, h := range hosts {
@@ -284,8 +271,8 @@ func (b *builder) leastShare(hosts []cut, phase int) fabric.Time {
 	return least
 }
 
-// path returns the links from one host to another by the shortest way; all
-// shortest ways have links of the same tiers.
+// path returns the links of a shortest path from one host to another; all shortest paths have links of the same
+// tiers.
 func (b *builder) path(src, dst fabric.NodeID) []fabric.LinkID {
 	f := b.f
 	var buf [6]fabric.Hop
@@ -297,8 +284,8 @@ func (b *builder) path(src, dst fabric.NodeID) []fabric.LinkID {
 	return links
 }
 
-// drain returns when bytes have crossed the cut if they begin at start, or
-// math.MaxInt64 if they never do.
+// drain returns the time at which bytes have crossed the cut if they begin at start, or math.MaxInt64 if they never
+// do.
 func (b *builder) drain(c cut, bytes int64, start fabric.Time) fabric.Time {
 	var changes []fabric.Time
 	for _, o := range b.outages {
@@ -332,7 +319,7 @@ func (b *builder) drain(c cut, bytes int64, start fabric.Time) fabric.Time {
 	}
 }
 
-// rate returns what a direction of a link carries at a time.
+// rate returns the rate of a direction of a link at a time.
 func (b *builder) rate(l fabric.LinkID, up bool, at fabric.Time) fabric.Rate {
 	rate := b.f.Link(l).Rate
 	for _, o := range b.outages {

@@ -2,13 +2,12 @@ package collective
 
 import "math/bits"
 
-// doubling is recursive doubling of whole vectors: in step k every rank exchanges its whole
-// sum with the rank at distance 2^k. Of n ranks that are no power of two, n-2^k in front
-// take part for their neighbours, as in MPICH (Thakur, Rabenseifner and Gropp, IJHPCA 2005):
-// an even rank below twice that hands its vector to the odd rank behind it first, and gets
-// the sum back last.
+// doubling is recursive doubling of whole vectors: in step k every rank exchanges its whole sum with the rank at
+// distance 2^k. If the number of ranks n is no power of two, the n-2^k surplus ranks are folded, as in MPICH
+// (Thakur, Rabenseifner and Gropp, IJHPCA 2005): among the first 2(n-2^k) ranks, an even rank first sends its
+// vector to the next odd rank, and gets the sum back last.
 type doubling struct {
-	log    int // of the largest power of two that is not above the number of ranks
+	log    int // log2 of the largest power of two up to the number of ranks
 	folded int // ranks that take no part between the first step and the last
 	bytes  int64
 }
@@ -25,8 +24,8 @@ func (d doubling) steps() int {
 	return d.log
 }
 
-// exchange returns the distance of a step's partners among those that take part, as a power
-// of two; ok is false in the first step and the last one of folded ranks.
+// exchange returns the distance of a step's partners among the ranks that take part, as a power of two; ok is false
+// in the first and the last step of folded ranks.
 func (d doubling) exchange(step int) (k int, ok bool) {
 	if d.folded > 0 {
 		step--
@@ -34,13 +33,13 @@ func (d doubling) exchange(step int) (k int, ok bool) {
 	return step, step >= 0 && step < d.log
 }
 
-// isFolded reports whether a rank leaves its part to the next one.
+// isFolded reports whether a rank's part is taken by the next rank.
 func (d doubling) isFolded(rank int) bool { return rank < 2*d.folded && rank%2 == 0 }
 
-// standsIn reports whether a rank takes the part of the one before it.
+// standsIn reports whether a rank takes the part of the previous rank.
 func (d doubling) standsIn(rank int) bool { return rank < 2*d.folded && rank%2 == 1 }
 
-// partner returns whom a rank that takes part exchanges vectors with.
+// partner returns the rank with which a rank exchanges vectors.
 func (d doubling) partner(rank, k int) int {
 	place := rank - d.folded
 	if rank < 2*d.folded {

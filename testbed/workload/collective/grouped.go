@@ -1,14 +1,14 @@
 package collective
 
-// grouped has groups of ranks each carry out a plan by themselves. The ranks of a group are a
-// stride apart: with 1 they are neighbours, with the hosts of a ToR there is one under each ToR.
+// grouped runs one plan in each group of ranks. The ranks of a group are a stride apart: with stride 1 they are
+// neighbours; with the number of a ToR's hosts there is one under each ToR.
 type grouped struct {
 	plan   // of one group
 	size   int
 	stride int
 }
 
-// local returns which group a rank is of, and which of its ranks it is.
+// local returns a rank's group, and its number in the group.
 func (g grouped) local(rank int) (group, i int) {
 	block := rank / (g.size * g.stride)
 	return block*g.stride + rank%g.stride, rank / g.stride % g.size
@@ -37,7 +37,7 @@ func (g grouped) begin(ranks int) progress {
 	return p
 }
 
-// groupedProgress is where every group stands.
+// groupedProgress is the state of every group.
 type groupedProgress struct {
 	grouped
 	groups []progress

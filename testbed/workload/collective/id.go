@@ -2,8 +2,8 @@ package collective
 
 import "fmt"
 
-// ID names one message of a run: its job, step, sender and receiver. No two
-// messages of a run share one as long as jobs have numbers of their own.
+// ID identifies one message of a run: its job, step, sender and receiver. All messages of a run have different IDs
+// if its jobs have different numbers.
 type ID uint64
 
 // Bits of an ID: job 8, step 20, source 18, destination 18.
@@ -27,7 +27,7 @@ func newID(job uint8, step, src, dst int) ID {
 // Job returns the job's number, [Spec].Job.
 func (id ID) Job() uint8 { return uint8(id >> (stepBits + 2*rankBits)) }
 
-// Step returns the step the message belongs to, from 0.
+// Step returns the message's step, from 0.
 func (id ID) Step() int { return int(id >> (2 * rankBits) & (MaxSteps - 1)) }
 
 // Src returns the sending rank.
@@ -36,8 +36,8 @@ func (id ID) Src() int { return int(id >> rankBits & (MaxRanks - 1)) }
 // Dst returns the receiving rank.
 func (id ID) Dst() int { return int(id & (MaxRanks - 1)) }
 
-// MakeID returns the id of a message, for those who number messages of several
-// jobs themselves. All must be within the limits above.
+// MakeID returns the id of a message, for callers that number messages of several jobs themselves. All must be
+// within the limits above.
 func MakeID(job uint8, step, src, dst int) ID { return newID(job, step, src, dst) }
 
 // String prints the id as "job0/step3/4-12".

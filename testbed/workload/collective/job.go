@@ -12,32 +12,31 @@ type Job struct {
 	plan     plan
 	progress progress
 	left     []left       // per rank
-	open     atomic.Int64 // ranks that are not done
+	open     atomic.Int64 // number of unfinished ranks
 }
 
-// left counts what a rank still waits for.
+// left counts the messages that a rank still waits for.
 type left struct{ in, out int32 }
 
 // plan is a collective's schedule without its state.
 type plan interface {
-	// steps returns how many steps there are.
+	// steps returns the number of steps.
 	steps() int
-	// sends passes to emit what a rank sends in a step, in order of posting.
+	// sends calls emit for the messages that a rank sends in a step, in order of posting.
 	sends(rank, step int, emit func(dst int, bytes int64))
-	// total returns how many messages a rank receives and sends in all.
+	// total returns the total numbers of messages that a rank receives and sends.
 	total(rank int) (in, out int)
-	// begin returns fresh state.
+	// begin returns new state.
 	begin(ranks int) progress
 }
 
-// progress is the state of a plan. Its methods pass to post the steps whose
-// sends a rank can post now.
+// progress is the state of a plan. Its methods call post for the steps whose sends a rank can post now.
 type progress interface {
 	start(rank int, post func(rank, step int))
 	received(rank, src, step int, post func(rank, step int))
 }
 
-// New returns the job s asks for, or what [Spec.Validate] reports.
+// New returns a job, or the error of [Spec.Validate].
 func New(s Spec) (*Job, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -57,7 +56,7 @@ func New(s Spec) (*Job, error) {
 	return j, nil
 }
 
-// Spec returns what the job was made from.
+// Spec returns the job's spec.
 func (j *Job) Spec() Spec { return j.spec }
 
 // Start begins the job on all ranks, in rank order.
@@ -67,15 +66,15 @@ func (j *Job) Start(emit func(Send)) {
 	}
 }
 
-// StartRank begins the job on one rank, for ranks that do not begin together.
-// A rank takes messages before it has begun.
+// StartRank begins the job on one rank, for ranks that do not begin together. A rank accepts messages before it has
+// begun.
 func (j *Job) StartRank(rank int, emit func(Send)) {
 	j.progress.start(rank, j.poster(emit))
 }
 
-// Received says that a message has arrived whole, once, and passes to emit what
-// its receiver posts now. The error, for an id that is not of this job or one
-// message too many, means that the caller's transport is at fault.
+// Received reports that a message has arrived whole, once, and calls emit for the messages that its receiver posts
+// now. An error, for an id that is not of this job or one message too many, means that the caller's transport is at
+// fault.
 func (j *Job) Received(id ID, emit func(Send)) error {
 	if err := j.check(id); err != nil {
 		return err
@@ -90,8 +89,7 @@ func (j *Job) Received(id ID, emit func(Send)) error {
 	return nil
 }
 
-// Sent says that the sender of a message knows it to be delivered. The error is
-// as in [Job.Received].
+// Sent reports that the sender of a message has its last acknowledgement. The error is as in [Job.Received].
 func (j *Job) Sent(id ID) error {
 	if err := j.check(id); err != nil {
 		return err
@@ -118,20 +116,18 @@ func (j *Job) countIfDone(l *left) {
 	}
 }
 
-// Done reports whether a rank has received all its messages and knows all that
-// it sends to be delivered.
+// Done reports whether a rank has received all its messages and has the acknowledgements of all that it sends.
 func (j *Job) Done(rank int) bool { return j.left[rank] == left{} }
 
 // Finished reports whether all ranks are done.
 func (j *Job) Finished() bool { return j.open.Load() == 0 }
 
-// Phases returns how many steps the job has. A rank posts its sends of a step
-// once it has received all that an earlier step sends it (in a double binary
-// tree: steps 0 and 1 sum towards the roots, 2 and 3 come back).
+// Phases returns the number of steps of the job. A rank posts its sends of a step once it has received everything
+// that an earlier step sends it (in a double binary tree: steps 0 and 1 sum towards the roots, 2 and 3 return the
+// sums).
 func (j *Job) Phases() int { return j.plan.steps() }
 
-// Traffic returns every message of one phase, by sender, whatever has been
-// posted so far.
+// Traffic returns all messages of one phase, by sender, whether posted or not.
 func (j *Job) Traffic(phase int) iter.Seq[Send] {
 	return func(yield func(Send) bool) {
 		more := true
@@ -143,7 +139,7 @@ func (j *Job) Traffic(phase int) iter.Seq[Send] {
 	}
 }
 
-// Messages returns how many messages all ranks send in all, without listing them.
+// Messages returns the number of messages of all ranks, without listing them.
 func (j *Job) Messages() (n int64) {
 	for r := range j.spec.Ranks {
 		_, out := j.plan.total(r)
@@ -152,7 +148,7 @@ func (j *Job) Messages() (n int64) {
 	return n
 }
 
-// Rank returns every message that a rank sends, whatever has been posted so far.
+// Rank returns all messages that a rank sends, whether posted or not.
 func (j *Job) Rank(rank int) iter.Seq[Send] {
 	return func(yield func(Send) bool) {
 		more := true

@@ -1,6 +1,6 @@
 package collective
 
-// permutation has every rank send to one and receive from one.
+// permutation makes every rank send to one and receive from one.
 type permutation struct {
 	to    []int
 	bytes int64
@@ -16,7 +16,7 @@ func (p permutation) needs(int, int) int { return 1 }
 
 func (p permutation) total(int) (in, out int) { return 1, 1 }
 
-// incast has the senders after the target send to it.
+// incast makes the senders after the target send to it.
 type incast struct {
 	ranks, target, senders int
 	bytes                  int64

@@ -1,6 +1,6 @@
 package collective
 
-// ring passes shares to the next rank, N-1 times a round.
+// ring passes shares to the next rank, N-1 times per round.
 type ring struct {
 	ranks, rounds int
 	bytes         int64 // a share

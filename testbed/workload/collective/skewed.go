@@ -5,22 +5,19 @@ import (
 	"math/rand/v2"
 )
 
-// MaxSkew is the largest exponent that [Spec.Skew] takes: with 4 the most popular
-// expert gets over nine tenths of all bytes.
+// MaxSkew is the largest [Spec.Skew]: with 4 the most popular expert gets over nine tenths of all bytes.
 const MaxSkew = 4
 
-// MaxSpread is the largest standard deviation that [Spec.Spread] takes: with 3 one message
-// of a thousand has most of all bytes.
+// MaxSpread is the largest [Spec.Spread]: with 3 one message in a thousand has most of all bytes.
 const MaxSpread = 3
 
-// MaxFactor is the largest by which a spread multiplies a message: five standard deviations.
+// MaxFactor returns the largest factor by which a spread multiplies a message: that of five standard deviations.
 func MaxFactor(spread float64) float64 { return math.Exp(spread * (5 - spread/2)) }
 
-// skewed is the dispatch of a mixture of experts with one expert a rank: every
-// rank sends to every other, and what an expert gets falls with its popularity by
-// Zipf's law, 1/k^skew for the k-th (k from 1). The seed draws which rank is the k-th.
-// A rank's own share stays with it, as in an even all-to-all. With a spread every
-// message is that times a lognormal factor of mean 1, which the seed draws.
+// skewed is the dispatch of a mixture of experts with one expert per rank. Every rank sends to every other, and an
+// expert's share falls with its popularity by Zipf's law, 1/k^skew for the k-th (k from 1). The seed draws which
+// rank is the k-th. A rank's own share stays with it, as in an even all-to-all. With a spread every message is
+// multiplied by a lognormal factor of mean 1, which the seed draws.
 type skewed struct {
 	direct
 	to     []int64 // bytes, by receiver; at least 1, so that no message is empty
@@ -34,7 +31,7 @@ func (s Spec) skewed() skewed {
 	rank := rand.New(rand.NewPCG(s.Seed, 0x736b6577)).Perm(s.Ranks) // "skew"
 	for k, r := range rank {
 		weights[r] = math.Pow(float64(k+1), -s.Skew)
-		sum += weights[r] // in order of k: the same to the bit for every seed
+		sum += weights[r] // in order of k: the same bits for every seed
 	}
 	to := make([]int64, s.Ranks)
 	for r, w := range weights {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Kinds of collective a [Spec] can ask for.
+// Kinds of collectives.
 const (
 	AllToAll      = "all-to-all"
 	AllReduce     = "all-reduce"
@@ -51,8 +51,8 @@ func Kinds() []string {
 	return []string{AllToAll, AllReduce, AllGather, ReduceScatter, Permutation, Incast}
 }
 
-// Renamed returns the remedy for the name of an algorithm that has changed; ok is false for others. Recursive
-// doubling was halving-doubling until there was the one that exchanges whole vectors, and many call either so.
+// Renamed returns the remedy for a former name of an algorithm; ok is false for other names. Recursive doubling
+// meant halving-doubling until there was the algorithm that exchanges whole vectors, and both are often called so.
 func Renamed(algorithm string) (remedy string, ok bool) {
 	if algorithm != "recursive-doubling" {
 		return "", false
@@ -61,37 +61,36 @@ func Renamed(algorithm string) (remedy string, ok bool) {
 		", an all-reduce whose ranks exchange whole vectors", true
 }
 
-// Spec asks for a job.
+// Spec describes a job.
 type Spec struct {
 	Kind      string
 	Algorithm string // of the kind; empty means its default, direct
 	Ranks     int    // at least 2
-	// Bytes is the size of every rank's whole vector (all-reduce, all-to-all,
-	// reduce-scatter's input, all-gather's output), or of the one message that a
-	// sender has (permutation, incast).
+	// Bytes is the size of every rank's whole vector (all-reduce, all-to-all, reduce-scatter's input, all-gather's
+	// output), or of a sender's only message (permutation, incast).
 	Bytes int64
-	Job   uint8 // goes into the IDs; different for jobs of one run
+	Job   uint8 // part of the IDs; different for jobs of one run
 
-	// Group has each group of so many ranks carry out the operation by itself; 0: all together. Its
-	// ranks are Stride apart, 0 meaning 1. What is drawn by the seed is the same in all groups.
+	// Group is the number of ranks per group; each group carries out the operation alone; 0: all together. Its
+	// ranks are Stride apart, 0 meaning 1. The seed draws the same values in all groups.
 	Group, Stride int
 
-	// Shift makes a permutation send from i to i+Shift mod Ranks. 0 draws a
-	// random one in which nobody sends to itself.
+	// Shift makes a permutation send from i to i+Shift mod Ranks. 0 draws a random one in which no rank sends to
+	// itself.
 	Shift int
 	Seed  uint64 // of the random permutation
-	// Target is the rank an incast sends to; Senders how many send, the next
-	// ones after it, 0 meaning all others.
+	// Target is the rank to which an incast sends; Senders the number of senders, the ranks after it; 0: all
+	// others.
 	Target  int
 	Senders int
-	// Skew makes an all-to-all one of experts: see [skewed]. 0 is an even one. Other kinds have none.
+	// Skew makes an all-to-all one of experts: see [skewed]. 0: even. Other kinds ignore it.
 	Skew float64
-	// Spread makes an all-to-all's messages lognormal: the standard deviation of the logarithm of
-	// their sizes, whose mean stays. 0: alike. Other kinds have none.
+	// Spread makes the sizes of an all-to-all's messages lognormal: the standard deviation of their logarithm, with
+	// unchanged mean. 0: equal. Other kinds ignore it.
 	Spread float64
 }
 
-// Validate reports the first thing wrong with s, with the field and the remedy.
+// Validate returns the first error in s, with the field and the remedy.
 func (s Spec) Validate() error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s", ErrSpec, fmt.Sprintf(format, args...))
@@ -151,7 +150,7 @@ func (s Spec) leastBytes() int64 {
 	return int64(s.Ranks)
 }
 
-// ofGroup returns what each group does.
+// ofGroup returns the spec of each group.
 func (s Spec) ofGroup() Spec {
 	s.Ranks, s.Group, s.Stride = s.Group, 0, 0
 	return s
@@ -163,7 +162,7 @@ func (s Spec) plan() plan {
 		return grouped{s.ofGroup().plan(), s.Group, max(s.Stride, 1)}
 	}
 	n, share := s.Ranks, s.Bytes/int64(s.Ranks)
-	// The two halves of an all-reduce are collectives of their own.
+	// The two halves of an all-reduce are separate collectives.
 	scatter, gather := true, true
 	switch s.Kind {
 	case AllGather:
@@ -201,8 +200,8 @@ func (s Spec) plan() plan {
 	return steps{direct{ranks: n, bytes: share, phases: phases}}
 }
 
-// permutation returns where each rank sends, drawn evenly from the permutations
-// without a fixed point unless a shift is given.
+// permutation returns the receiver of each rank, drawn evenly from the permutations without a fixed point unless a
+// shift is given.
 func (s Spec) permutation() []int {
 	to := make([]int, s.Ranks)
 	for i := range to {
@@ -218,7 +217,7 @@ func (s Spec) permutation() []int {
 		for i, t := range to {
 			fixed = fixed || i == t
 		}
-		if !fixed { // one draw in e
+		if !fixed { // one draw in e on average
 			return to
 		}
 	}

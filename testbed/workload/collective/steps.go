@@ -1,13 +1,13 @@
 package collective
 
-// In a stepAlgorithm every rank goes through the same steps one after the other:
-// a rank posts a step's sends when it has received all that the step before sends it.
+// In a stepAlgorithm every rank goes through the same steps in order. A rank posts a step's sends when it has
+// received everything that the previous step sends it.
 type stepAlgorithm interface {
 	steps() int
 	sends(rank, step int, emit func(dst int, bytes int64))
-	// needs returns how many messages a rank receives in a step.
+	// needs returns the number of messages that a rank receives in a step.
 	needs(rank, step int) int
-	// total returns the sums over all steps of what a rank receives and sends.
+	// total returns the total numbers of messages that a rank receives and sends.
 	total(rank int) (in, out int)
 }
 
@@ -24,7 +24,7 @@ func (s steps) begin(ranks int) progress {
 	return p
 }
 
-// stepper is where every rank stands.
+// stepper is the state of every rank.
 type stepper struct {
 	algorithm stepAlgorithm
 	ranks     []position
@@ -63,7 +63,7 @@ func (s *stepper) received(rank, _, step int, post func(rank, step int)) {
 	}
 }
 
-// enter posts a step, and the ones after it as far as what came early allows.
+// enter posts a step, and the steps after it as far as the early messages allow.
 func (s *stepper) enter(rank, step int, post func(rank, step int)) {
 	p := &s.ranks[rank]
 	for ; step < s.algorithm.steps(); step++ {

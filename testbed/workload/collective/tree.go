@@ -50,10 +50,9 @@ func (t trees) total(rank int) (in, out int) {
 
 // neighbours returns a rank's parent and children, noRank where there is none.
 //
-// Tree 0 hangs below position 0: every other position p, whose lowest set bit
-// is b, stands over p-b/2 and the first of p+b/2, p+b/4, ... that exists, so
-// that the odd positions are the leaves. Tree 1 is tree 0 in mirrored ranks, or,
-// where that would give an odd number of ranks the same leaves, shifted by one.
+// Tree 0 hangs below position 0. Every other position p, whose lowest set bit is b, is the parent of p-b/2 and of
+// the first existing one of p+b/2, p+b/4, ..., so that the odd positions are the leaves. Tree 1 is tree 0 in
+// mirrored ranks, or, if with an odd number of ranks that would give the same leaves, shifted by one.
 func (t trees) neighbours(tree, rank int) (parent int, children [2]int) {
 	n := t.ranks
 	at, rankOf := rank, func(p int) int { return p }
@@ -116,7 +115,7 @@ func (p *treeProgress) received(rank, _, step int, post func(rank, step int)) {
 	p.sum(rank, tree, post)
 }
 
-// sum sends a rank's sum on when it is complete: up, or from the root down.
+// sum sends a rank's complete sum on: up, or from the root down.
 func (p *treeProgress) sum(rank, tree int, post func(rank, step int)) {
 	pos := p.ranks[rank][tree]
 	parent, children := p.plan.neighbours(tree, rank)

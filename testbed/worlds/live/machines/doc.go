@@ -1,4 +1,5 @@
-// Package machines spreads a live fabric over several machines. The first one has the controller and starts a part of the
-// fabric on each, itself included; links between machines are tunnels, and what switches and agents serve is relayed by
-// TCP with mutual TLS. Package live knows of a part no more than which nodes are here, and where their certificates are.
+// Package machines spreads a live fabric over several machines. The first machine has the controller and starts a
+// part of the fabric on each, itself included. Links between machines are tunnels, and the services of switches and
+// agents are relayed by TCP with mutual TLS. Of a part, package live knows only its nodes and the places of their
+// certificates.
 package machines
