@@ -6,7 +6,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
-// Every returns how often [Recorder.Read] is to be called; 0: not at all.
+// Every returns the interval at which to call [Recorder.Read]; 0: never.
 func (r *Recorder) Every() fabric.Time {
 	if r == nil {
 		return 0
@@ -14,8 +14,8 @@ func (r *Recorder) Every() fabric.Time {
 	return r.options.Every
 }
 
-// Read reads the counters of the network, whose frames are longer by framing on the wire, and of its hosts. It closes
-// what counts packets.
+// Read reads the counters of the network and of its hosts. framing is the extra length of frames on the wire. It
+// closes the instants that count packets.
 func (r *Recorder) Read(n *sim.Network, framing int64, nic func(fabric.NodeID) *endpoint.Endpoint) {
 	if r == nil {
 		return
@@ -61,5 +61,5 @@ func (r *Recorder) Read(n *sim.Network, framing int64, nic func(fabric.NodeID) *
 	}
 }
 
-// useUnit is the whole of a link's capacity in [LinkReading].
+// useUnit is a link's full capacity in [LinkReading].
 const useUnit = 10_000

@@ -9,8 +9,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
 )
 
-// ReadHostLog returns what a host's event log says: its messages, pieces with their paths, what it was notified of and
-// its flips. Times are the host's own, from its beginning. The name of the host is returned, too.
+// ReadHostLog returns the recording in a host's event log: its messages, pieces with their paths, its notifications
+// and flips. Times are the host's own, from its start. It also returns the host's name.
 func ReadHostLog(r io.Reader, f *fabric.Fabric) (_ *Recording, name string, err error) {
 	rec := New(f, Options{})
 	rec.exact = true
@@ -38,7 +38,7 @@ func ReadHostLog(r io.Reader, f *fabric.Fabric) (_ *Recording, name string, err 
 	return rec.EndBare(), f.Name(id), nil
 }
 
-// called records a call that went into a host.
+// called records a call of a host's core.
 func called(rec *Recorder, id fabric.NodeID, x host.Record) {
 	switch x.Call {
 	case "post":
@@ -60,7 +60,7 @@ func called(rec *Recorder, id fabric.NodeID, x host.Record) {
 	}
 }
 
-// did records what a host did about a call.
+// did records a host's effects of a call.
 func did(rec *Recorder, id fabric.NodeID, now fabric.Time, x host.Record) {
 	switch x.Do {
 	case "open":

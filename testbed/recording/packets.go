@@ -6,7 +6,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
-// packetKey identifies a marked packet under way.
+// packetKey identifies a marked packet in flight.
 type packetKey struct{ src, dst, qp, psn uint32 }
 
 // Offsets in a frame without VLAN, as the testbed's hosts send them.
@@ -19,7 +19,7 @@ const (
 	congested   = 3 // ECN field of a packet that met congestion
 )
 
-// marked returns which packet a header is of, if it has the mark of congestion.
+// marked returns the packet of a header, if it has the congestion mark.
 func marked(h []byte) (packetKey, bool) {
 	if len(h) < bthV4+12 {
 		return packetKey{}, false
@@ -56,7 +56,7 @@ func (r *Recorder) Trace(rec sim.Record) {
 		}
 	case sim.RecordDrop:
 		if rec.Reason == sim.DropPipeline && rec.Length > 0 && rec.Dir < 0 && rec.Payload == 0 {
-			return // a port event or an answered packet: the program took it in
+			return // a port event or an answered packet, which the program consumed
 		}
 		r.forget(rec.Header)
 		if rec.Dir >= 0 {
@@ -79,7 +79,7 @@ func (r *Recorder) Trace(rec sim.Record) {
 	}
 }
 
-// sent notices where a packet got its mark: the first port that it leaves with it.
+// sent records where a packet was marked: the first port that it leaves marked.
 func (r *Recorder) sent(rec sim.Record) {
 	k, ok := marked(rec.Header)
 	if !ok {
@@ -102,7 +102,7 @@ func (r *Recorder) forget(header []byte) {
 	}
 }
 
-// count adds one to the instant that counts such packets until the next reading, or begins one.
+// count adds one to the instant that counts such packets until the next reading, or makes one.
 func (r *Recorder) count(open *openCount, i Instant) {
 	if *open > 0 {
 		r.r.Instants[*open-1].Count++

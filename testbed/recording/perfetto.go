@@ -17,7 +17,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// What names say of tracks. Read knows counters by them.
+// Names of tracks. Read recognises counters by them.
 const (
 	queueTrack    = "queue "
 	peakTrack     = "longest queue "
@@ -28,21 +28,21 @@ const (
 	aboutCategory = "about"
 )
 
-// sequence is the trace's one sequence of packets.
+// sequence is the trace's only sequence of packets.
 const sequence = 1
 
-// runPID is the process of what belongs to no node; a node's is firstPID plus its number.
+// runPID is the process for events without node; a node's is firstPID plus its number.
 const (
 	runPID   = 1
 	firstPID = 2
 )
 
-// Write writes the recording as a trace of Perfetto's, which https://ui.perfetto.dev, trace_processor and [Read] read.
+// Write writes the recording as a Perfetto trace, which https://ui.perfetto.dev, trace_processor and [Read] read.
 // Times are whole nanoseconds.
 //
-// A node is a process; a host's threads are its phases, lanes of messages and of queue pairs, what it receives and
-// what its agent receives, a switch's are its ports. Arrows lead from a piece to the receipt of its message, and from a
-// cut to the quench, push or flip that answers it.
+// A node is a process. A host's threads are its phases, lanes of messages and of queue pairs, its receipts and its
+// agent's; a switch's threads are its ports. Arrows lead from a piece to the receipt of its message, and from a cut
+// to the quench, push or flip that answers it.
 func (r *Recording) Write(w io.Writer) error {
 	t := &traceWriter{r: r, f: r.Fabric, w: bufio.NewWriterSize(w, 1<<18), nextUUID: 1,
 		process: map[fabric.NodeID]uint64{}, thread: map[threadKey]uint64{}}
@@ -76,12 +76,12 @@ type traceWriter struct {
 	nextUUID uint64
 	process  map[fabric.NodeID]uint64
 	thread   map[threadKey]uint64
-	events   []timedEvent // in the order of each track; flush puts all in the order of time
+	events   []timedEvent // in the order of each track; flush sorts all by time
 	lanes    map[laneKey]uint64
 	flows    uint64
 }
 
-// laneKey is a piece's queue pair, by which instants find its track.
+// laneKey is a piece's queue pair, by which instants find their track.
 type laneKey struct {
 	node fabric.NodeID
 	qp   uint64
@@ -112,7 +112,7 @@ func pidOf(n fabric.NodeID) int32 {
 	return firstPID + int32(n)
 }
 
-// processOf returns the track of a node; of the run for -1.
+// processOf returns the track of a node; for -1 that of the run.
 func (t *traceWriter) processOf(n fabric.NodeID) uint64 {
 	if id, ok := t.process[n]; ok {
 		return id
@@ -136,7 +136,7 @@ func (t *traceWriter) threadOf(n fabric.NodeID, name string) uint64 {
 	t.processOf(n)
 	id := t.uuid()
 	t.thread[key] = id
-	// A thread with its process's number would be its main thread.
+	// A thread with its process's number would be the main thread.
 	tid := int32(id) + firstPID + int32(t.f.Nodes())
 	t.packet(tracePacket{track: &trackDescriptor{uuid: id, kind: trackThread, pid: pidOf(n), tid: tid, name: name}})
 	return id
@@ -159,7 +159,7 @@ func (t *traceWriter) event(at fabric.Time, e *trackEvent) {
 	t.events = append(t.events, timedEvent{at, e})
 }
 
-// flush writes the events in the order of time, those of one time in the order in which they were made.
+// flush writes the events in order of time; simultaneous events in the order in which they were made.
 func (t *traceWriter) flush() {
 	slices.SortStableFunc(t.events, func(a, b timedEvent) int {
 		return cmp.Compare(a.at/fabric.Nanosecond, b.at/fabric.Nanosecond)
@@ -169,7 +169,7 @@ func (t *traceWriter) flush() {
 	}
 }
 
-// about writes what the recording is of.
+// about writes the recording's description.
 func (t *traceWriter) about() {
 	spec, err := json.Marshal(t.f.Spec())
 	if err != nil {
@@ -192,13 +192,13 @@ func (t *traceWriter) about() {
 		categories: []string{aboutCategory}, name: name, notes: notes}})
 }
 
-// lanes finds each slice of a kind at a node the first of its lanes that is free.
+// lanes assigns each slice of a kind at a node to the first free lane.
 type lanes map[threadKey][]fabric.Time
 
 func (l lanes) take(node fabric.NodeID, kind string, begin, end fabric.Time) string {
 	key := threadKey{node, kind}
 	for i, until := range l[key] {
-		// Whole nanoseconds, as they are written.
+		// In whole nanoseconds, as written.
 		if until/fabric.Nanosecond <= begin/fabric.Nanosecond {
 			l[key][i] = end
 			return kind + " " + strconv.Itoa(i)
@@ -208,7 +208,7 @@ func (l lanes) take(node fabric.NodeID, kind string, begin, end fabric.Time) str
 	return kind + " " + strconv.Itoa(len(l[key])-1)
 }
 
-// laneNames say which lanes slices are on.
+// laneName returns the name of a kind's lanes.
 func laneName(k SliceKind) string {
 	switch k {
 	case Message:
@@ -281,7 +281,7 @@ func (t *traceWriter) collectiveName() string {
 	return t.r.Result.Collective + " of " + fabric.Bytes(t.r.Result.Bytes).String() + ", " + t.r.Result.Scheme
 }
 
-// trackOf returns where an instant is shown.
+// trackOf returns the track of an instant.
 func (t *traceWriter) trackOf(i *Instant) uint64 {
 	if i.QP != 0 {
 		if track, ok := t.lanes[laneKey{i.Node, i.QP}]; ok {
@@ -299,7 +299,7 @@ func (t *traceWriter) trackOf(i *Instant) uint64 {
 	return t.threadOf(-1, "events")
 }
 
-// instants writes them, with an arrow from each to those that answer it.
+// instants writes the instants, with an arrow from each to its answers.
 func (t *traceWriter) instants() {
 	events := make([]*trackEvent, len(t.r.Instants))
 	for n := range t.r.Instants {
@@ -334,7 +334,7 @@ func (t *traceWriter) instants() {
 	}
 }
 
-// counters writes what the counters were, where that is not as before.
+// counters writes the counters' values, where they changed.
 func (t *traceWriter) counters() {
 	f, r := t.f, t.r
 	starts := func(k int) fabric.Time { // of a reading's span
@@ -379,7 +379,7 @@ func (t *traceWriter) counters() {
 		write(host, inFlightTrack+name, unitBytes, "", true, func(k int) float64 { return float64(r.Host(k, h).InFlight) })
 		write(host, allowedTrack+name, unitNone, "Gb/s", true, func(k int) float64 { return float64(r.Host(k, h).Allowed) })
 	}
-	// So that the readings themselves can be read back.
+	// So that the times of the readings can be read back.
 	if len(r.Readings) > 0 {
 		times := make([]byte, 0, 4*len(r.Readings))
 		for _, at := range r.Readings {

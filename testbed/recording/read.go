@@ -20,19 +20,19 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
-// ErrTrace is wrapped by every error about what a trace says.
+// ErrTrace is wrapped by every error about a trace's content.
 var ErrTrace = errors.New("no trace of ethereal run --trace")
 
-// Limits on what is read.
+// Limits of traces.
 const (
 	maxPacket   = 64 << 20 // bytes of one packet: the result is in one
 	maxReadings = 256 << 20
 )
 
-// limits bound what a trace may hold. A recording has a tenth of them at most.
+// limits bound a trace's content. A recording has at most a tenth of them.
 type limits struct {
 	packets  int
-	unpacked int64 // bytes, of a trace that gzip has packed
+	unpacked int64 // bytes, of a trace packed by gzip
 }
 
 const (
@@ -40,13 +40,13 @@ const (
 	mostUnpacked = 2 << 30
 )
 
-// Is reports whether a file that begins so is a trace, packed or not.
+// Is reports whether a file with this beginning is a trace, packed or not.
 func Is(head []byte) bool {
 	return len(head) > 1 && (head[0] == 0x0A || head[0] == 0x1F && head[1] == 0x8B)
 }
 
-// Read reads what [Recording.Write] wrote, also when it is packed by gzip, until ctx ends. It refuses more than 2^25
-// packets, and more than 2 GiB once unpacked.
+// Read reads a trace that [Recording.Write] wrote, also one packed by gzip, until ctx ends. It refuses more than
+// 2^25 packets, and more than 2 GiB once unpacked.
 func Read(ctx context.Context, from io.Reader) (*Recording, error) {
 	return read(ctx, from, limits{mostPackets, mostUnpacked})
 }
@@ -100,7 +100,7 @@ func readPacket(in *bufio.Reader) (p tracePacket, err error) {
 	if err != nil || size > maxPacket {
 		return p, fmt.Errorf("a packet of %d bytes: %w", size, noEOF(err))
 	}
-	var body bytes.Buffer // grows with what there is, whatever size says
+	var body bytes.Buffer // grows with the existing data, whatever size says
 	if _, err := io.CopyN(&body, in, int64(size)); err != nil {
 		return p, noEOF(err)
 	}
@@ -117,12 +117,12 @@ func noEOF(err error) error {
 	return err
 }
 
-// track is what a track descriptor says.
+// track is the content of a track descriptor.
 type track struct {
 	node  fabric.NodeID
 	pid   int32
 	name  string
-	open  int32 // the slice that is open; -1: none
+	open  int32 // the open slice; -1: none
 	steps []step
 }
 
@@ -192,7 +192,7 @@ func (t *traceReader) descriptor(d *trackDescriptor) error {
 	return nil
 }
 
-// notes are the annotations of an event by name.
+// notes returns the annotations of an event by name.
 func notes(e *trackEvent) map[string]note {
 	m := make(map[string]note, len(e.notes))
 	for _, n := range e.notes {
@@ -274,7 +274,7 @@ func (t *traceReader) instant(at fabric.Time, tr *track, e *trackEvent) error {
 	}
 	kind := InstantKind(e.categories[0])
 	if kind == "receipt" {
-		return nil // its message says it
+		return nil // its message contains it
 	}
 	m := notes(e)
 	i := Instant{At: at, Kind: kind, Node: -1, Dir: -1, Count: m["count"].signed(), QP: m["queue_pair"].unsigned(), Cause: -1, Text: m["text"].text}
@@ -298,7 +298,7 @@ func (t *traceReader) instant(at fabric.Time, tr *track, e *trackEvent) error {
 	return nil
 }
 
-// end fills the readings in from the counters' tracks.
+// end fills in the readings from the counters' tracks.
 func (t *traceReader) end() error {
 	f, k := t.r.Fabric, len(t.r.Readings)
 	if k == 0 || len(t.counters) == 0 {
@@ -315,7 +315,7 @@ func (t *traceReader) end() error {
 			return err
 		}
 		for i, s := range tr.steps {
-			// A value holds from its reading to the next that is written.
+			// A value holds from its reading to the next written one.
 			from := t.readingOf(s.at, after)
 			until := k
 			if i+1 < len(tr.steps) {
@@ -329,8 +329,8 @@ func (t *traceReader) end() error {
 	return nil
 }
 
-// readingOf returns which reading a counter's value is of, from when it stands in the trace: at the reading, or at the
-// one before.
+// readingOf returns the reading of a counter's value from its time in the trace: at the reading, or at the previous
+// one.
 func (t *traceReader) readingOf(at fabric.Time, after bool) int {
 	i := sort.Search(len(t.r.Readings), func(i int) bool { return t.r.Readings[i] >= at })
 	if !after && i < len(t.r.Readings) && t.r.Readings[i] == at {
@@ -339,7 +339,8 @@ func (t *traceReader) readingOf(at fabric.Time, after bool) int {
 	return i
 }
 
-// counter returns what a counter's track sets, and whether its values stand at the reading itself.
+// counter returns the function that stores a counter's values, and whether their time is that of the reading
+// itself.
 func (t *traceReader) counter(name string) (set func(k int, v float64), after bool, err error) {
 	for _, c := range []struct {
 		prefix string

@@ -14,47 +14,47 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// Options bound a recording. The zero value takes all, up to the defaults.
+// Options bound a recording. The zero value records everything, up to the defaults.
 type Options struct {
-	From, Until fabric.Time // what lies between; Until 0: to the end
+	From, Until fabric.Time // the recorded window; Until 0: to the end
 	Hosts       []fabric.NodeID
 	Every       fabric.Time // between two readings of the counters; 0: see [DefaultEvery]
-	Most        int         // slices and instants; 0: [DefaultMost]
+	Most        int         // largest number of slices and instants; 0: [DefaultMost]
 }
 
-// DefaultMost is how many slices and instants are kept unless the options say otherwise.
+// DefaultMost is the default for [Options].Most.
 const DefaultMost = 4_000_000
 
-// readingsDirs is how many directions are read every microsecond by default.
+// readingsDirs is the number of directions that are by default read every microsecond.
 const readingsDirs = 512
 
-// DefaultEvery returns how often counters are read unless the options say otherwise: every microsecond in a fabric of
-// up to 512 directions of links (64 hosts of a fat tree, say), in a larger one as much more seldom.
+// DefaultEvery returns the default interval between readings of counters: a microsecond in a fabric of up to 512
+// directions of links (for example 64 hosts in a fat-tree), in larger fabrics proportionally longer.
 func DefaultEvery(f *fabric.Fabric) fabric.Time {
 	return fabric.Microsecond * fabric.Time((2*f.Links()+readingsDirs-1)/readingsDirs)
 }
 
-// Recorder takes down what happens in a run. A nil Recorder takes nothing.
+// Recorder records the events of a run. A nil Recorder records nothing.
 type Recorder struct {
 	options Options
-	hosts   []bool // that are recorded; nil: all
+	hosts   []bool // recorded hosts; nil: all
 	f       *fabric.Fabric
 
-	mu    sync.Mutex // for what Happened adds
+	mu    sync.Mutex // protects what Happened adds
 	r     Recording
-	exact bool // the world reports flips, quenches and time-outs itself
+	exact bool // the world itself reports flips, quenches and time-outs
 
 	messages map[uint64]int32 // open slices
 	pieces   map[key]int32
 	phases   map[fabric.NodeID]int32
 
-	cause   map[fabric.NodeID]int32 // what a host answers at present
-	changes map[fabric.LinkID]int32 // the instant at which a link was last cut or restored
+	cause   map[fabric.NodeID]int32 // instant that a host's present actions answer
+	changes map[fabric.LinkID]int32 // the last instant at which a link was cut or restored
 
 	impaired map[fabric.LinkID]bool // links that lose packets, or are slow
 	dirs     []dirState             // by direction
-	ce       map[packetKey]struct{} // packets under way that are marked
-	last     int32                  // the instant that Happened added last; -1: it was left out
+	ce       map[packetKey]struct{} // marked packets in flight
+	last     int32                  // the last instant that Happened added; -1: it was left out
 	acked    []uint64               // by host: bytes, at the last reading
 	drops    []openCount            // by switch
 }
@@ -64,12 +64,12 @@ type key struct {
 	qp   uint64
 }
 
-// openCount is an instant that still counts, until the next reading; 0: none does. It is the place plus 1.
+// openCount is an instant that still counts until the next reading: its index plus 1; 0: none.
 type openCount int32
 
 type dirState struct {
 	mark, drop, lost openCount
-	used             fabric.Time // for how long it has sent, up to the last reading
+	used             fabric.Time // total sending time, up to the last reading
 	area             float64     // of its queue, byte*ps
 }
 
@@ -99,12 +99,12 @@ func New(f *fabric.Fabric, o Options) *Recorder {
 	return r
 }
 
-// records reports whether what happens at a host now is recorded.
+// records reports whether events at a host are recorded now.
 func (r *Recorder) records(now fabric.Time, host fabric.NodeID) bool {
 	return now < r.options.Until && (r.hosts == nil || host < 0 || int(host) >= len(r.hosts) || r.hosts[host])
 }
 
-// room reports whether one more slice or instant may be kept.
+// room reports whether one more slice or instant fits.
 func (r *Recorder) room() bool {
 	if len(r.r.Slices)+len(r.r.Instants) < r.options.Most {
 		return true
@@ -113,7 +113,7 @@ func (r *Recorder) room() bool {
 	return false
 }
 
-// begin adds a slice and returns its place; -1: it is not recorded.
+// begin adds a slice and returns its index; -1: it is not recorded.
 func (r *Recorder) begin(s Slice) int32 {
 	if !r.records(s.Begin, s.Node) || !r.room() {
 		return -1
@@ -129,7 +129,7 @@ func (r *Recorder) end(now fabric.Time, at int32) {
 	}
 }
 
-// add adds an instant and returns its place; -1: it is not recorded.
+// add adds an instant and returns its index; -1: it is not recorded.
 func (r *Recorder) add(i Instant) int32 {
 	if i.At < r.options.From || !r.records(i.At, i.Node) || !r.room() {
 		return -1
@@ -139,7 +139,7 @@ func (r *Recorder) add(i Instant) int32 {
 	return int32(len(r.r.Instants) - 1)
 }
 
-// Begin says that a run begins whose world reports every message, flip, quench and time-out.
+// Begin marks the start of a run whose world reports every message, flip, quench and time-out.
 func (r *Recorder) Begin() {
 	if r == nil {
 		return
@@ -148,7 +148,7 @@ func (r *Recorder) Begin() {
 	r.begin(Slice{Kind: Collective, Node: -1, Dst: -1})
 }
 
-// Posted says that a host has a message to send.
+// Posted records that a host has a message to send.
 func (r *Recorder) Posted(now fabric.Time, host fabric.NodeID, message uint64, dst fabric.NodeID, bytes int64) {
 	if r == nil {
 		return
@@ -166,7 +166,7 @@ func (r *Recorder) Posted(now fabric.Time, host fabric.NodeID, message uint64, d
 	}
 }
 
-// Received says that a message has arrived whole.
+// Received records that a message has arrived whole.
 func (r *Recorder) Received(now fabric.Time, message uint64) {
 	if r == nil {
 		return
@@ -176,7 +176,7 @@ func (r *Recorder) Received(now fabric.Time, message uint64) {
 	}
 }
 
-// Sent says that all of a message is acknowledged.
+// Sent records that all of a message is acknowledged.
 func (r *Recorder) Sent(now fabric.Time, message uint64) {
 	if r == nil {
 		return
@@ -187,7 +187,7 @@ func (r *Recorder) Sent(now fabric.Time, message uint64) {
 	}
 }
 
-// Finished says that a host's rank is done.
+// Finished records that a host's rank is done.
 func (r *Recorder) Finished(now fabric.Time, host fabric.NodeID) {
 	if r == nil {
 		return
@@ -197,7 +197,7 @@ func (r *Recorder) Finished(now fabric.Time, host fabric.NodeID) {
 	}
 }
 
-// Opened says that a queue pair was opened for a piece, or for a probe if it has no bytes.
+// Opened records that a queue pair was opened for a piece, or for a probe if it has no bytes.
 func (r *Recorder) Opened(now fabric.Time, host fabric.NodeID, m endpoint.Message) {
 	if r == nil {
 		return
@@ -214,7 +214,7 @@ func (r *Recorder) Opened(now fabric.Time, host fabric.NodeID, m endpoint.Messag
 	}
 }
 
-// Closed says that a queue pair has ended.
+// Closed records that a queue pair has ended.
 func (r *Recorder) Closed(now fabric.Time, host fabric.NodeID, qp uint64) {
 	if r == nil {
 		return
@@ -225,14 +225,14 @@ func (r *Recorder) Closed(now fabric.Time, host fabric.NodeID, qp uint64) {
 	}
 }
 
-// Flipped says that a host moved a queue pair.
+// Flipped records that a host moved a queue pair.
 func (r *Recorder) Flipped(now fabric.Time, host fabric.NodeID, f hostagent.Flip) {
 	if r == nil {
 		return
 	}
 	at, open := r.pieces[key{host, uint64(f.QP)}]
 	cause := r.causeOf(host)
-	if cause < 0 && open { // the host found out by itself
+	if cause < 0 && open { // the host had no notification
 		src, dst := r.r.Slices[at].Node, r.r.Slices[at].Dst
 		cause = max(r.changeOn(pathOf(r.f, src, dst, f.From)), r.changeOn(pathOf(r.f, src, dst, f.To)))
 	}
@@ -242,11 +242,11 @@ func (r *Recorder) Flipped(now fabric.Time, host fabric.NodeID, f hostagent.Flip
 	})
 	if open && f.Reason != hostagent.Return {
 		s := &r.r.Slices[at]
-		s.Label, s.Path = f.To, pathOf(r.f, host, s.Dst, f.To) // where it ended
+		s.Label, s.Path = f.To, pathOf(r.f, host, s.Dst, f.To) // its last path
 	}
 }
 
-// changeOn returns the latest change of a link on a path, -1 if there is none.
+// changeOn returns the latest change of a link on a path, or -1.
 func (r *Recorder) changeOn(path []fabric.NodeID) int32 {
 	latest := int32(-1)
 	for link, c := range r.changes {
@@ -267,7 +267,7 @@ func (r *Recorder) causeOf(host fabric.NodeID) int32 {
 	return -1
 }
 
-// Quenched says that a host took a quench, and is about to answer it.
+// Quenched records that a host accepted a quench, and is about to act on it.
 func (r *Recorder) Quenched(now fabric.Time, host fabric.NodeID, q hostagent.Quench) {
 	if r == nil {
 		return
@@ -285,7 +285,7 @@ func (r *Recorder) Quenched(now fabric.Time, host fabric.NodeID, q hostagent.Que
 	r.cause[host] = r.add(Instant{At: now, Kind: Quench, Node: host, Dir: -1, Cause: cause, Text: text})
 }
 
-// TimedOut says that a host's retransmission timer expired, and that it is about to answer that.
+// TimedOut records that a host's retransmission timer expired, and that it is about to act on it.
 func (r *Recorder) TimedOut(now fabric.Time, host fabric.NodeID, qp uint64) {
 	if r == nil {
 		return
@@ -305,7 +305,7 @@ func (r *Recorder) Notified(now fabric.Time, host fabric.NodeID) {
 	r.cause[host] = r.add(Instant{At: now, Kind: Push, Node: host, Dir: -1, Cause: cause})
 }
 
-// Answered marks that what a host does next answers no notification.
+// Answered marks that the host's next actions answer no notification.
 func (r *Recorder) Answered(host fabric.NodeID) {
 	if r != nil {
 		delete(r.cause, host)
@@ -315,7 +315,7 @@ func (r *Recorder) Answered(host fabric.NodeID) {
 // Exact reports whether the run's world reports everything itself.
 func (r *Recorder) Exact() bool { return r != nil && r.exact }
 
-// Happened takes what stands on a world's timeline. It may be called from any goroutine.
+// Happened records a happening of a world's timeline. Any goroutine may call it.
 func (r *Recorder) Happened(at fabric.Time, kind, where, text string) {
 	if r == nil {
 		return
@@ -346,13 +346,13 @@ func (r *Recorder) Happened(at fabric.Time, kind, where, text string) {
 	r.last = r.add(i)
 }
 
-// changed takes what became of a link, an instant for each direction that it concerns, unless the network reports it.
+// changed records a change of a link, one instant for each direction concerned, unless the network reports it.
 func (r *Recorder) changed(i Instant, link fabric.LinkID) {
 	impairs := strings.HasPrefix(i.Text, "loses ") || strings.HasPrefix(i.Text, "degraded ")
 	if impairs {
 		i.Kind = Impair
 	} else if r.exact && (i.Kind == Cut || !r.impaired[link]) {
-		return // the network reports what is cut, and restored
+		return // the network reports cuts and restorations
 	}
 	r.impaired[link] = impairs
 	way := func(name string) bool {

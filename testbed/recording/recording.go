@@ -10,24 +10,24 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
-// Recording is what happened within a run.
+// Recording is the record of the events within a run.
 type Recording struct {
-	Result *report.Result // without links, flips and timeline; nil while the run goes on
+	Result *report.Result // without links, flips and timeline; nil during the run
 	Fabric *fabric.Fabric
 	Every  fabric.Time // between two readings of the counters
 
-	Slices   []Slice   // by their beginning
+	Slices   []Slice   // by start
 	Instants []Instant // by time
 
-	// Counters, a reading after the other. Of a direction of a link or of a host there is one value a reading.
+	// Counters, one reading after the other. A direction of a link, or a host, has one value per reading.
 	Readings []fabric.Time
 	Links    []LinkReading // of reading r and direction d: r*2*links + d
 	Hosts    []HostReading // of reading r and host h: r*hosts + h
 
-	Left int64 // slices and instants that were left out, for want of room
+	Left int64 // slices and instants left out for lack of room
 }
 
-// SliceKind is what a [Slice] is.
+// SliceKind is the kind of a [Slice].
 type SliceKind string
 
 // Kinds of slices.
@@ -35,43 +35,43 @@ const (
 	Collective SliceKind = "collective" // of the run
 	Phase      SliceKind = "phase"      // of a rank: from the posting of a step's messages to that of the next step's
 	Message    SliceKind = "message"    // from its posting to its last acknowledgement
-	Piece      SliceKind = "piece"      // of a message, on a queue pair of its own
+	Piece      SliceKind = "piece"      // of a message, on its own queue pair
 	Probe      SliceKind = "probe"      // a queue pair without bytes
 )
 
-// Slice is something that took a while.
+// Slice is an event with a duration.
 type Slice struct {
 	Kind       SliceKind
 	Begin, End fabric.Time
-	Open       bool          // it had not ended when the recording did
+	Open       bool          // it had not ended when the recording ended
 	Node       fabric.NodeID // host; -1: of the whole run
 	ID         uint64        // of a message; of a piece or a probe: its queue pair; of a phase: its number
 	Message    uint64        // of a piece
-	Dst        fabric.NodeID // of a message, piece or probe; else -1
+	Dst        fabric.NodeID // of a message, piece or probe; otherwise -1
 	Bytes      int64
-	Path       []fabric.NodeID // of a piece or a probe, hosts included; nil: a path for every packet, or unknown
+	Path       []fabric.NodeID // of a piece or a probe, hosts included; nil: one path per packet, or unknown
 	Label      fabric.Label    // of a piece with a path
-	Received   fabric.Time     // of a message: when its receiver had all of it; 0: not
+	Received   fabric.Time     // of a message: when its receiver had all of it; 0: never
 }
 
-// InstantKind is what an [Instant] is: one of these, or a kind of a scenario's happening.
+// InstantKind is the kind of an [Instant]: one of these, or a kind of a scenario's happening.
 type InstantKind string
 
-// Kinds of instants that a recorder finds itself.
+// Kinds of instants that a recorder detects itself.
 const (
-	Mark    InstantKind = "mark"    // packets that got their mark of congestion here
+	Mark    InstantKind = "mark"    // packets marked here
 	Drop    InstantKind = "drop"    // packets dropped in a switch
-	Lost    InstantKind = "lost"    // packets lost on a link that is cut or loses some
+	Lost    InstantKind = "lost"    // packets lost on a link that is cut or lossy
 	Cut     InstantKind = "cut"     // a direction of a link
 	Restore InstantKind = "restore" // a direction of a link
-	Impair  InstantKind = "impair"  // a direction of a link, which loses some packets or is slow from now on
-	Quench  InstantKind = "quench"  // a host took a source quench
+	Impair  InstantKind = "impair"  // a direction of a link becomes lossy or slow
+	Quench  InstantKind = "quench"  // a host accepted a source quench
 	Flip    InstantKind = "flip"    // a queue pair was moved
 	Timeout InstantKind = "timeout" // a retransmission timer expired
-	Push    InstantKind = "push"    // the agents got the controller's word
+	Push    InstantKind = "push"    // the agents received the controller's update
 )
 
-// Instant is something that happened at once.
+// Instant is an event at one moment.
 type Instant struct {
 	At    fabric.Time
 	Kind  InstantKind
@@ -122,7 +122,7 @@ func DirName(f *fabric.Fabric, d sim.LinkDir) string {
 	return f.Name(from.Node) + ">" + f.Name(to.Node)
 }
 
-// DirByName returns what DirName names.
+// DirByName is the inverse of DirName.
 func DirByName(f *fabric.Fabric, name string) (sim.LinkDir, error) {
 	from, to, ok := strings.Cut(name, ">")
 	if !ok {
@@ -168,7 +168,7 @@ func PathText(f *fabric.Fabric, path []fabric.NodeID) string {
 	return strings.Join(names, " ")
 }
 
-// parsePath reads what PathText wrote.
+// parsePath is the inverse of PathText.
 func parsePath(f *fabric.Fabric, text string) ([]fabric.NodeID, error) {
 	var path []fabric.NodeID
 	for name := range strings.FieldsSeq(text) {
@@ -181,7 +181,7 @@ func parsePath(f *fabric.Fabric, text string) ([]fabric.NodeID, error) {
 	return path, nil
 }
 
-// sortAll puts slices and instants in the order of time, and keeps what instants say of others.
+// sortAll sorts slices and instants by time, and keeps the references between instants.
 func (r *Recording) sortAll() {
 	slices.SortStableFunc(r.Slices, func(a, b Slice) int { return compare(a.Begin, b.Begin) })
 	order := make([]int32, len(r.Instants))

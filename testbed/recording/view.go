@@ -13,7 +13,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
-// Limits on what a page gets of one run.
+// Limits of one run on a page.
 const (
 	viewTicks  = 400
 	viewCells  = 600_000 // ticks times directions
@@ -21,14 +21,14 @@ const (
 	viewEvents = 4000
 )
 
-// idle is the mean use of a tier below which nobody asks how even it is.
+// idle is the mean use of a tier below which its evenness is not shown.
 const idle = 0.05
 
-// viewUse is the whole of a link's capacity on the page.
+// viewUse is a link's full capacity on the page.
 const viewUse = 250
 
-// View returns what the page shows of the recording. Readings are put together to at most some hundred ticks, and of
-// many flows those that took longest are kept.
+// View returns the page's data of the recording. Readings are merged to at most some hundred ticks; of many flows
+// the longest are kept.
 func (r *Recording) View() *view.Run {
 	nodes, links := view.Graph(r.Fabric)
 	v := &view.Run{Title: "run", Nodes: nodes, Links: links}
@@ -68,7 +68,7 @@ func facts(r *report.Result) [][2]string {
 	return f
 }
 
-// viewCounters puts readings together to ticks.
+// viewCounters merges readings to ticks.
 func (r *Recording) viewCounters(v *view.Run) {
 	dirs := 2 * r.Fabric.Links()
 	readings := len(r.Readings)
@@ -121,7 +121,7 @@ func (r *Recording) viewCounters(v *view.Run) {
 	}
 }
 
-// tickOf returns which tick of v a time lies in.
+// tickOf returns the tick of v at a time.
 func tickOf(v *view.Run, at fabric.Time) int {
 	i, _ := slices.BinarySearch(v.Ticks, at.Micros())
 	return min(i, len(v.Ticks)-1)
@@ -186,7 +186,7 @@ func (r *Recording) viewFlows(v *view.Run) {
 	}
 }
 
-// FromResult returns what a result alone says: the use of links over the whole run, and the timeline.
+// FromResult returns the recording in a result alone: the use of links over the whole run, and the timeline.
 func FromResult(result *report.Result) (*Recording, error) {
 	f, err := fabric.New(result.Fabric)
 	if err != nil {
@@ -195,7 +195,7 @@ func FromResult(result *report.Result) (*Recording, error) {
 	return New(f, Options{}).End(result), nil
 }
 
-// EndBare closes a recording of which there is no result: it ends with the last that happened.
+// EndBare closes a recording without result: it ends with the last event.
 func (r *Recorder) EndBare() *Recording {
 	var end fabric.Time
 	for i := range r.r.Instants {
@@ -209,7 +209,7 @@ func (r *Recorder) EndBare() *Recording {
 	return out
 }
 
-// fill takes what the result says of a run whose world did not report everything: the use of links over the whole run,
+// fill adds the result's data of a run whose world did not report everything: the use of links over the whole run,
 // and the timeline, unless its events were recorded as they happened.
 func (r *Recorder) fill(result *report.Result) {
 	at := func(us float64) fabric.Time { return fabric.Time(us * float64(fabric.Microsecond)) }

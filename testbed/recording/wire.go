@@ -8,17 +8,17 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/wirefields"
 )
 
-// What follows are the messages of trace.proto, as far as they are used, with its field numbers.
+// The messages of trace.proto, as far as they are used, with its field numbers.
 
-// tracePacket has one of the two, or is none of ours.
+// tracePacket has at most one of the two messages.
 type tracePacket struct {
 	at    uint64 // ns
-	first bool   // what was said before in the sequence does not count
+	first bool   // earlier packets of the sequence do not count
 	track *trackDescriptor
 	event *trackEvent
 }
 
-// trackDescriptor is of a process, of a thread or of a counter.
+// trackDescriptor describes a process, a thread or a counter.
 type trackDescriptor struct {
 	uuid, parent uint64
 	kind         protowire.Number // trackProcess, trackThread or trackCounter
@@ -58,7 +58,7 @@ type trackEvent struct {
 	flows      []uint64 // arrows that begin
 	ends       []uint64 // arrows that end
 	value      float64  // of a counter
-	whole      bool     // it is a whole number
+	whole      bool     // it is an integer
 }
 
 // note is a DebugAnnotation: a value by name.
@@ -99,7 +99,7 @@ func (n note) unsigned() uint64 {
 	return n.number
 }
 
-// message is a message that is being written.
+// message is a message being written.
 type message []byte
 
 func (m *message) varint(f protowire.Number, v uint64) {
@@ -192,7 +192,7 @@ func (e *trackEvent) append(m message) message {
 	return m
 }
 
-// Types by which tags end, to write tags as constants.
+// Types at the end of tags, for tags as constants.
 const (
 	varint = uint64(protowire.VarintType)
 	fixed  = uint64(protowire.Fixed64Type)

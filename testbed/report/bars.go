@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// barPanel is the completion times of one collective: a group of bars for each failure case and notifier, a bar for each scheme.
-// Lengths and places are per cent of the widest.
+// barPanel shows the completion times of one collective: a group of bars per failure case and notifier, a bar per
+// scheme. Lengths and positions are per cent of the widest.
 type barPanel struct {
 	Title  string
-	Ticks  []tick // empty: each group has a scale of its own
+	Ticks  []tick // empty: each group has its own scale
 	Groups []barGroup
 }
 
@@ -31,13 +31,13 @@ type bar struct {
 	Width         float64
 	Value, Ratio  string
 	DNF           bool
-	Open          bool // interrupted: it is as long as the run was let
+	Open          bool // interrupted: the bar is as long as the run took
 	Whisker       bool
 	Low, Range    float64
 	Title         string
 }
 
-// apart is how many times longer the bars of one group may be than those of another on one scale.
+// apart is the largest ratio between the bars of two groups on one scale.
 const apart = 8
 
 // barPanels returns a panel per collective.

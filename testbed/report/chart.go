@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Chart is a picture of numbers: lines over an axis, or bars in groups. Its SVG
-// stands alone, as a file, and inside a page.
+// Chart is a picture of numbers: lines over an axis, or bars in groups. Its SVG works as a separate file, and
+// inside a page.
 type Chart struct {
 	Name   string // of a file: letters, digits and dashes
 	Title  string
@@ -23,16 +23,15 @@ type Chart struct {
 
 // Series is the points of one name.
 type Series struct {
-	Name   string // a scheme's: it says how the series is drawn
+	Name   string // a scheme's: it determines how the series is drawn
 	Points []Point
 }
 
-// Point is a value and its range over seeds. In a chart of bars X is the
-// group's number.
+// Point is a value and its range over seeds. In a chart of bars X is the group's number.
 type Point struct {
 	X, Y      float64
 	Low, High float64
-	Missing   bool // of a bar: none of the runs finished
+	Missing   bool // of a bar: no run finished
 }
 
 // Geometry of charts, in SVG units.
@@ -46,7 +45,7 @@ const (
 	legendRow   = 17.0
 )
 
-// axis maps values to a line of the picture.
+// axis maps values to positions in the picture.
 type axis struct {
 	min, max float64
 	log      bool
@@ -60,7 +59,7 @@ func (a axis) at(v float64) float64 {
 	return a.from + (a.to-a.from)*(v-a.min)/(a.max-a.min)
 }
 
-// ticks returns marks at round values: of few decades also 2 and 5.
+// ticks returns marks at round values; over few decades also at 2 and 5.
 func (a axis) ticks() []tick {
 	if !a.log {
 		var out []tick
@@ -83,7 +82,7 @@ func (a axis) ticks() []tick {
 	return out
 }
 
-// scales returns the axes that hold all points.
+// scales returns axes that contain all points.
 func (c Chart) scales() (x, y axis) {
 	x = axis{min: math.Inf(1), max: math.Inf(-1), log: c.LogX, from: plotLeft, to: plotRight}
 	y = axis{min: math.Inf(1), max: math.Inf(-1), log: c.LogY, from: plotBottom, to: plotTop}
@@ -168,7 +167,7 @@ func (c Chart) lines(b *strings.Builder, x, y axis) {
 		}
 		fmt.Fprintf(b, `<path fill="none" stroke="%s" stroke-width="2" stroke-linejoin="round" stroke-dasharray="%s" d="%s"/>`+"\n",
 			l.color(), dashes(s.Name, c.names()), path.String())
-		every := max(len(s.Points)/8, 1) // enough marks on a line to distinguish it from others
+		every := max(len(s.Points)/8, 1) // enough marks on a line to distinguish it
 		for i := 0; i < len(s.Points); i += every {
 			p := s.Points[i]
 			if every == 1 {
@@ -218,10 +217,10 @@ func (c Chart) bars(b *strings.Builder, y axis, text func(x, y float64, class, a
 	}
 }
 
-// unfinishedBar is what the legend calls bars of runs that did not finish.
+// unfinishedBar is the legend's text for bars of runs that did not finish.
 const unfinishedBar = "did not finish"
 
-// legendNames returns what the legend has: the series, and the dashed bar where there is one.
+// legendNames returns the legend's names: the series, and the dashed bar if there is one.
 func (c Chart) legendNames() []string {
 	names := c.names()
 	if c.Groups != nil && slices.ContainsFunc(c.Series, func(s Series) bool {
@@ -232,7 +231,7 @@ func (c Chart) legendNames() []string {
 	return names
 }
 
-// legendRows returns how many rows the legend takes.
+// legendRows returns the number of the legend's rows.
 func (c Chart) legendRows() int {
 	x, rows := plotLeft, 1
 	for _, name := range c.legendNames() {

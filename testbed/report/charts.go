@@ -10,9 +10,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Charts returns the pictures that a set of results has enough of: completion
-// times as bars, over the size and over whatever a sweep varied, mean queues over
-// the size, and the distributions of link loads and queues. Schemes keep their colour in all.
+// Charts returns the pictures for which a set of results has enough data: completion times as bars, over the size
+// and over the keys that a sweep varied, mean queues over the size, and the distributions of link loads and queues.
+// Schemes have the same colour in all.
 func Charts(rs []*Result) []Chart {
 	rs = byFabric(Distinct(rs))
 	order := distinct(rs, func(r *Result) string { return r.Scheme })
@@ -49,7 +49,7 @@ type charter struct {
 	out   []Chart
 }
 
-// circumstances names what a group of results has in common.
+// circumstances returns the common properties of a group of results.
 func (r *Result) circumstances() string {
 	parts := []string{r.Scenario, r.Failure}
 	if r.Notifier != "none" && r.Notifier != "" {
@@ -61,13 +61,13 @@ func (r *Result) circumstances() string {
 	return strings.Join(parts, ", ")
 }
 
-// ShortKey returns what follows the list in the path of a key that a sweep varied: detection for
-// failures[1].events[*].detection. The failure or scheme has its name beside it.
+// ShortKey returns the part after the list of a varied key's path: detection for failures[1].events[*].detection.
+// The failure or scheme has its name beside it.
 func ShortKey(path string) string {
 	return strings.TrimPrefix(path[strings.LastIndex(path, "].")+1:], ".")
 }
 
-// variantText prints what the sweep varied, except the collective, its size and the key left out.
+// variantText returns the varied values, except the collective, its size and the key left out.
 func (r *Result) variantText(without string) string {
 	var parts []string
 	for k, v := range r.Variant {
@@ -96,8 +96,7 @@ func groups(rs []*Result, key func(*Result) string) [][]*Result {
 	return out
 }
 
-// Distinct drops results of a run that stands further back again: the last word
-// counts. Results without a hash are all kept.
+// Distinct removes earlier results of the same run: the last one counts. Results without a hash are all kept.
 func Distinct(rs []*Result) []*Result {
 	last := map[string]int{}
 	for i, r := range rs {
@@ -146,10 +145,10 @@ func (c *charter) series(rs []*Result, x, measure func(*Result) (float64, bool))
 	return out
 }
 
-// bars is one chart of all collectives of a group.
+// bars makes one chart of all collectives of a group.
 func (c *charter) bars(rs []*Result) {
 	ops := distinct(rs, (*Result).operation)
-	const most = 8 // groups that a picture shows legibly
+	const most = 8 // groups that a picture can show legibly
 	for start := 0; start < len(ops); start += most {
 		part := ops[start:min(start+most, len(ops))]
 		chart := Chart{
@@ -187,7 +186,7 @@ func (c *charter) bars(rs []*Result) {
 	}
 }
 
-// shortOperation leaves room under a group of bars.
+// shortOperation returns a name that fits under a group of bars.
 func shortOperation(op string) string {
 	op = strings.TrimPrefix(op, "all-reduce/")
 	return strings.NewReplacer("halving-doubling", "halving-d.", "whole-vector-doubling", "whole vectors", "double-binary-tree", "d. bin. tree").Replace(op)
@@ -202,8 +201,8 @@ func (c *charter) overSize(rs []*Result) {
 	c.queueOverSize(rs, size)
 }
 
-// meanQueue is a measure for spreadOf: the mean queue over all ports of switches
-// and the run, in kB. None waits for the axis, which has no zero.
+// meanQueue is a measure for spreadOf: the mean queue over all ports of switches and the run, in kB. It has no
+// value for empty queues, because the axis has no zero.
 func meanQueue(r *Result) (float64, bool) {
 	q := r.QueueMean
 	if len(q) < 2 {
@@ -217,7 +216,7 @@ func meanQueue(r *Result) (float64, bool) {
 	return mean, mean > 0
 }
 
-// queueOverSize shows by its slope how queues grow: 1 is in proportion.
+// queueOverSize charts queues over sizes: slope 1 means proportional.
 func (c *charter) queueOverSize(rs []*Result, size func(*Result) (float64, bool)) {
 	s := c.series(rs, size, meanQueue)
 	if len(s) > 0 {
@@ -229,7 +228,7 @@ func (c *charter) queueOverSize(rs []*Result, size func(*Result) (float64, bool)
 	}
 }
 
-// axes returns the keys that a sweep varied over numbers.
+// axes returns the keys for which a sweep varied numbers.
 func axes(rs []*Result) []string {
 	values := map[string]map[string]bool{}
 	for _, r := range rs {
@@ -285,7 +284,7 @@ func (c *charter) overKey(rs []*Result, key string) {
 	if t.UnmarshalText([]byte(rs[0].Variant[key])) == nil {
 		unit = ", µs"
 	}
-	// A logarithmic axis has no zero: it stands a decade before the least.
+	// A logarithmic axis has no zero: it is drawn a decade before the smallest value.
 	least := 0.0
 	for _, r := range rs {
 		if v, ok := quantity(r.Variant[key]); ok && v > 0 && (least == 0 || v < least) {
@@ -320,7 +319,7 @@ func (c *charter) line(rs []*Result, name, label string, logX bool, x func(*Resu
 	}
 }
 
-// circumstancesWithout leaves out the variants whose last key is name.
+// circumstancesWithout omits the variants whose last key is name.
 func (r *Result) circumstancesWithout(name string) string {
 	c := *r
 	c.Variant = map[string]string{}
@@ -332,8 +331,8 @@ func (r *Result) circumstancesWithout(name string) string {
 	return c.circumstances()
 }
 
-// distribution draws, for each scheme, which part of the links or ports has no
-// more than so much: the mean of the quantiles over seeds.
+// distribution draws, per scheme, the share of links or ports up to each value: the mean of the quantiles over
+// seeds.
 func (c *charter) distribution(rs []*Result, name, label string, get func(*Result) []float64) {
 	chart := Chart{
 		Name:  strings.ReplaceAll(name, " ", "-") + "-" + slug(rs[0].operation()+" "+rs[0].circumstances()),

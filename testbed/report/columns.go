@@ -10,15 +10,15 @@ import (
 // column is one column of the table, in a terminal and on the page.
 type column struct {
 	head, unit string
-	help       string // what it means, for the page
+	help       string // its meaning, for the page
 	left       bool   // aligned left
 	cell       func(r *Result) string
 }
 
-// missing stands where there is no value.
+// missing is shown for an absent value.
 const missing = "-"
 
-// timeUnit is the unit that the times of a table have.
+// timeUnit is the unit of a table's times.
 type timeUnit struct {
 	name   string
 	micros float64
@@ -27,7 +27,7 @@ type timeUnit struct {
 // micro is the unit of results, and of the page.
 var micro = timeUnit{"us", 1}
 
-// unitOf returns the unit that suits the largest time of results.
+// unitOf returns the suitable unit for the largest time of results.
 func unitOf(rs []*Result) timeUnit {
 	largest := 0.0
 	for _, r := range rs {
@@ -46,7 +46,7 @@ func unitOf(rs []*Result) timeUnit {
 	return micro
 }
 
-// cell prints a time with so many decimals as microseconds, or as many as make four digits in a larger unit.
+// cell prints a time with the given decimals in microseconds, or with four digits in a larger unit.
 func (u timeUnit) cell(v *float64, decimals int) string {
 	if v == nil {
 		return missing
@@ -78,7 +78,7 @@ func count[T int | int64](get func(*Result) T) func(*Result) string {
 	return func(r *Result) string { return strconv.FormatInt(int64(get(r)), 10) }
 }
 
-// ofPackets is what only a world with packets knows.
+// ofPackets is a value that only a world with packets has.
 func ofPackets(cell func(r *Result) string) func(r *Result) string {
 	return func(r *Result) string {
 		if r.PacketHops == 0 {
@@ -88,7 +88,7 @@ func ofPackets(cell func(r *Result) string) func(r *Result) string {
 	}
 }
 
-// ofUplinks is megabytes of uplinks, which results of earlier versions have of packets alone.
+// ofUplinks is megabytes of uplinks, which earlier versions' results have for worlds with packets only.
 func ofUplinks(bytes func(r *Result) float64) func(r *Result) string {
 	return func(r *Result) string {
 		if r.PacketHops == 0 && r.UplinkBytesMean == 0 {
@@ -98,20 +98,20 @@ func ofUplinks(bytes func(r *Result) float64) func(r *Result) string {
 	}
 }
 
-// Marks in place of a completion time.
+// Texts in place of a completion time.
 const (
 	unfinished  = "DNF" // did not finish
-	interrupted = "INT" // was interrupted before it could
+	interrupted = "INT" // was interrupted before it finished
 
-	// late marks a completion time that the failure came after.
+	// late marks a completion before the failure.
 	late = "LATE"
 )
 
-// lostMeans is the one definition of [Result.LostToFailure], in result.schema.json as well.
+// lostMeans is the definition of [Result.LostToFailure], also used in result.schema.json.
 const lostMeans = "Packets lost on a cut link, or dropped by a switch because all possible next links were dead; data and " +
 	"control packets."
 
-// completion says when the collective completed, or plainly that it did not.
+// completion returns the completion time as text, or that the collective did not complete.
 func completion(r *Result) string { return completionIn(micro, r) }
 
 func completionIn(u timeUnit, r *Result) string {
@@ -128,7 +128,7 @@ func completionIn(u timeUnit, r *Result) string {
 	return text
 }
 
-// late reports whether the collective was complete before anything failed.
+// late reports whether the collective was complete before the failure.
 func (r *Result) late() bool { return r.FirstFailure != nil && r.FirstFailure.AfterEnd }
 
 // columns returns the table's columns.
@@ -163,7 +163,7 @@ func columns(u timeUnit) []column {
 // roughMicros prints microseconds in a unit that suits them.
 func roughMicros(us float64) string { return fabric.Time(us * float64(fabric.Microsecond)).Rough() }
 
-// outcome says how a run that did not finish ended, or that its failure came too late.
+// outcome describes how an unfinished run ended, or that its failure came too late.
 func outcome(r *Result) string {
 	if r.late() {
 		return fmt.Sprintf("the failure came at %s, after the run's end: it says nothing about the failure", roughMicros(r.FirstFailure.Time))

@@ -11,9 +11,9 @@ import (
 	"text/tabwriter"
 )
 
-// Compare writes what changed between two sets of results, of runs that both have: how many came out the same to every event, and
-// the others with both completion times, the largest change first. It writes nothing and returns false if they have no run in
-// common. names are those of the sets.
+// Compare writes the differences between two sets of results, for runs that both have: the number of runs that are
+// the same to every event, and the others with both completion times, the largest change first. If they have no run
+// in common, it writes nothing and returns false. names are the sets' names.
 func Compare(w io.Writer, before, after []*Result, names [2]string) (bool, error) {
 	before, after = byFabric(Distinct(before)), byFabric(Distinct(after))
 	earlier := map[string]*Result{}
@@ -66,10 +66,10 @@ func Compare(w io.Writer, before, after []*Result, names [2]string) (bool, error
 	return true, nil
 }
 
-// change is a run that came out differently.
+// change is a run whose results differ.
 type change struct{ was, is *Result }
 
-// size is by how much, as the logarithm of a ratio; infinite where one of the two did not finish.
+// size returns the change as the logarithm of a ratio; infinite if one of the two did not finish.
 func (c change) size() float64 {
 	switch {
 	case (c.was.CCT == nil) != (c.is.CCT == nil):

@@ -9,7 +9,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// fabricName says which fabric a result is of, in a few words.
+// fabricName describes a result's fabric in a few words.
 func (r *Result) fabricName() string {
 	f, err := fabric.New(r.Fabric)
 	if err != nil {
@@ -18,9 +18,8 @@ func (r *Result) fabricName() string {
 	return fmt.Sprintf("%s of %d hosts", f.Spec().Kind, f.Hosts())
 }
 
-// byFabric returns results that vary by fabric where one scenario's have several,
-// as a sweep's parts do, and do not say so themselves. Else results of different
-// fabrics would be taken for seeds of one.
+// byFabric returns results with the fabric as a variant, if one scenario's results have several fabrics, as a
+// sweep's parts do, and do not name them. Otherwise results of different fabrics would be taken for seeds of one.
 func byFabric(rs []*Result) []*Result {
 	type key struct{ scenario, fabric string }
 	keyOf := func(r *Result) key {

@@ -58,9 +58,8 @@ func distinct(rs []*Result, key func(*Result) string) []string {
 	return out
 }
 
-// incomplete says how many of a row's runs have no completion time and why: "2
-// of 5 did not finish". One of one is "did not finish". It is empty when all
-// completed.
+// incomplete returns how many of a row's runs have no completion time, and why: "2 of 5 did not finish"; for a
+// single run "did not finish". It is empty if all completed.
 func (w row) incomplete() string {
 	var dnf, cut int
 	for _, r := range w.results {
@@ -87,14 +86,12 @@ func (w row) incomplete() string {
 	return strings.Join(parts, ", ")
 }
 
-// failed reports whether a run of the row did not finish, other than by being
-// interrupted.
+// failed reports whether a run of the row did not finish, unless it was interrupted.
 func (w row) failed() bool {
 	return slices.ContainsFunc(w.results, func(r *Result) bool { return r.CCT == nil && !r.interrupted() })
 }
 
-// spread is the mean and range of a measure over seeds. n counts the seeds that
-// have it, of the total all.
+// spread is the mean and range of a measure over seeds. n counts the seeds with a value, of the total all.
 type spread struct {
 	mean, min, max float64
 	median         float64
@@ -120,7 +117,7 @@ func spreadOf(rs []*Result, measure func(*Result) (float64, bool)) spread {
 	return s
 }
 
-// known turns a measure that may be missing into spreadOf's form.
+// known converts a measure that may be missing to spreadOf's form.
 func known(get func(*Result) *float64) func(*Result) (float64, bool) {
 	return func(r *Result) (float64, bool) {
 		if v := get(r); v != nil {

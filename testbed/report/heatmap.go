@@ -7,12 +7,12 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// heatPanel is the link-load pictures of one collective, on one colour scale.
+// heatPanel is the link-load pictures of one collective, with one colour scale.
 type heatPanel struct {
 	Title  string
-	Max    string // what the last colour stands for
+	Max    string // value of the last colour
 	Half   string
-	Over   bool // there may be more than that: runs that did not finish
+	Over   bool // larger values may exist: runs that did not finish
 	Maps   []heatMap
 	Steps  []int
 	Matrix bool // drawn as matrices: the fabric is large
@@ -50,14 +50,14 @@ type heatText struct {
 
 type heatCells struct{ Class, Path string }
 
-// heatDead is the sign on a link that was cut.
+// heatDead is the symbol on a cut link.
 type heatDead struct {
 	X, Y     float64
 	Repaired bool // before the run ended
 	Title    string
 }
 
-// dead returns the sign of a link that was cut.
+// dead returns the symbol of a cut link.
 func dead(r *Result, link string, x, y float64) heatDead {
 	d := heatDead{X: x, Y: y, Title: link + " was cut"}
 	for _, e := range r.Timeline {
@@ -71,7 +71,7 @@ func dead(r *Result, link string, x, y float64) heatDead {
 	return d
 }
 
-// heatSteps is how many colours there are.
+// heatSteps is the number of colours.
 const heatSteps = 8
 
 // Sizes above which a fabric is shown as matrices.
@@ -80,9 +80,8 @@ const (
 	drawnLinks = 160
 )
 
-// busy returns how long a direction needs for its bytes at line rate, in
-// microseconds. Unlike bytes it compares tiers of different rates, and with the
-// completion time.
+// busy returns the time that a direction needs for its bytes at line rate, in microseconds. Unlike bytes it is
+// comparable between tiers of different rates, and with the completion time.
 func busy(l LinkLoad, rate fabric.Rate) float64 {
 	if rate <= 0 {
 		return 0
@@ -90,16 +89,15 @@ func busy(l LinkLoad, rate fabric.Rate) float64 {
 	return float64(l.DataBytes+l.ControlBytes) * 8e6 / float64(rate)
 }
 
-// heatPanels returns a panel per collective: a map of the first seed for each
-// failure case, notifier and scheme. Results without links or with a fabric
-// that cannot be built are left out.
+// heatPanels returns one panel per collective: a map of the first seed for each failure case, notifier and scheme.
+// Results without links, or with a fabric that cannot be built, are left out.
 func heatPanels(rs []*Result) []heatPanel {
 	var out []heatPanel
 	for _, op := range distinct(rs, (*Result).operation) {
 		var shown []*Result
 		var fabrics []*fabric.Fabric
-		// A run that did not finish resends for as long as it is let, and would
-		// make all others look idle: the scale is that of runs that finished.
+		// An unfinished run retransmits until its deadline, and would make all others look idle: the scale is that
+		// of finished runs.
 		var most, mostOfAll float64
 		for _, s := range sections(rs) {
 			if s.operation != op {

@@ -18,28 +18,28 @@ import (
 //go:embed page
 var pageFiles embed.FS
 
-// Page is what the HTML page says besides the results.
+// Page is the page's content besides the results.
 type Page struct {
 	Title   string // defaults to the scenarios' names
 	Version string // of the program that made the results
-	Charts  bool   // show what [Charts] returns as well
-	Command string // that made the results; "": not said
+	Charts  bool   // also show [Charts]
+	Command string // that made the results; "": not shown
 	Sources []Source
 	Looks   []Look
 }
 
-// Look is how one looks into results: runs over time, on a page that a command serves.
+// Look describes how to view runs over time, on a page that a command serves.
 type Look struct {
 	What    string // run
 	Command string // that serves it
-	File    string // its trace, from where the report is; "": there is none
+	File    string // its trace, relative to the report; "": none
 }
 
-// Source is a file that the results were made from: a scenario.
+// Source is a file from which the results were made: a scenario.
 type Source struct{ Name, Text string }
 
-// distinguished returns results whose failure's name says what else keeps them apart: the
-// scenario, where there are several, and what a sweep varied.
+// distinguished returns results whose failure's name contains what else differs: the scenario, if there are
+// several, and the varied values.
 func distinguished(rs []*Result) []*Result {
 	rs = byFabric(rs)
 	several := len(distinct(rs, func(r *Result) string { return r.Scenario })) > 1
@@ -113,7 +113,7 @@ func HTML(w io.Writer, rs []*Result, p Page) error {
 	return nil
 }
 
-// view is what the template shows.
+// view is the template's data.
 type view struct {
 	Page
 
@@ -157,7 +157,7 @@ func (c column) Heading() string { return c.head }
 // Unit returns the column's unit, as a page has it.
 func (c column) Unit() string { return strings.ReplaceAll(c.unit, "us", "µs") }
 
-// Help returns what the column means.
+// Help returns the column's meaning.
 func (c column) Help() string { return c.help }
 
 // Left reports whether the column is aligned left.

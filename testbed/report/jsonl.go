@@ -12,11 +12,10 @@ import (
 // ErrResult is wrapped by the errors of [Decode] about content.
 var ErrResult = errors.New("report: bad result")
 
-// maxLine bounds a line of JSON: a run on the largest fabric stays well below.
+// maxLine is the maximum length of a line of JSON: a run on the largest fabric is much shorter.
 const maxLine = 1 << 28
 
-// Encode writes a result as one line of JSON. Lists without items are written
-// as such, never as null.
+// Encode writes a result as one line of JSON. Empty lists are written as such, never as null.
 func Encode(w io.Writer, r *Result) error {
 	out := *r
 	out.Links, out.FlipRecords, out.Timeline = orEmpty(r.Links), orEmpty(r.FlipRecords), orEmpty(r.Timeline)
@@ -41,8 +40,7 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
-// Decode reads what [Encode] wrote, one result a line, empty lines skipped.
-// name goes into messages.
+// Decode reads results that [Encode] wrote, one per line; it skips empty lines. name appears in errors.
 func Decode(r io.Reader, name string) ([]*Result, error) {
 	var out []*Result
 	in := bufio.NewScanner(r)

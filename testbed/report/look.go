@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// schemes are the load balancers that have a look of their own, whatever else is in a set of results.
+// schemes are the load balancers with a fixed look, independent of the other results.
 var schemes = [...]string{
 	"ethereal", "ecmp", "mp-rdma", "spray", "reps", "drb", "hopper", "mp-rdma-clocked", "switch-spray", "switch-spray-random", "jsq",
 	"flowlet", "ofan",
 }
 
-// palette are the colours of schemes, by the index that look has; they read on white and on dark grey. The last three are for
-// schemes that are not known here.
+// palette are the colours of schemes, by the index in look; they are readable on white and on dark grey. The last
+// three are for unknown schemes.
 var palette = [...]string{
 	"#2f86c8", "#e8883a", "#b05cc0", "#3fa36c", "#d04a6e", "#c2a020", "#20a0a8", "#8a6fd1", "#7aa93c", "#a8763e", "#e06fb0", "#5f7fa8", "#b5483a",
 	"#7d8794", "#4c9a8f", "#98894f",
 }
 
-// shapes are the marks of schemes, so that no one needs to distinguish colours: each filled, then hollow.
+// shapes are the marks of schemes, so that nobody needs to distinguish colours: each filled, then hollow.
 var shapes = [...]string{
 	"M5 0A5 5 0 1 1 -5 0A5 5 0 1 1 5 0Z",                           // circle
 	"M-4.4 -4.4H4.4V4.4H-4.4Z",                                     // square
@@ -33,20 +33,20 @@ var shapes = [...]string{
 	"M0 -2.6L2.6 -5.2L5.2 -2.6L2.6 0L5.2 2.6L2.6 5.2L0 2.6L-2.6 5.2L-5.2 2.6L-2.6 0L-5.2 -2.6L-2.6 -5.2Z", // cross
 }
 
-// look is how a scheme is drawn: the same in every page and picture. Parameters change nothing of it but the dashes of lines.
+// look is how a scheme is drawn: the same in every page and picture. Parameters change only the dashes of lines.
 type look struct {
 	hue    int // of the palette
 	shape  string
 	hollow bool
 }
 
-// baseName is a scheme without its parameters.
+// baseName returns a scheme without its parameters.
 func baseName(scheme string) string {
 	base, _, _ := strings.Cut(scheme, "(")
 	return base
 }
 
-// lookOf returns the look of a scheme, named as results name it.
+// lookOf returns the look of a scheme, by its name in results.
 func lookOf(scheme string) look {
 	base := baseName(scheme)
 	i := slices.Index(schemes[:], base)
@@ -60,10 +60,10 @@ func lookOf(scheme string) look {
 
 func (l look) color() string { return palette[l.hue] }
 
-// class is the CSS class that gives a page's elements the scheme's colour.
+// class returns the CSS class with the scheme's colour.
 func (l look) class() string { return fmt.Sprintf("s%d", l.hue) }
 
-// mark draws the scheme's shape at a place of an SVG picture.
+// mark draws the scheme's shape at a position in an SVG picture.
 func (l look) mark(x, y, scale float64, color, title string) string {
 	paint := `fill="` + color + `"`
 	if l.hollow {
@@ -75,13 +75,13 @@ func (l look) mark(x, y, scale float64, color, title string) string {
 	return fmt.Sprintf(`<path d="%s" %s transform="translate(%s %s) scale(%s)">%s</path>`, l.shape, paint, px(x), px(y), px(scale), title)
 }
 
-// inline is the mark as a picture in a line of text, in the colour of its element's class.
+// inline returns the mark as a picture within text, in the colour of its element's class.
 func (l look) inline() template.HTML {
 	return template.HTML(`<svg class="mark" viewBox="-7 -7 14 14" aria-hidden="true">` + l.mark(0, 0, 1, "var(--c)", "") + `</svg>`)
 }
 
-// dashes distinguishes lines of one scheme with different parameters: of the set's schemes of that name, the first is
-// whole.
+// dashes distinguishes lines of one scheme with different parameters: the first of the set's schemes with that name
+// is solid.
 func dashes(scheme string, all []string) string {
 	base := baseName(scheme)
 	n := 0

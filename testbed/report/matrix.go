@@ -9,9 +9,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// matrixMap shows a large fabric as matrices: for each tier of uplinks and each
-// direction a row per uplink and a column per switch. Cells of one colour are
-// one path, which keeps the page small.
+// matrixMap shows a large fabric as matrices: per tier of uplinks and direction, with one row per uplink and one
+// column per switch. Cells of one colour are one path, which keeps the page small.
 func matrixMap(r *Result, f *fabric.Fabric, most float64) heatMap {
 	const width, left = 520.0, 62.0
 	m := heatMap{W: width}

@@ -8,8 +8,8 @@ import (
 	"text/tabwriter"
 )
 
-// failureTimes returns groups of results that differ in when the first failure came, and
-// otherwise in scheme and seed alone. A group has three times or more.
+// failureTimes returns groups of results that differ only in the first failure's time, the scheme and the seed. A
+// group has at least three times.
 func failureTimes(rs []*Result) [][]*Result {
 	failed := slices.DeleteFunc(slices.Clone(rs), func(r *Result) bool { return r.FirstFailure == nil })
 	all := groups(failed, func(r *Result) string {
@@ -18,8 +18,8 @@ func failureTimes(rs []*Result) [][]*Result {
 	return slices.DeleteFunc(all, func(g []*Result) bool { return len(distinct(g, func(r *Result) string { return r.Failure })) < 3 })
 }
 
-// failurePoint returns where on the axis of a group the first failure came: in percent
-// of the healthy run where all know that, else in us.
+// failurePoint returns the first failure's position on a group's axis: in percent of the healthy run if all know
+// that, otherwise in us.
 func failurePoint(rs []*Result) (label string, at func(*Result) (float64, bool)) {
 	for _, r := range rs {
 		if r.FirstFailure.Healthy == nil {
@@ -31,8 +31,8 @@ func failurePoint(rs []*Result) (label string, at func(*Result) (float64, bool))
 	}
 }
 
-// overHealthy is a measure for spreadOf: CCT over that of the healthy run. A run that
-// was complete before anything failed has none.
+// overHealthy is a measure for spreadOf: CCT over the healthy run's CCT. A run that was complete before the failure
+// has none.
 func overHealthy(r *Result) (float64, bool) {
 	f := r.FirstFailure
 	if r.CCT == nil || r.late() || f.Healthy == nil {
@@ -41,14 +41,14 @@ func overHealthy(r *Result) (float64, bool) {
 	return *r.CCT / *f.Healthy, true
 }
 
-// overTime draws CCT over the time of the failure.
+// overTime draws CCT over the failure's time.
 func (c *charter) overTime(rs []*Result) {
 	label, at := failurePoint(rs)
 	measure, y := overHealthy, "CCT / healthy"
 	if !strings.Contains(label, "%") {
 		measure, y = func(r *Result) (float64, bool) { v, ok := cct(r); return v, ok && !r.late() }, "CCT, us"
 	}
-	// Seeds differ in how long the healthy run takes: their points are one by name.
+	// The healthy runs of different seeds differ in duration: points with the same name are one.
 	x := func(r *Result) (float64, bool) {
 		of := slices.DeleteFunc(slices.Clone(rs), func(o *Result) bool { return o.Failure != r.Failure || o.Scheme != r.Scheme })
 		return spreadOf(of, at).mean, true
@@ -63,16 +63,15 @@ func (c *charter) overTime(rs []*Result) {
 	}
 }
 
-// caseCircumstances is circumstances without the time of the failure.
+// caseCircumstances is circumstances without the failure's time.
 func (r *Result) caseCircumstances() string {
 	c := *r
 	c.Failure = r.FirstFailure.Case
 	return c.circumstances()
 }
 
-// overTime writes, for each set of results that differ in when the failure came, a line
-// a time and a column a scheme: the mean CCT over seeds, and how many of them did not
-// finish or were complete before.
+// overTime writes, for each set of results that differ in the failure's time, one line per time and one column per
+// scheme: the mean CCT over seeds, and the number of runs that did not finish or were complete before.
 func overTime(w io.Writer, rs []*Result) {
 	for _, g := range failureTimes(rs) {
 		label, at := failurePoint(g)
@@ -92,7 +91,7 @@ func overTime(w io.Writer, rs []*Result) {
 	}
 }
 
-// timeCell is the mean CCT of a scheme's runs, or why there is none.
+// timeCell returns the mean CCT of a scheme's runs, or why there is none.
 func timeCell(rs []*Result) string {
 	lateOnes := slices.DeleteFunc(slices.Clone(rs), func(r *Result) bool { return !r.late() })
 	m := spreadOf(rs, func(r *Result) (float64, bool) { v, ok := cct(r); return v, ok && !r.late() })

@@ -7,56 +7,50 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Result is what one run measured. As JSON it is one object on one line; its
-// schema, which says the same, is result.schema.json. Times are microseconds of
-// simulated time from the start of the collective, unless they say otherwise.
+// Result is the measurements of one run. As JSON it is one object on one line, described by the schema
+// result.schema.json. Times are microseconds of simulated time from the start of the collective, unless they say
+// otherwise.
 type Result struct {
 	Scenario   string `json:"scenario"`
-	Scheme     string `json:"scheme"`     // with its parameters, when it has any
-	Collective string `json:"collective"` // kind, and algorithm unless it is the plain one
+	Scheme     string `json:"scheme"`     // with its parameters, if any
+	Collective string `json:"collective"` // kind, and algorithm unless it is the default
 	Notifier   string `json:"notifier"`   // none, timeout, quench, gnmi or all
 	Seed       uint64 `json:"seed"`
 
-	// CCT is the collective completion time: when the last rank has received
-	// everything and has the last acknowledgement of all it sent. nil when the
-	// run did not finish.
+	// CCT is the collective completion time: when the last rank has received everything and has the last
+	// acknowledgement of all its messages. nil if the run did not finish.
 	CCT *float64 `json:"cct_us"`
-	// Bound is the lower bound on CCT for this fabric, collective and failure.
-	// nil when there is none because the failure leaves hosts unreachable.
+	// Bound is the lower bound on CCT for this fabric, collective and failure. nil if the failure leaves hosts
+	// unreachable.
 	Bound *float64 `json:"bound_us"`
 
-	// UplinkBytesMax and Mean are over all ToR uplinks, upward direction: bytes
-	// of RoCEv2 data packets on the wire, headers included, as the P4 counters
-	// of the switches have them, or as the world without packets counts them.
+	// UplinkBytesMax and Mean are over all ToR uplinks, upward direction: bytes of RoCEv2 data packets on the wire,
+	// headers included, from the switches' P4 counters, or as computed by the world without packets.
 	UplinkBytesMax  int64   `json:"uplink_bytes_max"`
 	UplinkBytesMean float64 `json:"uplink_bytes_mean"`
-	// QPsPerHostMax is the largest number of queue pairs that a host had open at
-	// once.
+	// QPsPerHostMax is the largest number of queue pairs that a host had open at once.
 	QPsPerHostMax int `json:"qps_per_host_max"`
-	// Drops are packets dropped in switches for want of buffer or of a route, or by
-	// a watchdog of PFC, without those of LostToFailure.
+	// Drops are packets dropped in switches for lack of buffer or of a route, or by a PFC watchdog, without those
+	// of LostToFailure.
 	Drops int64 `json:"drops"`
 	// Retransmissions counts retransmitted data packets.
 	Retransmissions int64 `json:"retransmissions"`
-	// LostToFailure are packets that a cut link swallowed, in flight on it or sent
-	// into it, or that a switch dropped because every way on was dead: data and
-	// control alike, over the whole run.
+	// LostToFailure are packets lost on a cut link, in flight on it or sent into it, and packets that a switch
+	// dropped because every possible next link was dead: data and control alike, over the whole run.
 	LostToFailure int64 `json:"lost_to_failure"`
-	// LastFlip is the time from the first cut to the last change of a queue
-	// pair's path, in microseconds, returns to a restored path not counted. nil
-	// when no queue pair changed its path.
+	// LastFlip is the time from the first cut to the last change of a queue pair's path, in microseconds, without
+	// returns to a restored path. nil if no queue pair changed its path.
 	LastFlip *float64 `json:"last_flip_us"`
-	// EventsSHA256 is the hash of the run's event log. Equal inputs give equal
-	// hashes.
+	// EventsSHA256 is the hash of the run's event log. Equal inputs give equal hashes.
 	EventsSHA256 string `json:"events_sha256"`
 
 	Failure string `json:"failure"` // the failure case's name
-	// FirstFailure is when something first happened to a link; nil when nothing did.
+	// FirstFailure is the first event of a link; nil: none.
 	FirstFailure *FirstFailure `json:"first_failure"`
 	Bytes        int64         `json:"bytes"`    // of the collective: a rank's vector, or a sender's message
 	Finished     bool          `json:"finished"` // every message completed, once
-	// End says why the run ended: finished, deadline (simulated time ran out),
-	// stalled (nothing was left to happen) or interrupted (by the user).
+	// End is why the run ended: finished, deadline (simulated time ran out), stalled (no event was left) or
+	// interrupted (by the user).
 	End     End     `json:"end"`
 	EndTime float64 `json:"end_us"` // simulated time at the end
 
@@ -64,40 +58,37 @@ type Result struct {
 	NAKs     int64 `json:"naks"`     // negative acknowledgements that senders received
 	Quenches int64 `json:"quenches"` // source quenches that hosts received
 	Flips    int   `json:"flips"`    // changes of a queue pair's path
-	// Marked are data packets that arrived with congestion experienced.
+	// Marked are data packets that arrived with a congestion mark.
 	Marked int64 `json:"ecn_marked"`
-	// Pauses is how often a switch paused the sender of a link, for want of buffer,
-	// or a host its switch in a storm.
+	// Pauses counts how often a switch paused the sender of a link for lack of buffer, or a host paused its switch
+	// in a storm.
 	Pauses int64 `json:"pauses"`
 
 	PacketHops uint64  `json:"packet_hops"` // packets across links
 	SimEvents  uint64  `json:"sim_events"`  // simulation events
-	WallMS     float64 `json:"wall_ms"`     // real time the run took; the one number that varies
+	WallMS     float64 `json:"wall_ms"`     // real duration of the run; the only number that varies
 
-	// UplinkLoads, QueueMax and QueueMean are quantiles, from the least to the
-	// largest in twenty equal steps, over ToR uplinks (part of the upward capacity
-	// used) and over all ports of switches (most bytes of data that waited, and
-	// their mean over the run). Empty where nobody measured.
+	// UplinkLoads, QueueMax and QueueMean are quantiles, from the smallest to the largest in twenty equal steps:
+	// over ToR uplinks (used part of the upward capacity) and over all ports of switches (largest number of waiting
+	// data bytes, and its mean over the run). Empty if not measured.
 	UplinkLoads []float64 `json:"uplink_load_quantiles"`
 	QueueMax    []float64 `json:"queue_max_quantiles"`
 	QueueMean   []float64 `json:"queue_mean_quantiles"`
 
-	// Where the result is from. Version is of the program; RunSHA256 the hash of
-	// all that the run depends on, the program left aside; Sweep and Variant name
-	// the sweep that asked for it and what that varied, key path to value.
+	// Origin of the result. Version is the program's; RunSHA256 is the hash of all of the run's inputs except the
+	// program; Sweep and Variant are the sweep and its varied values, by key path.
 	Version   string            `json:"version"`
 	RunSHA256 string            `json:"run_sha256"`
 	Sweep     string            `json:"sweep"`
 	Variant   map[string]string `json:"variant"`
-	// RanOn is where the run was carried out; nil in results of earlier versions. Nothing else but WallMS follows from it.
+	// RanOn is the machine of the run; nil in results of earlier versions. It affects only WallMS.
 	RanOn *Place `json:"ran_on"`
 
-	// Fabric is what the run's fabric was built from. Derived counts may be
-	// filled in.
+	// Fabric is the spec of the run's fabric. Derived counts may be filled in.
 	Fabric      fabric.Spec `json:"fabric"`
 	Links       []LinkLoad  `json:"links"`        // both directions of every link, by link number
 	FlipRecords []FlipEvent `json:"flip_records"` // in order of time
-	Timeline    []Event     `json:"timeline"`     // in order of time; flips are not repeated in it
+	Timeline    []Event     `json:"timeline"`     // in order of time; without flips
 }
 
 // Place is a machine that carried out runs.
@@ -107,14 +98,13 @@ type Place struct {
 	System string `json:"system"` // as in linux/amd64
 }
 
-// FirstFailure is the first thing that happened to a link in a run.
+// FirstFailure is the first event of a link in a run.
 type FirstFailure struct {
-	Case string  `json:"case"` // the failure case's name, without which of its times it was
+	Case string  `json:"case"` // the failure case's name, without the time if it has several
 	Time float64 `json:"t_us"`
-	// Healthy is what the same run takes without it, where that was asked.
+	// Healthy is the completion time of the same run without failure, if it was made.
 	Healthy *float64 `json:"healthy_us"`
-	// AfterEnd: the collective was complete by then. The run says nothing about the
-	// failure.
+	// AfterEnd: the collective was complete before the failure. The run shows nothing about the failure.
 	AfterEnd bool `json:"after_end"`
 }
 
@@ -129,17 +119,16 @@ const (
 	Interrupted End = "interrupted"
 )
 
-// LinkLoad is what one direction of a link carried.
+// LinkLoad is the load of one direction of a link.
 type LinkLoad struct {
 	Link         string `json:"link"` // lower node first: "tor0-agg1"
 	From         string `json:"from"`
 	To           string `json:"to"`
 	DataBytes    int64  `json:"data_bytes"`    // RoCEv2 data packets, on the wire
-	ControlBytes int64  `json:"control_bytes"` // acknowledgements, quenches and all else
-	// Share is the part of the direction's capacity, from the start to the end
-	// of the run, that was used: 0 to 1.
+	ControlBytes int64  `json:"control_bytes"` // acknowledgements, quenches and all other packets
+	// Share is the used part of the direction's capacity, from the start to the end of the run: 0 to 1.
 	Share float64 `json:"share"`
-	Cut   bool    `json:"cut"` // the link was cut at some time in the run
+	Cut   bool    `json:"cut"` // the link was cut at some time
 }
 
 // FlipEvent is one change of a queue pair's path.
@@ -152,7 +141,7 @@ type FlipEvent struct {
 	Reason string  `json:"reason"`
 }
 
-// Event is one mark on the failure timeline.
+// Event is one event on the failure timeline.
 type Event struct {
 	Time  float64 `json:"t_us"`
 	Kind  Kind    `json:"kind"`
@@ -160,24 +149,24 @@ type Event struct {
 	Text  string  `json:"text"`
 }
 
-// Kind is what an [Event] is.
+// Kind is the kind of an [Event].
 type Kind string
 
-// Kinds of event, in the order in which a failure makes them.
+// Kinds of events, in the order in which a failure causes them.
 const (
 	KindCut        Kind = "cut"        // a link died
 	KindFirstHit   Kind = "first_hit"  // the first packet was lost to a cut
-	KindDetect     Kind = "detect"     // the switches at the link's ends know of its change
+	KindDetect     Kind = "detect"     // the switches at the link's ends noticed its change
 	KindQuench     Kind = "quench"     // a host received its first source quench
 	KindGNMI       Kind = "gnmi"       // the controller received a switch's notification
 	KindWrite      Kind = "write"      // the controller has the last acknowledgement of its table writes
-	KindSuspect    Kind = "suspect"    // the controller changed its mind on a link that only agents complain of
+	KindSuspect    Kind = "suspect"    // the controller changed the suspicion of a link
 	KindPush       Kind = "push"       // the agents received the controller's link update
 	KindTimeout    Kind = "timeout"    // a host's first retransmission timer expired
-	KindRetransmit Kind = "retransmit" // a host began to send again what was lost
+	KindRetransmit Kind = "retransmit" // a host began to retransmit
 	KindRestore    Kind = "restore"    // a link came back
 	KindDone       Kind = "done"       // a rank finished
-	KindClock      Kind = "clock"      // hosts whose clock is another one, and how that was read; at 0
+	KindClock      Kind = "clock"      // hosts with another clock, and its error; at 0
 )
 
 // Kinds returns all kinds of event.
@@ -186,11 +175,10 @@ func Kinds() []Kind {
 		KindTimeout, KindRetransmit, KindRestore, KindDone, KindClock}
 }
 
-// interrupted reports whether the user ended the run: what became of the
-// collective is then not known.
+// interrupted reports whether the user ended the run: the collective's outcome is then unknown.
 func (r *Result) interrupted() bool { return r.CCT == nil && r.End == Interrupted }
 
-// Slowdown returns CCT / Bound; ok is false when either is not known.
+// Slowdown returns CCT / Bound; ok is false if either is unknown.
 func (r *Result) Slowdown() (ratio float64, ok bool) {
 	if r.CCT == nil || r.Bound == nil || *r.Bound <= 0 {
 		return 0, false
@@ -203,7 +191,7 @@ func (r *Result) operation() string {
 	return r.Collective + " " + fabric.Bytes(r.Bytes).String()
 }
 
-// title is [Result.operation] for people: a size that no unit divides is rounded.
+// title is [Result.operation] for display: a size that no unit divides is rounded.
 func (r *Result) title() string {
 	text := fabric.Bytes(r.Bytes).String()
 	if len(text) > len("1000MB") {
@@ -212,8 +200,7 @@ func (r *Result) title() string {
 	return r.Collective + " " + text
 }
 
-// String names the run: scenario, failure, collective and size, notifier, scheme,
-// seed, and what a sweep varied.
+// String names the run: scenario, failure, collective and size, notifier, scheme, seed, and varied values.
 func (r *Result) String() string {
 	parts := []string{r.Scenario, r.Failure, r.operation()}
 	if r.Notifier != "none" && r.Notifier != "" {

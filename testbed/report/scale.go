@@ -75,7 +75,7 @@ func (s logarithmic) ticks() []tick {
 	return out
 }
 
-// short prints a round number without needless digits.
+// short prints a round number without trailing zeros.
 func short(v float64) string {
 	return strconv.FormatFloat(math.Round(v*1e6)/1e6, 'f', -1, 64)
 }

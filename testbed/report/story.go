@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// closeBy is the part of a completion time within which schemes count as equally fast.
+// closeBy is the relative difference of completion times up to which schemes count as equally fast.
 const closeBy = 0.01
 
 // contest is one collective under one failure and notifier, with the mean completion times of the schemes.
@@ -15,7 +15,7 @@ type contest struct {
 	dnf   []string           // schemes with a run that did not
 }
 
-// contests returns the cases in which at least one run ended of itself.
+// contests returns the cases in which at least one run was not interrupted.
 func contests(rs []*Result) []contest {
 	var out []contest
 	for _, s := range sections(rs) {
@@ -51,8 +51,8 @@ func (c contest) against(scheme string, order []string) (best string, mean float
 	return best, mean
 }
 
-// Story says in a few sentences what a set of results shows: who is fastest and how often, the largest lead, the largest arrears,
-// and who did not finish. The hero is Ethereal where it ran, else the first scheme.
+// Story summarises a set of results in a few sentences: the fastest scheme and how often, its largest lead and
+// deficit, and schemes that did not finish. The hero is Ethereal if it ran, otherwise the first scheme.
 func Story(rs []*Result) []string {
 	rs = distinguished(Distinct(rs))
 	order := distinct(rs, func(r *Result) string { return r.Scheme })
@@ -139,7 +139,7 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// duration prints microseconds in the unit that suits them.
+// duration prints microseconds in a suitable unit.
 func duration(us float64) string {
 	switch {
 	case us >= 1e7:

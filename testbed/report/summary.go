@@ -16,9 +16,8 @@ func SeveralSeeds(rs []*Result) bool {
 	return slices.ContainsFunc(rs, func(r *Result) bool { return r.Seed != rs[0].Seed })
 }
 
-// Summary writes a table of any set of results: one section for what is the same
-// but for the scheme, and in it one line per scheme with the median and the range
-// over seeds. Beside the multiple of the lower bound stands that of the first
+// Summary writes a table of any set of results: one section per set that differs only in the scheme, with one line
+// per scheme: the median and the range over seeds, the multiple of the lower bound, and the multiple of the first
 // scheme's median.
 func Summary(w io.Writer, rs []*Result) error {
 	var out bytes.Buffer
@@ -71,7 +70,7 @@ func Summary(w io.Writer, rs []*Result) error {
 	return nil
 }
 
-// summarySection is what results in one section of a summary have in common.
+// summarySection is the common key of a summary's section.
 func summarySection(r *Result) string { return r.operation() + "\x00" + r.circumstances() }
 
 // Sections returns how many sections a summary of the results has.
@@ -84,7 +83,7 @@ func fixed(v float64, n int) string {
 	return strconv.FormatFloat(v, 'f', 3, 64)
 }
 
-// CSV writes a line for each result, for other programs' tables.
+// CSV writes one line per result, for other programs' tables.
 func CSV(w io.Writer, rs []*Result) error {
 	out := csv.NewWriter(w)
 	rows := [][]string{{"scenario", "fabric", "failure", "notifier", "collective", "bytes", "variant", "scheme", "seed", "cct_us", "bound_us",
@@ -101,7 +100,7 @@ func CSV(w io.Writer, rs []*Result) error {
 	return nil
 }
 
-// csvFailure returns the cells about when the first failure came.
+// csvFailure returns the cells about the first failure's time.
 func (r *Result) csvFailure() []string {
 	f := r.FirstFailure
 	if f == nil {

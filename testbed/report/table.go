@@ -8,9 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Table writes the results as text, aligned, one section for each failure case
-// and collective. Runs that did not finish show DNF, those that were interrupted
-// INT, and why below the section.
+// Table writes the results as aligned text, one section per failure case and collective. Unfinished runs show DNF,
+// interrupted ones INT, with the reason below the section.
 func Table(w io.Writer, rs []*Result) error {
 	var out bytes.Buffer
 	rs = distinguished(rs)
@@ -19,7 +18,7 @@ func Table(w io.Writer, rs []*Result) error {
 	if len(rs) == 0 {
 		out.WriteString("no results\n")
 	}
-	// One set of widths, so that sections can be compared by eye.
+	// All sections have the same widths, for comparison by eye.
 	width := make([]int, len(cols))
 	for i, c := range cols {
 		width[i] = max(len(c.head), len(c.unit))
@@ -72,7 +71,7 @@ func Table(w io.Writer, rs []*Result) error {
 	return nil
 }
 
-// remark is the word that stands in the table for what [outcome] says.
+// remark returns the table's word for the text of [outcome].
 func remark(r *Result) string {
 	if r.late() {
 		return late
@@ -89,7 +88,7 @@ func (s section) results() []*Result {
 	return out
 }
 
-// rangeText prints a spread as one number, or as a range when it has one.
+// rangeText prints a spread as one number, or as a range.
 func rangeText(s spread, u timeUnit) string {
 	least, largest := number(s.min/u.micros), number(s.max/u.micros)
 	if least != largest {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// timelinePanel is the failure timeline of one failure case and collective: a
-// lane per notifier and scheme on one axis of time since the cut.
+// timelinePanel is the failure timeline of one failure case and collective: one lane per notifier and scheme on one
+// axis of time since the cut.
 type timelinePanel struct {
 	Title, Sub  string
 	W, H        float64
@@ -52,14 +52,14 @@ type tickMark struct {
 	Title     string
 }
 
-// glyph is how a kind of event is drawn: a letter in a circle.
+// glyph is the symbol of a kind of event: a letter in a circle.
 type glyph struct {
 	kind   Kind
 	letter string
 	text   string
 }
 
-// glyphs returns the kinds that stand as letters above a lane's bar.
+// glyphs returns the kinds that are drawn as letters above a lane's bar.
 func glyphs() []glyph {
 	return []glyph{
 		{KindFirstHit, "1", "first packet lost to the cut"},
@@ -80,11 +80,11 @@ const (
 	laneLeft   = 190
 	laneRight  = 118
 	laneHeight = 58
-	glyphStep  = 15.0 // least distance of two glyphs
+	glyphStep  = 15.0 // minimum distance of two glyphs
 )
 
-// timelinePanels returns a panel for each failure case and collective in which
-// something was cut; of several seeds it shows the first.
+// timelinePanels returns one panel per failure case and collective with a cut; with several seeds it shows the
+// first.
 func timelinePanels(rs []*Result) []timelinePanel {
 	schemes := distinct(rs, func(r *Result) string { return r.Scheme })
 	var out []timelinePanel
@@ -98,7 +98,7 @@ func timelinePanels(rs []*Result) []timelinePanel {
 		if len(shown) == 0 {
 			continue
 		}
-		// Rows of one scheme together: what differs then is the notifier.
+		// Rows of one scheme together: they differ in the notifier.
 		slices.SortStableFunc(shown, func(a, b *Result) int {
 			return slices.Index(schemes, a.Scheme) - slices.Index(schemes, b.Scheme)
 		})
@@ -107,7 +107,7 @@ func timelinePanels(rs []*Result) []timelinePanel {
 	return out
 }
 
-// firstCut returns when the first link died.
+// firstCut returns the time of the first link's death.
 func firstCut(r *Result) (float64, bool) {
 	for _, e := range r.Timeline {
 		if e.Kind == KindCut {
@@ -138,8 +138,7 @@ func newTimeline(s section, shown []*Result) timelinePanel {
 			see(r.EndTime)
 		}
 	}
-	// Whole decades below, never finer than 100 ns: what is earlier stands at the
-	// cut. A little room above.
+	// Whole decades below, never finer than 100 ns: earlier events are drawn at the cut. Some room above.
 	scale.min = max(0.1, math.Pow(10, math.Floor(math.Log10(min(scale.min/2, scale.max/10)))))
 	scale.max *= 1.05
 	p := timelinePanel{
@@ -147,7 +146,7 @@ func newTimeline(s section, shown []*Result) timelinePanel {
 		Ticks: scale.ticks(),
 	}
 	if len(p.Ticks) > 0 {
-		p.Ticks[0].Label = "" // "cut" stands there
+		p.Ticks[0].Label = "" // "cut" is written there
 	}
 	y := p.Top
 	for _, r := range shown {
@@ -212,8 +211,8 @@ func newLane(r *Result, scale logarithmic, y float64) lane {
 	return l
 }
 
-// laneMarks places one glyph for the first event of each kind, in order of
-// time, pushed right where two would overlap.
+// laneMarks places one glyph for the first event of each kind, in order of time, shifted right where two would
+// overlap.
 func laneMarks(r *Result, scale logarithmic, cut float64, l *lane) []mark {
 	var out []mark
 	for _, g := range glyphs() {
@@ -246,7 +245,7 @@ func laneMarks(r *Result, scale logarithmic, cut float64, l *lane) []mark {
 	return out
 }
 
-// times returns when events of a kind happened.
+// times returns the times of the events of a kind.
 func (r *Result) times(k Kind) []float64 {
 	var out []float64
 	for _, e := range r.Timeline {
@@ -265,7 +264,7 @@ func flipTimes(r *Result) []float64 {
 	return out
 }
 
-// bucket draws a tick for every half unit of width in which something happened.
+// bucket draws a tick for every half unit of width that contains an event.
 func bucket(scale logarithmic, cut, y1, y2 float64, times []float64, what string) []tickMark {
 	var out []tickMark
 	first, n := 0.0, 0

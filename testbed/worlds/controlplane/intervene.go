@@ -11,7 +11,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
 )
 
-// Die ends the controller. Its sessions end with it.
+// Die ends the controller and its sessions.
 func (p *Process) Die(now fabric.Time) {
 	if p.down {
 		return
@@ -21,8 +21,8 @@ func (p *Process) Die(now fabric.Time) {
 	p.w.Disconnect()
 }
 
-// Restart starts a controller of the next life. It connects to all switches, reads their tables and learns of
-// their ports.
+// Restart starts the next life's controller. It connects to all switches, reads their tables and learns of their
+// ports.
 func (p *Process) Restart(now fabric.Time) error {
 	if !p.down {
 		return nil
@@ -42,7 +42,8 @@ func (p *Process) Restart(now fabric.Time) error {
 	return nil
 }
 
-// Drain takes a link out of use, or puts it back. refused says why it is not drained, for people; empty: it is.
+// Drain takes a link out of use, or puts it back. refused is the reason for display if it is not drained; otherwise
+// empty.
 func (p *Process) Drain(now fabric.Time, id fabric.LinkID, drained bool) (refused string, err error) {
 	if p.down {
 		return "there is no controller to drain it", nil
@@ -55,7 +56,7 @@ func (p *Process) Drain(now fabric.Time, id fabric.LinkID, drained bool) (refuse
 	return "", err
 }
 
-// Report sends what an agent's queue pairs timed out on. It takes as long as the controller's pushes.
+// Report sends the paths on which an agent's queue pairs timed out. It takes as long as the controller's pushes.
 func (p *Process) Report(now fabric.Time, host fabric.NodeID, failed hostagent.Failed) {
 	p.ReceiveAt(now+p.cfg.Control.PushDelay, func(now fabric.Time, core *rollout.Core) error {
 		return core.Report(now, suspicion.Report{
@@ -64,10 +65,11 @@ func (p *Process) Report(now fabric.Time, host fabric.NodeID, failed hostagent.F
 	})
 }
 
-// A probe's ID has the controller's life above the core's: a result is for who asked.
+// A probe's ID contains the controller's life above the core's ID, so that a result reaches only the life that
+// asked.
 const lifeShift = 48
 
-// Probed sends what became of a probe.
+// Probed sends the result of a probe.
 func (p *Process) Probed(now fabric.Time, from fabric.NodeID, r host.ProbeResult) {
 	if r.ID>>lifeShift != uint64(p.life) || p.down {
 		return

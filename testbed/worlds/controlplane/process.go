@@ -19,30 +19,30 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// World is what a controller reaches. Nodes are numbered as in the process' plane, agents and links of
+// World is the controller's environment. Nodes are numbered as in the process' plane, agents and links of
 // [World.Update] as in the whole fabric.
 type World interface {
-	// At runs f at a time that is not past, after what was asked for that time before.
+	// At runs f at a time that has not passed, after the functions requested earlier for that time.
 	At(t fabric.Time, f func(now fabric.Time))
-	// Connect opens a session with a switch, in which this life of the controller is the only one to write.
+	// Connect opens a session with a switch, in which only this life of the controller writes.
 	Connect(node fabric.NodeID) error
 	// Disconnect ends all sessions.
 	Disconnect()
-	// Requests returns what a write consists of: each is carried out when the one before has been answered.
+	// Requests returns the requests of a write: each is carried out after the previous one has been answered.
 	Requests(w rollout.Write) ([]Request, error)
-	// Read returns a switch's tables, as [rollout.Core.TablesRead] takes them.
+	// Read returns a switch's tables, in the form of [rollout.Core.TablesRead].
 	Read(node fabric.NodeID) (entries []controller.Entry, stray int, err error)
-	// Update hands an update to every agent.
+	// Update sends an update to every agent.
 	Update(now fabric.Time, u *statepb.Update)
-	// Probe has an agent probe a path. Its ID is to be given back to [Process.Probed].
+	// Probe makes an agent probe a path. Pass its ID to [Process.Probed].
 	Probe(now fabric.Time, p suspicion.Probe)
-	// Note puts what happened on the timeline.
+	// Note adds an event to the timeline.
 	Note(now fabric.Time, kind report.Kind, where, text string)
-	// Fail ends the run: a part broke its contract.
+	// Fail ends the run, because a part broke its contract.
 	Fail(err error)
 }
 
-// Request has a switch carry out a part of a write.
+// Request makes a switch carry out a part of a write.
 type Request func(now fabric.Time) error
 
 // Process is a controller; see the package comment.
@@ -51,49 +51,49 @@ type Process struct {
 	cfg       Config
 	f         *fabric.Fabric // the plane
 	core      *rollout.Core
-	agents    *notify.Hub // what agents have received; nil before the core's start is over
-	tick      fabric.Time // when the core's tick is scheduled for; 0: it is not
+	agents    *notify.Hub // the agents' updates; nil before the core's start is over
+	tick      fabric.Time // time of the core's scheduled tick; 0: none
 	scheduled bool        // a call of Ready for this time is scheduled
 
-	// A controller that died is followed by one of the next life. What one life
-	// scheduled, another does not do.
+	// A controller that died is followed by one of the next life, which does not run what an earlier life
+	// scheduled.
 	life int
 	down bool
 }
 
 // Config sets up a [Process].
 type Config struct {
-	Fabric *fabric.Fabric // the whole
+	Fabric *fabric.Fabric // the whole fabric
 	Plane  int
-	// Tables is what the switches' tables are to be, for the plane, or for the whole fabric where one controller
-	// knows all planes.
+	// Tables configures the switches' tables, for the plane, or for the whole fabric where one controller knows all
+	// planes.
 	Tables controller.Config
-	// Control says how long everything takes.
+	// Control has all delays.
 	Control scenario.Control
-	// GNMI is whether switches report their ports.
+	// GNMI says that switches report their ports.
 	GNMI bool
-	// Suspicion joins agents' time-outs; nil: nothing does.
+	// Suspicion combines agents' time-outs; nil: they are not combined.
 	Suspicion *suspicion.Config
-	Log       *eventlog.Log // nil: nothing is written
+	Log       *eventlog.Log // nil: no log
 }
 
-// maxHistory is how many updates are kept for agents: none of them resumes.
+// maxHistory is the number of updates kept for agents: none of them resumes.
 const maxHistory = 1
 
-// New returns a controller that knows nothing and has no session.
+// New returns a controller without knowledge and sessions.
 func New(w World, cfg Config) (*Process, error) {
 	p := &Process{w: w, cfg: cfg, f: cfg.Tables.Fabric}
 	return p, p.begin(0)
 }
 
-// begin begins a life, with a core that knows nothing.
+// begin begins a life, with a new core.
 func (p *Process) begin(now fabric.Time) error {
 	cfg := p.cfg.Control.Rollout()
 	cfg.Core = p.cfg.Tables
 	if p.life > 0 {
 		cfg.Core.Instance += "-" + strconv.Itoa(p.life)
 	}
-	mute := p.life == 0 || !p.cfg.GNMI // before anything can fail there is nothing to report
+	mute := p.life == 0 || !p.cfg.GNMI // before time 0 nothing can fail and nothing is reported
 	cfg.Mute = func(fabric.NodeID) bool { return mute }
 	cfg.Suspicion = p.cfg.Suspicion
 	p.tick, p.scheduled, p.agents = 0, false, nil
@@ -102,10 +102,10 @@ func (p *Process) begin(now fabric.Time) error {
 	return err
 }
 
-// Core returns the core, which may be read.
+// Core returns the core, for reading.
 func (p *Process) Core() *rollout.Core { return p.core }
 
-// Node and Link return the numbers in the whole fabric of what the core knows by its own.
+// Node returns the number in the whole fabric of the core's node; Link does so for links.
 func (p *Process) Node(id fabric.NodeID) fabric.NodeID {
 	if p.f == p.cfg.Fabric {
 		return id
@@ -121,13 +121,13 @@ func (p *Process) Link(id fabric.LinkID) fabric.LinkID {
 	return p.cfg.Fabric.PlaneLink(p.cfg.Plane, id)
 }
 
-// Life counts the controllers before this one.
+// Life returns the number of earlier controllers.
 func (p *Process) Life() int { return p.life }
 
-// Joins reports whether agents' time-outs are joined.
+// Joins reports whether agents' time-outs are combined.
 func (p *Process) Joins() bool { return p.cfg.Suspicion != nil }
 
-// TakeOver has the switches programmed before time 0, each by a call of program: a fabric is programmed before
+// TakeOver programs the switches before time 0, with one call of program per write: a fabric is programmed before
 // anyone uses it.
 func (p *Process) TakeOver(program func(rollout.Write) error) error {
 	if err := p.connect(0); err != nil {
@@ -149,7 +149,7 @@ func (p *Process) TakeOver(program func(rollout.Write) error) error {
 	return nil
 }
 
-// Adopt takes over switches that have their tables.
+// Adopt takes over switches that already have their tables.
 func (p *Process) Adopt() error {
 	if err := p.connect(0); err != nil {
 		return err
@@ -177,7 +177,7 @@ func (p *Process) connect(now fabric.Time) error {
 	return nil
 }
 
-// at runs f at a time, if this life of the controller lasts till then.
+// at runs f at a time, if this life of the controller lasts until then.
 func (p *Process) at(t fabric.Time, f func(now fabric.Time) error) {
 	life := p.life
 	p.w.At(t, func(now fabric.Time) {
@@ -190,7 +190,8 @@ func (p *Process) at(t fabric.Time, f func(now fabric.Time) error) {
 	})
 }
 
-// ReceiveAt runs f at a time, if this life of the controller lasts till then. f may feed the core, which then acts.
+// ReceiveAt runs f at a time, if this life of the controller lasts until then. f may call the core's inputs; the
+// core then acts.
 func (p *Process) ReceiveAt(t fabric.Time, f func(now fabric.Time, core *rollout.Core) error) {
 	p.at(t, func(now fabric.Time) error {
 		p.scheduleReady(now)
@@ -198,7 +199,7 @@ func (p *Process) ReceiveAt(t fabric.Time, f func(now fabric.Time, core *rollout
 	})
 }
 
-// scheduleReady has the core act once all inputs of this time have arrived.
+// scheduleReady makes the core act once all inputs of this time have arrived.
 func (p *Process) scheduleReady(now fabric.Time) {
 	if p.scheduled {
 		return
@@ -210,7 +211,7 @@ func (p *Process) scheduleReady(now fabric.Time) {
 	})
 }
 
-// carryOut does what the core wants done, after the time it took to find out.
+// carryOut carries out the core's requests, after the computation's time.
 func (p *Process) carryOut(now, compute fabric.Time, r rollout.Ready) error {
 	p.cfg.Log.Ready(p.f, wall(now), r)
 	for _, e := range r.Events {
@@ -250,10 +251,10 @@ func (p *Process) carryOut(now, compute fabric.Time, r rollout.Ready) error {
 	return nil
 }
 
-// wall is the controller's wall clock: it starts with the run.
+// wall is the controller's wall clock, which starts with the run.
 func wall(now fabric.Time) time.Time { return time.Unix(0, int64(now/fabric.Nanosecond)).UTC() }
 
-// schedule has the core's tick called when it is due.
+// schedule schedules the core's next tick.
 func (p *Process) schedule(now fabric.Time) {
 	at, ok := p.core.Deadline()
 	if !ok || p.tick > 0 && p.tick <= at {
@@ -271,7 +272,7 @@ func (p *Process) schedule(now fabric.Time) {
 	})
 }
 
-// happened puts what the core decided on the timeline.
+// happened adds the core's decisions to the timeline.
 func (p *Process) happened(now fabric.Time, e rollout.Event) {
 	f := p.cfg.Fabric
 	switch e.Kind {
@@ -293,7 +294,7 @@ func (p *Process) happened(now fabric.Time, e rollout.Event) {
 	}
 }
 
-// startAgents begins the account of what agents receive.
+// startAgents begins the record of the agents' updates.
 func (p *Process) startAgents(snapshot *statepb.Update) (err error) {
 	if snapshot != nil {
 		p.agents, err = notify.NewHub(snapshot, maxHistory)
@@ -309,7 +310,7 @@ func (p *Process) updateAt(t fabric.Time, u *statepb.Update) {
 	})
 }
 
-// inFabric returns an update by the numbers that links have in the whole fabric, which agents know.
+// inFabric converts an update to the whole fabric's link numbers, which agents use.
 func (p *Process) inFabric(u *statepb.Update) *statepb.Update {
 	if p.f == p.cfg.Fabric || p.cfg.Fabric.Planes() == 1 {
 		return u
@@ -324,7 +325,7 @@ func (p *Process) inFabric(u *statepb.Update) *statepb.Update {
 	return u
 }
 
-// Snapshot returns what an agent that connects now receives; nil: nothing.
+// Snapshot returns the snapshot for an agent that connects now; nil: none.
 func (p *Process) Snapshot() *statepb.Update {
 	if p.down || p.agents == nil || !p.cfg.GNMI {
 		return nil
@@ -341,15 +342,15 @@ func Join(all, one *statepb.Update) *statepb.Update {
 	return all
 }
 
-// send sends one request after the other, each when the one before is answered, and notifies the core of the last
-// answer. A switch takes no requests of a controller that has ended.
+// send sends one request after the other, each when the previous one is answered, and reports the last answer to
+// the core. A switch accepts no requests from a controller that has ended.
 func (p *Process) send(now fabric.Time, w rollout.Write, requests []Request) error {
 	if len(requests) == 0 {
 		p.core.Written(now, w.ID, rollout.Acknowledged)
 		r := p.core.Ready(now)
 		compute := fabric.Time(0) // a change's stages were computed when it began
 		if next := func(e rollout.Event) bool { return e.Kind == rollout.Changed }; len(r.Writes) > 0 && slices.ContainsFunc(r.Events, next) {
-			compute = p.cfg.Control.ComputeDelay // and the one that waited for it is now
+			compute = p.cfg.Control.ComputeDelay // the waiting change is computed now
 		}
 		return p.carryOut(now, compute, r)
 	}
@@ -364,7 +365,7 @@ func (p *Process) send(now fabric.Time, w rollout.Write, requests []Request) err
 	return nil
 }
 
-// read reads a switch's tables, a write's delay each way.
+// read reads a switch's tables, with a write's delay each way.
 func (p *Process) read(now fabric.Time, id fabric.NodeID) {
 	p.ReceiveAt(now+2*p.cfg.Control.WriteDelay, func(now fabric.Time, core *rollout.Core) error {
 		entries, stray, err := p.w.Read(id)

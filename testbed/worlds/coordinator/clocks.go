@@ -12,28 +12,28 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 )
 
-// Hosts on other machines have clocks of their own, by days apart from the one here. Each is asked for its time
-// before a run and after it. A host receives the start in its own time; the times of its events are turned into those
-// here.
+// Hosts on other machines have other clocks, days apart from the local one. Each is asked for its time before a run
+// and after it. A host receives the start in its own time; the times of its events are converted to the local
+// clock.
 
-// reading is how far a clock was ahead of the one here, in ns.
+// reading is a clock's difference from the local one, in ns.
 type reading struct {
-	at     int64 // when, by the clock here
+	at     int64 // local time of the reading
 	ahead  int64
-	within int64 // ahead is known so exactly
+	within int64 // error of ahead
 }
 
-// clock is what some hosts have in common.
+// clock is the common clock of some hosts.
 type clock struct {
 	ranks         []int
 	before, after reading
 }
 
-// clockSamples is how often a clock is asked each time; the answer that took least is taken.
+// clockSamples is the number of requests per reading; the fastest answer counts.
 const clockSamples = 16
 
-// sample returns what an answer says that was asked for and received at these times: it was given at some moment
-// between, and the middle is off by half of that at most.
+// sample returns the reading in an answer with these times of request and receipt: it was made at some moment
+// between, so the middle is wrong by at most half the difference.
 func sample(sent, received, remote int64) reading {
 	middle := sent + (received-sent)/2
 	return reading{at: middle, ahead: remote - middle, within: (received - sent + 1) / 2}
@@ -47,7 +47,7 @@ func better(a, b reading) reading {
 	return a
 }
 
-// same returns the reading of this machine's clock where a reading cannot be distinguished from it.
+// same returns the local clock's reading if the two cannot be distinguished.
 func (r reading) same() reading {
 	if off := max(r.ahead, -r.ahead); off <= r.within {
 		r.ahead, r.within = 0, r.within+off
@@ -55,7 +55,7 @@ func (r reading) same() reading {
 	return r
 }
 
-// drift is by how much a clock runs faster than the one here; 0 where its readings cannot tell.
+// drift returns the relative speed difference to the local clock; 0 if the readings cannot show it.
 func (c *clock) drift() float64 {
 	moved, apart := c.after.ahead-c.before.ahead, c.after.at-c.before.at
 	if doubt := c.before.within + c.after.within; apart <= 0 || moved >= -doubt && moved <= doubt {
@@ -64,7 +64,7 @@ func (c *clock) drift() float64 {
 	return float64(moved) / float64(apart)
 }
 
-// here turns a time of the clock into one of the clock here.
+// here converts a time of the clock to the local clock.
 func (c *clock) here(at int64) int64 {
 	at -= c.before.ahead
 	drift := c.drift()
@@ -74,7 +74,7 @@ func (c *clock) here(at int64) int64 {
 	return at - int64(drift/(1+drift)*float64(at-c.before.at))
 }
 
-// readClocks finds which clocks there are, and reads each.
+// readClocks finds all clocks, and reads each.
 func (s *Session) readClocks(ctx context.Context, now func() int64) error {
 	replies, err := s.ask(ctx, func(int) hostproto.Request { return hostproto.Request{Clock: true} })
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *Session) readClocks(ctx context.Context, now func() int64) error {
 	return s.eachClock(ctx, now, func(c *clock, r reading) { c.before, c.after = r, r })
 }
 
-// readClocksAgain reads the clocks once more, after a run, and puts its events' times right by how they drifted.
+// readClocksAgain reads the clocks once more after a run, and corrects its events' times for drift.
 func (s *Session) readClocksAgain(ctx context.Context, now func() int64) error {
 	drifted := false
 	err := s.eachClock(ctx, now, func(c *clock, r reading) {
@@ -127,13 +127,13 @@ func (s *Session) readClocksAgain(ctx context.Context, now func() int64) error {
 	return nil
 }
 
-// again turns a time that was taken for one here before the drift was known into what it is.
+// again corrects a time that was converted before the drift was known.
 func (s *Session) again(rank int, at int64) int64 {
 	c := s.clockOf[rank]
 	return c.here(at + c.before.ahead)
 }
 
-// eachClock hands over a reading of each clock.
+// eachClock calls take with a reading of each clock.
 func (s *Session) eachClock(ctx context.Context, now func() int64, take func(*clock, reading)) error {
 	readings := make([]reading, len(s.clocks))
 	err := s.meanwhile(func() error {
@@ -155,7 +155,7 @@ func (s *Session) eachClock(ctx context.Context, now func() int64, take func(*cl
 	return nil
 }
 
-// read reads a clock. Its hosts are asked in turn: one may be busy.
+// read reads a clock. It asks its hosts in turn, since one may be busy.
 func (s *Session) read(ctx context.Context, c *clock, now func() int64) (best reading, err error) {
 	for i := range clockSamples {
 		asked := now()
@@ -176,7 +176,7 @@ func (s *Session) read(ctx context.Context, c *clock, now func() int64) (best re
 	return best.same(), nil
 }
 
-// addClocks says which hosts' times were turned, and how exactly they are known.
+// addClocks adds to the timeline the hosts whose times were converted, and the error.
 func (r *live) addClocks(out *report.Result) {
 	f := r.run.Fabric
 	for _, c := range r.s.clocks {

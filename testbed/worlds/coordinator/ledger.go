@@ -9,18 +9,17 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// ledger keeps the books on messages: each is posted once, arrives once, with the
-// bytes that were posted, and is acknowledged once.
+// ledger accounts for messages: each is posted once, arrives once, with the posted bytes, and is acknowledged once.
 type ledger struct {
 	messages map[messageKey]*message
-	open     int           // posted but not both received and sent
-	done     map[int]int64 // ranks whose part of the job is done, and when
+	open     int           // posted but not yet both received and acknowledged
+	done     map[int]int64 // ranks whose part of the job is done, with the time
 	faults   []error
 
 	flips, quenches, timeouts, pushes []happening
 }
 
-// messageKey names a message: IDs are the sender's.
+// messageKey identifies a message: IDs are the sender's.
 type messageKey struct {
 	src int
 	id  uint64
@@ -36,7 +35,7 @@ func newLedger() *ledger {
 	return &ledger{messages: map[messageKey]*message{}, done: map[int]int64{}}
 }
 
-// maxFaults is how many faults are kept.
+// maxFaults is the largest number of faults kept.
 const maxFaults = 20
 
 func (l *ledger) fault(format string, args ...any) {
@@ -56,8 +55,8 @@ func (l *ledger) message(src int, id uint64) *message {
 	return m
 }
 
-// take enters an event. Those of two hosts may come in any order: a message can
-// arrive before its posting is reported.
+// take enters an event. Events of two hosts may come in any order: a message can arrive before its posting is
+// reported.
 func (l *ledger) take(e happening) {
 	switch e.Kind {
 	case hostproto.Posted:
@@ -116,7 +115,7 @@ func (l *ledger) closeIfDone(m *message) {
 	}
 }
 
-// check reports what is wrong when all should be done.
+// check returns an error if something is missing or wrong after the end.
 func (l *ledger) check() error {
 	errs := l.faults
 	if l.open > 0 {
@@ -126,7 +125,7 @@ func (l *ledger) check() error {
 }
 
 // updates returns when the first host received each of the controllers' updates after a moment. A controller's
-// whole state is one if no host knew the controller.
+// snapshot counts if no host knew the controller.
 func (l *ledger) updates(after int64) []int64 {
 	type update struct {
 		instance string

@@ -24,7 +24,7 @@ func (r *live) count(ctx context.Context) ([]deployment.Counted, error) {
 	return r.opt.Counters(ctx)
 }
 
-// micros returns a stamp as a time in the run.
+// micros converts a time stamp to a time in the run.
 func (r *live) micros(at int64) float64 { return float64(at-r.start) / 1000 }
 
 // measure makes the result of a run.
@@ -58,7 +58,8 @@ func (r *live) measure(ctx context.Context, before []deployment.Counted, end int
 		cct := r.micros(end)
 		out.CCT, out.End = &cct, report.Finished
 	}
-	// Links change when the machine gets to it, so the bound is of what happened, not of what was planned.
+	// Links change when the machine gets to it, so the bound is computed for the actual events, not the planned
+	// ones.
 	bounded := run
 	bounded.Events = r.happened
 	slices.SortStableFunc(bounded.Events, func(a, b scenario.LinkEvent) int { return cmp.Compare(a.At, b.At) })
@@ -85,8 +86,8 @@ func (r *live) measure(ctx context.Context, before []deployment.Counted, end int
 	return out, nil
 }
 
-// hostsAlone returns a fabric whose links between switches are never what limits: each
-// carries what all hosts together send.
+// hostsAlone returns a fabric whose links between switches never limit: each can carry what all hosts together
+// send.
 func hostsAlone(f *fabric.Fabric) (*fabric.Fabric, error) {
 	spec := f.Spec()
 	spec.ToRUplink.Rate = spec.HostLink.Rate * fabric.Rate(f.Hosts())
@@ -96,8 +97,7 @@ func hostsAlone(f *fabric.Fabric) (*fabric.Fabric, error) {
 	return fabric.New(spec)
 }
 
-// addHosts adds what the hosts counted. It returns how many of their packets did
-// not arrive.
+// addHosts adds the hosts' counts. It returns the number of their packets that did not arrive.
 func (r *live) addHosts(out *report.Result, stats []*hostproto.Stats) (lost int64) {
 	for _, s := range stats {
 		out.QPsPerHostMax = max(out.QPsPerHostMax, s.QPsPeak)
@@ -111,13 +111,13 @@ func (r *live) addHosts(out *report.Result, stats []*hostproto.Stats) (lost int6
 	return max(0, lost)
 }
 
-// Reasons of the P4 program's counter drops that mean that every way on was dead.
+// Reasons of the P4 program's counter drops that mean that every possible next link was dead.
 const (
 	dropDeadDownPath = 2
 	dropNoLiveUplink = 3
 )
 
-// frameOverhead is what Ethernet adds to a frame on the wire, in bytes.
+// frameOverhead is Ethernet's overhead per frame on the wire, in bytes.
 const frameOverhead = 24
 
 // addLinks adds the loads of all links, in both directions.
@@ -174,7 +174,7 @@ func (r *live) addLinks(out *report.Result, stats []*hostproto.Stats, before, af
 	out.UplinkBytesMean /= float64(max(uplinks, 1))
 }
 
-// addTimeline adds what happened when.
+// addTimeline adds the events.
 func (r *live) addTimeline(out *report.Result) {
 	f, l := r.run.Fabric, r.s.ledger
 	events := slices.Clone(r.cuts)

@@ -19,35 +19,31 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// ErrUnsupported is wrapped when a scenario asks for what hosts or links outside
-// of virtual time cannot do.
+// ErrUnsupported is wrapped if a scenario requires something that is impossible outside virtual time.
 var ErrUnsupported = errors.New("coordinator: not possible outside of virtual time")
 
-// Options of [Session.Run]. The zero value will do for a fabric in which nothing
-// is cut or counted.
+// Options of [Session.Run]. The zero value suffices for a fabric without cuts and counters.
 type Options struct {
-	// Counters reads what all switches have counted, by NodeID - Hosts. Nil: no link loads.
+	// Counters reads the counters of all switches, by NodeID - Hosts. Nil: no link loads.
 	Counters func(ctx context.Context) ([]deployment.Counted, error)
 	Clock    func() int64 // CLOCK_MONOTONIC in ns
-	// Unshaped: hosts keep to the fabric's rate, but links between switches are as fast
-	// as they go, and no bound.
+	// Unshaped: hosts keep the fabric's rate, but links between switches are not limited, and there is no bound.
 	Unshaped bool
-	// Lead is how long before the collective begins the hosts are notified, at least; 0: 50 ms.
+	// Lead is the minimum time before the collective's start at which the hosts are notified; 0: 50 ms.
 	Lead time.Duration
-	// Acts are what the run's events are on this fabric, in any order.
+	// Acts are the run's events on this fabric, in any order.
 	Acts []deployment.Act
-	// Did receives every act that was carried out: when it began and was done, in ns of CLOCK_MONOTONIC. May be nil.
+	// Did receives every act after it was carried out, with its start and end in ns of CLOCK_MONOTONIC. May be nil.
 	Did func(act deployment.Act, began, done int64)
-	// Started receives the moment of the start, in ns of CLOCK_MONOTONIC, before
-	// it comes. Nil: nobody.
+	// Started receives the time of the start, in ns of CLOCK_MONOTONIC, before it comes. May be nil.
 	Started func(at int64)
-	// Recorder takes the run's messages when it is over. Nil: nobody.
+	// Recorder receives the run's messages after the run. May be nil.
 	Recorder *recording.Recorder
-	// Progress is called now and then with the time since the start. Nil: nobody.
+	// Progress is called at intervals with the time since the start. May be nil.
 	Progress func(since fabric.Time)
 }
 
-// Settings returns what a run asks of its hosts.
+// Settings returns a run's settings of its hosts.
 func Settings(run scenario.Run) (hostproto.Settings, error) {
 	if err := run.Ready(); err != nil {
 		return hostproto.Settings{}, err
@@ -84,7 +80,7 @@ func Settings(run scenario.Run) (hostproto.Settings, error) {
 	}, nil
 }
 
-// live is one run under way.
+// live is one run in progress.
 type live struct {
 	s     *Session
 	run   scenario.Run
@@ -92,23 +88,23 @@ type live struct {
 	start int64
 	job   *collective.Job
 	cuts  []report.Event
-	cutAt int64 // the first; 0: none yet
+	cutAt int64 // the first cut; 0: none yet
 	cut   map[fabric.LinkID]bool
-	// happened are the run's events that were carried out, at the times at which they were.
+	// happened are the executed events of the run, at their actual times.
 	happened []scenario.LinkEvent
-	// notices take what the goroutine of events has done.
+	// notices report the executed acts.
 	notices chan notice
 }
 
-// notice is an act that was carried out.
+// notice is an executed act.
 type notice struct {
 	deployment.Act
 	began, done int64
 	err         error
 }
 
-// Run carries out one run on the session's hosts. When ctx ends early it returns
-// what is known so far, marked as interrupted, with ctx's error.
+// Run carries out one run on the session's hosts. If ctx ends early it returns the partial result, marked as
+// interrupted, with ctx's error.
 func (s *Session) Run(ctx context.Context, run scenario.Run, opt Options) (*report.Result, error) {
 	if len(run.Events) > 0 && len(opt.Acts) == 0 {
 		return nil, fmt.Errorf("%w: links cannot be cut here", ErrUnsupported)
@@ -134,7 +130,7 @@ func (s *Session) Run(ctx context.Context, run scenario.Run, opt Options) (*repo
 		return nil, err
 	}
 	interrupted := err
-	// What is still on its way arrives or is lost within a time-out.
+	// Packets in flight arrive or are lost within a time-out.
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	if err := s.rest(late, 20*time.Millisecond); err != nil {
@@ -156,11 +152,11 @@ func (s *Session) Run(ctx context.Context, run scenario.Run, opt Options) (*repo
 	return result, interrupted
 }
 
-// leadAnswers is how many times as long as all hosts took to answer is left before the start: a busy machine
-// takes its time.
+// leadAnswers is the factor by which the start's lead exceeds the time in which all hosts answered: a busy machine
+// is slow.
 const leadAnswers = 10
 
-// prepare gets hosts ready and sets the moment of the start.
+// prepare prepares the hosts and sets the time of the start.
 func (r *live) prepare(ctx context.Context) (before []deployment.Counted, err error) {
 	set, err := Settings(r.run)
 	if err != nil {
@@ -198,7 +194,8 @@ func (r *live) prepare(ctx context.Context) (before []deployment.Counted, err er
 	return before, err
 }
 
-// drive listens until the last rank is done, the deadline is over, or ctx ends: end is when, unless it finished.
+// drive listens until the last rank is done, the deadline has passed, or ctx ends. end is that time, unless the run
+// finished.
 func (r *live) drive(ctx context.Context) (end int64, finished bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -236,10 +233,10 @@ func (r *live) drive(ctx context.Context) (end int64, finished bool, err error) 
 			}
 		}
 	}
-	return 0, true, nil // measure knows when
+	return 0, true, nil // measure computes the time
 }
 
-// take takes notices that are left.
+// take processes the remaining notices.
 func (r *live) take() {
 	for {
 		select {
@@ -262,7 +259,7 @@ func (r *live) notice(n notice) error {
 		r.cuts = append(r.cuts, report.Event{Time: r.micros(n.began), Kind: n.Timeline, Where: n.Where, Text: n.Text})
 	}
 	for _, e := range n.Links {
-		at := n.done // a link carries packets until then, at most
+		at := n.done // until then at most, the link carries packets
 		if e.Up {
 			at = n.began
 		}
@@ -276,7 +273,7 @@ func (r *live) notice(n notice) error {
 	return nil
 }
 
-// playEvents carries out the acts when it is time.
+// playEvents carries out the acts at their times.
 func (r *live) playEvents(ctx context.Context) {
 	acts := slices.Clone(r.opt.Acts)
 	slices.SortStableFunc(acts, func(a, b deployment.Act) int { return cmp.Compare(a.At, b.At) })
@@ -288,7 +285,7 @@ func (r *live) playEvents(ctx context.Context) {
 		case <-time.After(wait):
 		}
 		n := notice{Act: a, began: r.opt.Clock()}
-		// What has begun is carried out, though the run ends meanwhile: else nobody knows what is to be undone.
+		// An act that has begun is completed even if the run ends: otherwise it is unknown what to undo.
 		if n.err = a.Do(context.WithoutCancel(ctx)); errors.Is(n.err, deployment.ErrChanged) {
 			continue
 		}
@@ -300,7 +297,7 @@ func (r *live) playEvents(ctx context.Context) {
 	}
 }
 
-// rest waits until no event has come for a while.
+// rest waits until no event has come for the time quiet.
 func (s *Session) rest(ctx context.Context, quiet time.Duration) error {
 	t := time.NewTimer(quiet)
 	defer t.Stop()

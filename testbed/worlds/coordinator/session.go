@@ -27,11 +27,11 @@ type Session struct {
 	clocks  []*clock // of the hosts; none before the first run
 	clockOf []*clock // by rank
 
-	traced bool // the run wants its events
+	traced bool // the run needs its events
 	kept   []happening
 }
 
-// happening is an event and the rank it happened at.
+// happening is an event and its rank.
 type happening struct {
 	Rank int `json:"rank"`
 	hostproto.Event
@@ -46,7 +46,7 @@ func Connect(ctx context.Context, sockets []string) (*Session, error) {
 			return nil, errors.Join(err, s.Close())
 		}
 		s.hosts = append(s.hosts, h)
-		// A host gives a connection up on which nothing is said.
+		// A host closes a connection without messages.
 		if _, err := h.Ask(ctx, hostproto.Request{Clock: true}); err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
@@ -54,7 +54,7 @@ func Connect(ctx context.Context, sockets []string) (*Session, error) {
 	return s, nil
 }
 
-// Ended returns why the connection to a host has ended; nil: none has. No run is possible then.
+// Ended returns why the connection to a host has ended, or nil. After an error no run is possible.
 func (s *Session) Ended() error {
 	for _, h := range s.hosts {
 		select {
@@ -86,11 +86,10 @@ func (s *Session) Close() error {
 	return errors.Join(errs...)
 }
 
-// Log writes every event to w as a line of JSON; nil: no more.
+// Log writes every event to w as a line of JSON; nil stops that.
 func (s *Session) Log(w io.Writer) { s.log = w }
 
-// ask sends every host its request, at once, and waits for all answers, taking
-// events meanwhile.
+// ask sends every host its request, in parallel, and waits for all answers, processing events meanwhile.
 func (s *Session) ask(ctx context.Context, request func(rank int) hostproto.Request) ([]hostproto.Reply, error) {
 	replies := make([]hostproto.Reply, len(s.hosts))
 	return replies, s.meanwhile(func() error {
@@ -105,7 +104,7 @@ func (s *Session) ask(ctx context.Context, request func(rank int) hostproto.Requ
 	})
 }
 
-// meanwhile takes events until f returns.
+// meanwhile processes events until f returns.
 func (s *Session) meanwhile(f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -119,8 +118,7 @@ func (s *Session) meanwhile(f func() error) error {
 	}
 }
 
-// Configure starts all hosts anew, with the same settings but for their seed's
-// meaning, which their rank changes.
+// Configure restarts all hosts with the same settings. Each host's rank changes the effect of the seed.
 func (s *Session) Configure(ctx context.Context, set hostproto.Settings) error {
 	if set.Nonce == 0 {
 		set.Nonce = rand.Uint64()
@@ -131,7 +129,7 @@ func (s *Session) Configure(ctx context.Context, set hostproto.Settings) error {
 	return err
 }
 
-// drain takes the events that have come.
+// drain processes the waiting events.
 func (s *Session) drain() {
 	for {
 		select {
@@ -143,7 +141,7 @@ func (s *Session) drain() {
 	}
 }
 
-// take enters an event into the books, at its time by the clock here.
+// take records an event, at its time on the local clock.
 func (s *Session) take(e happening) {
 	if s.clockOf != nil {
 		c := s.clockOf[e.Rank]

@@ -8,8 +8,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
 )
 
-// trace hands the recorder the run's messages, in the order of time: hosts' reports come one after the other. Pieces
-// and their paths hosts do not report.
+// trace passes the run's messages to the recorder, in order of time: hosts' reports arrive one after the other.
+// Hosts do not report pieces and their paths.
 func (r *live) trace() {
 	rec := r.opt.Recorder
 	if rec == nil {
@@ -19,7 +19,7 @@ func (r *live) trace() {
 	r.s.traced, r.s.kept = false, nil
 	inOrder(all)
 	for _, e := range all {
-		// A clock of another machine is known to some microseconds, and nothing comes before the start.
+		// A clock of another machine is known to some microseconds, and no event precedes the start.
 		at, host := fabric.Time(max(0, e.At-r.start))*fabric.Nanosecond, fabric.NodeID(e.Rank)
 		switch e.Kind {
 		case hostproto.Posted:
@@ -34,8 +34,8 @@ func (r *live) trace() {
 	}
 }
 
-// inOrder sorts events by time. Another machine's clock is known less exactly than a message and its acknowledgement
-// are apart: a message is received no sooner than it was posted, and no later than its sender knew.
+// inOrder sorts events by time. Another machine's clock is less exact than the time between a message and its
+// acknowledgement. So a message is received no sooner than it was posted, and no later than its acknowledgement.
 func inOrder(all []happening) {
 	posted, sent := map[messageKey]int64{}, map[messageKey]int64{}
 	for _, e := range all {

@@ -9,14 +9,14 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
 )
 
-// Transfer is a message to be moved from one host to another.
+// Transfer is a message from one host to another.
 type Transfer struct {
 	Src, Dst int
 	Bytes    int64
 }
 
-// Post has hosts send messages, those of one host as one batch, to memory that the
-// receivers are first asked to make. The IDs are the session's.
+// Post makes hosts send messages, one batch per host, to memory that the receivers first allocate. The IDs are the
+// session's.
 func (s *Session) Post(ctx context.Context, ts ...Transfer) error {
 	in, out := map[int][]hostproto.Inbound{}, map[int][]hostproto.Outbound{}
 	for _, t := range ts {
@@ -38,7 +38,7 @@ func (s *Session) Post(ctx context.Context, ts ...Transfer) error {
 	return nil
 }
 
-// one asks one host, taking events meanwhile.
+// one asks one host, processing events meanwhile.
 func (s *Session) one(ctx context.Context, rank int, q hostproto.Request) error {
 	return s.meanwhile(func() error {
 		_, err := s.hosts[rank].Ask(ctx, q)
@@ -46,10 +46,10 @@ func (s *Session) one(ctx context.Context, rank int, q hostproto.Request) error 
 	})
 }
 
-// ErrTimeout is wrapped when something did not happen in time.
+// ErrTimeout is wrapped if something did not happen in time.
 var ErrTimeout = errors.New("coordinator: not in time")
 
-// Until takes events until ok, a fault, or the limit.
+// Until processes events until ok, a fault, or the limit.
 func (s *Session) Until(ctx context.Context, limit time.Duration, what string, ok func() bool) error {
 	t := time.NewTimer(limit)
 	defer t.Stop()
@@ -71,7 +71,7 @@ func (s *Session) Until(ctx context.Context, limit time.Duration, what string, o
 	}
 }
 
-// Idle takes events for a while.
+// Idle processes events for a time.
 func (s *Session) Idle(ctx context.Context, d time.Duration) error {
 	err := s.Until(ctx, d, "", func() bool { return false })
 	if errors.Is(err, ErrTimeout) {
@@ -80,8 +80,7 @@ func (s *Session) Idle(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// Open returns how many messages were posted and are not both received and
-// acknowledged.
+// Open returns the number of messages that were posted but are not both received and acknowledged.
 func (s *Session) Open() int { return s.ledger.open }
 
 // Flip is a change of a queue pair's path. Times are ns of CLOCK_MONOTONIC.
@@ -104,6 +103,6 @@ func (s *Session) TakeFlips() []Flip {
 	return out
 }
 
-// Check reports messages that were lost, came twice or came with other bytes, and
-// whatever else is wrong, when all should be done.
+// Check returns an error if a message was lost, came twice or with other bytes, or anything else is wrong after the
+// end.
 func (s *Session) Check() error { return s.ledger.check() }

@@ -10,10 +10,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// ErrFailure is wrapped by the error about a failure whose outcome rates without packets do not predict.
+// ErrFailure is wrapped by the error about a failure that rates without packets do not predict.
 var ErrFailure = errors.New("flow: no flow-level model of the failure")
 
-// Check reports why a run cannot be carried out without packets; nil: it can.
+// Check returns why a run cannot be carried out without packets, or nil.
 func Check(run scenario.Run) error {
 	_, err := check(run)
 	return err
@@ -43,8 +43,8 @@ func check(run scenario.Run) (spec balance.Spec, err error) {
 	return spec, checkFailures(run, spec)
 }
 
-// checkFailures refuses failures whose outcome hangs on single packets, or on queues, and what was more than 15 % off
-// packets when both were compared: docs/results/performance.md has the errors.
+// checkFailures refuses failures whose outcome depends on single packets or on queues, and cases that differed by
+// more than 15 % from packets: docs/results/performance.md has the errors.
 func checkFailures(run scenario.Run, spec balance.Spec) error {
 	refuse := func(what, why string) error {
 		return fmt.Errorf("%w: %s: %s; use --world virtual", ErrFailure, what, why)
@@ -80,7 +80,7 @@ func checkFailures(run scenario.Run, spec balance.Spec) error {
 	return nil
 }
 
-// unfit says why a simulation without packets would be wrong after a cut; empty: it is not.
+// unfit returns why a simulation without packets would be wrong after a cut; empty: it would not.
 func unfit(c scenario.Collective, spec balance.Spec, n scenario.Notifier) string {
 	steps := c.Algorithm == collective.HalvingDoubling || c.Algorithm == collective.WholeVectorDoubling
 	direct := c.Kind == collective.AllReduce && (c.Algorithm == "" || c.Algorithm == collective.Direct)

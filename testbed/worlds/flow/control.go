@@ -25,7 +25,7 @@ type planeControl struct {
 
 var _ controlplane.World = (*planeControl)(nil)
 
-// startControl starts the controllers of a run in which something happens; the switches have their tables.
+// startControl starts the controllers of a run with events; the switches have their tables already.
 func (w *world) startControl() error {
 	if _, err := w.f.Plane(0); err != nil && w.model == balance.Labelled { // too large for tables, which labels do not need
 		return w.startController(0, w.f)
@@ -42,7 +42,7 @@ func (w *world) startControl() error {
 	return nil
 }
 
-// startController starts that of a plane; of all of them, where plane is the whole fabric.
+// startController starts a plane's controller, or, if plane is the whole fabric, that of all planes.
 func (w *world) startController(q int, plane *fabric.Fabric) (err error) {
 	c := &planeControl{w: w}
 	cfg := controlplane.Config{
@@ -72,7 +72,7 @@ func (w *world) inOwn(id fabric.NodeID) fabric.NodeID {
 	return w.f.InOwnPlane(id)
 }
 
-// probeShare is how many probes' time-outs there are in a retransmission timer, as in the virtual world.
+// probeShare is the number of probe time-outs in a retransmission timer, as in the virtual world.
 const probeShare = 10
 
 // At implements [controlplane.World].
@@ -116,7 +116,7 @@ func (c *planeControl) Requests(w rollout.Write) (requests []controlplane.Reques
 	return requests, nil
 }
 
-// Read implements [controlplane.World]: a switch has what was written.
+// Read implements [controlplane.World]: a switch has the written entries.
 func (c *planeControl) Read(id fabric.NodeID) ([]controller.Entry, int, error) {
 	return c.Core().Tables().Written(id), 0, nil
 }
@@ -152,7 +152,7 @@ type notice struct {
 	give func(now fabric.Time, h *fluidHost)
 }
 
-// notifyAgents notifies all agents. Agents of hosts that have not sent yet receive it when they are made.
+// notifyAgents notifies all agents. Agents of hosts that have not sent yet are notified when they are made.
 func (w *world) notifyAgents(now fabric.Time, give func(fabric.Time, *fluidHost)) {
 	w.notices = append(w.notices, notice{now, give})
 	for _, h := range w.hosts {
@@ -162,8 +162,8 @@ func (w *world) notifyAgents(now fabric.Time, give func(fabric.Time, *fluidHost)
 	}
 }
 
-// detect has the switches at both ends of a link notice what happened to it. A run whose only notifier is the
-// time-out has switches that notice nothing.
+// detect makes the switches at both ends of a link notice its event. With time-outs as the only notifier, switches
+// notice nothing.
 func (w *world) detect(now fabric.Time, e scenario.LinkEvent) {
 	if e.Silent || w.run.Notifier == scenario.NotifyTimeout || w.cut[directions(e)[0]] == e.Up {
 		return
@@ -188,8 +188,8 @@ func directions(e scenario.LinkEvent) []int32 {
 	return []int32{up, down}
 }
 
-// portChanged has a switch notice a port of its own: its gNMI server notifies the controller, and its data plane the
-// hosts.
+// portChanged makes a switch notice a change of its port: its gNMI server notifies the controller, and its data
+// plane the hosts.
 func (w *world) portChanged(now fabric.Time, end fabric.End, up bool) {
 	s := w.aSwitch(end.Node)
 	if was, noticed := s.oper[end.Port]; noticed && was == up || !noticed && up {
@@ -218,8 +218,8 @@ func (w *world) portChanged(now fabric.Time, end fabric.End, up bool) {
 	w.changed(end.Node)
 }
 
-// notice has a switch's notice of a dead port reach the hosts: below the switch if the port is an uplink, else behind
-// all its other ports.
+// notice delivers a switch's notice of a dead port to the hosts: below the switch if the port is an uplink,
+// otherwise behind all its other ports.
 func (w *world) notice(now fabric.Time, end fabric.End, epoch uint32) {
 	q := hostagent.Quench{Notice: true, Switch: end.Node, Port: end.Port, Epoch: epoch}
 	n := w.f.Node(end.Node)
@@ -235,10 +235,10 @@ func (w *world) notice(now fabric.Time, end fabric.End, epoch uint32) {
 	}
 }
 
-// maxDistance is how many links a notice crosses at most: up to a core, and down to a host.
+// maxDistance is the largest number of links that a notice crosses: up to a core, and down to a host.
 const maxDistance = 5
 
-// distance returns how many links a notice crosses to a host; 0: the host gets none.
+// distance returns the number of links that a notice crosses to a host; 0: the host gets none.
 func (w *world) distance(n *fabric.Node, h fabric.NodeID, uplink bool) int {
 	t := w.f.Node(w.f.ToROf(h))
 	tors := w.f.Node(w.f.InPlane(t.ID, n.Plane))
@@ -268,7 +268,7 @@ func (w *world) distance(n *fabric.Node, h fabric.NodeID, uplink bool) int {
 	return 2
 }
 
-// noticeDelay is how long a notice takes: links' delays, and half of a data packet that it waits for at each.
+// noticeDelay returns a notice's delay: the links' delays, plus half a data packet's wait at each.
 func (w *world) noticeDelay(n *fabric.Node, distance int) (t fabric.Time) {
 	s := w.f.Spec()
 	links := []fabric.LinkSpec{s.HostLink, s.ToRUplink, s.ToRUplink, s.ToRUplink, s.ToRUplink}
@@ -282,10 +282,10 @@ func (w *world) noticeDelay(n *fabric.Node, distance int) (t fabric.Time) {
 	return t
 }
 
-// noticeBytes is a notice on the wire.
+// noticeBytes is the length of a notice on the wire.
 const noticeBytes = 66 + 24
 
-// intervene carries out what the run asks for besides failures of links.
+// intervene carries out the run's events other than failures of links.
 func (w *world) intervene(now fabric.Time, i scenario.Intervention) error {
 	switch i.Do {
 	case scenario.ControllerDown:
@@ -316,7 +316,7 @@ func (w *world) intervene(now fabric.Time, i scenario.Intervention) error {
 	return nil
 }
 
-// snapshot is what an agent that connects receives; nil: nothing.
+// snapshot returns the snapshot for an agent that connects; nil: none.
 func (w *world) snapshot() (all *statepb.Update) {
 	for _, c := range w.planes {
 		all = controlplane.Join(all, c.Snapshot())

@@ -6,30 +6,30 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// eventKind is what happens. The comments say what an event's a is then.
+// eventKind is the kind of an event. The comments describe the event's field a.
 type eventKind uint8
 
 const (
-	onCut       eventKind = iota // a link goes down or comes up: which of the scenario's events
+	onCut       eventKind = iota // a link goes down or up: index of the scenario's event
 	onDetect                     // the switches at its ends notice: likewise
-	onIntervene                  // something else happens: which of the scenario's interventions
-	onCall                       // whatever was asked for: which of world.calls
-	onAlarm                      // a host's core is to be ticked: the host
-	onStart                      // a queue pair starts: the piece, as below
-	onArrived                    // its last byte is there
-	onSent                       // its last acknowledgement is back
-	onExpire                     // its retransmission timer
+	onIntervene                  // another event: index of the scenario's intervention
+	onCall                       // a function call: index in world.calls
+	onAlarm                      // a host's core is due for a tick: the host
+	onStart                      // a queue pair starts: the piece, as in the next ones
+	onArrived                    // its last byte has arrived
+	onSent                       // its last acknowledgement has arrived
+	onExpire                     // its retransmission timer expires
 	onLate                       // the answer to its last packet is late
-	onAnswered                   // the receiver has answered a packet behind what was lost
+	onAnswered                   // the receiver has answered a packet behind a lost one
 )
 
-// event is due at a time; of equal times, the one noted first.
+// event is due at a time; simultaneous events are in the order in which they were added.
 type event struct {
 	at   fabric.Time
 	seq  uint64
 	kind eventKind
 	a    int32
-	b    uint32 // of a piece its turn: of another one nothing comes
+	b    uint32 // for a piece its turn: events of other turns are void
 }
 
 type eventHeap []event
@@ -47,7 +47,7 @@ func (h *eventHeap) Pop() any {
 	return x
 }
 
-// at notes an event.
+// at adds an event.
 func (w *world) at(t fabric.Time, kind eventKind, a int32, b uint32) {
 	w.seq++
 	heap.Push(&w.events, event{t, w.seq, kind, a, b})

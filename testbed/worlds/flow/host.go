@@ -17,14 +17,14 @@ type fluidHost struct {
 	w    *world
 	id   fabric.NodeID
 	core *host.Core
-	nic  endpoint.Config // as its queue pairs would be
+	nic  endpoint.Config // configuration that its queue pairs would have
 
-	messages map[fabric.NodeID]*message // the oldest that is not sent, by peer
+	messages map[fabric.NodeID]*message // the oldest unsent message, by peer
 
-	// Where something fails: its pieces, and when the latest last packet was sent that is answered.
+	// In runs with failures: its pieces, and the sending time of the latest answered last packet.
 	open       []int32
 	latest     fabric.Time
-	trip, vary fabric.Time // smoothed round trip of last packets, and its mean deviation, where nobody watches paths
+	trip, vary fabric.Time // smoothed round trip of last packets, and its mean deviation, if paths are not watched
 }
 
 var (
@@ -32,7 +32,7 @@ var (
 	_ host.Shell    = (*fluidHost)(nil)
 )
 
-// host returns a host, made when it is first used.
+// host returns a host, and makes it on first use.
 func (w *world) host(id fabric.NodeID) (*fluidHost, error) {
 	if w.hosts[id] != nil {
 		return w.hosts[id], nil
@@ -41,7 +41,7 @@ func (w *world) host(id fabric.NodeID) (*fluidHost, error) {
 	if err != nil {
 		return nil, err
 	}
-	if w.model == balance.Spread { // one queue pair a flow; which paths its bytes take is decided here
+	if w.model == balance.Spread { // one queue pair per flow; the world spreads its bytes over paths
 		settings.Scheme, settings.Params = balance.ECMP, nil
 	}
 	core, err := host.New(settings.Core(w.f, id))
@@ -51,7 +51,7 @@ func (w *world) host(id fabric.NodeID) (*fluidHost, error) {
 	h := &fluidHost{w: w, id: id, core: core, nic: settings.Endpoint(core), messages: map[fabric.NodeID]*message{}}
 	core.Attach(h, h)
 	w.hosts[id] = h
-	for _, n := range w.notices { // what the others have received already
+	for _, n := range w.notices { // updates that the other hosts have received already
 		n.give(n.at, h)
 	}
 	return h, nil
@@ -91,7 +91,7 @@ func (h *fluidHost) Relabel(qp endpoint.QP, l fabric.Label) error {
 	return nil
 }
 
-// Resend implements [host.Endpoint]. What is on a path that works is not lost, whatever the agent thinks.
+// Resend implements [host.Endpoint]. Packets on a working path are not lost, whatever the agent assumes.
 func (h *fluidHost) Resend(qp endpoint.QP) error {
 	if k, ok := h.piece(qp); ok && !h.w.pieces[k].waits && h.w.pieces[k].track.ailing() {
 		h.w.goBack(k)
@@ -99,7 +99,8 @@ func (h *fluidHost) Resend(qp endpoint.QP) error {
 	return nil
 }
 
-// Restart implements [host.Endpoint]. What a flow has on the way is not lost, and its rate is the new path's at once.
+// Restart implements [host.Endpoint]. A flow's packets in flight are not lost, and it has the new path's rate at
+// once.
 func (h *fluidHost) Restart(endpoint.QP) error { return nil }
 
 // Hold implements [host.Endpoint].

@@ -6,22 +6,22 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// queues estimates which switch ports mark packets, for agents that lay what they lose to congestion: a port's queue
-// grows by what hosts would send by it, each an equal share of its link to each of its flows, beyond what the port
-// carries; it marks from ECN's least threshold on. Rates are as if there were none.
+// queues estimates which switch ports mark packets, for agents that attribute losses to congestion. A port's queue
+// grows by the excess of the hosts' sending rates over the port's rate, each host sharing its link equally among
+// its flows. The port marks from ECN's lower threshold on. Rates are not affected.
 type queues struct {
 	w      *world
 	kmin   float64 // bytes
 	at     fabric.Time
 	excess []float64     // by direction of links: bytes per picosecond
 	length []float64     // bytes
-	marked []fabric.Time // when a packet was last marked; 0: never
+	marked []fabric.Time // time of the last mark; 0: never
 	flows  []int32       // of a host's link, while they are counted
 	listed []bool
 	list   []int32 // directions with either
 }
 
-// newQueues returns nil where nobody looks at marks.
+// newQueues returns nil if marks are not needed.
 func newQueues(w *world) *queues {
 	kmin := w.run.Scenario.Switch.ECN.KMin
 	if !w.fails || kmin == 0 {
@@ -53,7 +53,7 @@ func (q *queues) advance(now fabric.Time) {
 	q.list = kept
 }
 
-// take takes note of the flows that there are from now on.
+// take records the present flows.
 func (q *queues) take(flows []flow, active []int32) {
 	for _, id := range active {
 		q.flows[flows[id].links[0]]++
@@ -82,7 +82,7 @@ func (q *queues) mark(links []int32, since fabric.Time) bool {
 	return q != nil && slices.ContainsFunc(links, func(d int32) bool { return q.marked[d] > since })
 }
 
-// delay is how long a packet waits that crosses some links now.
+// delay returns the queueing delay of a packet that crosses some links now.
 func (q *queues) delay(links []int32) (t fabric.Time) {
 	if q == nil {
 		return 0
@@ -95,8 +95,8 @@ func (q *queues) delay(links []int32) (t fabric.Time) {
 	return t
 }
 
-// reportMarks notifies a host's agent of the marks on a queue pair's path since its last packet was sent, or so, and returns
-// that time.
+// reportMarks notifies a host's agent of the marks on a queue pair's path since about the time of its last packet,
+// and returns that time.
 func (h *fluidHost) reportMarks(now fabric.Time, p *piece) (since fabric.Time) {
 	since = p.track.since
 	if y := h.w.healthyWay(p, p.label); h.nic.Watcher != nil && h.w.queues.mark(y.links[1:y.hops], since) {

@@ -1,6 +1,6 @@
 package flow
 
-// maxHops is the most links of a path, host links included.
+// maxHops is the largest number of links of a path, host links included.
 const maxHops = 6
 
 // flow is a fluid on a path. Rates are bytes per picosecond, sizes wire bytes.
@@ -8,22 +8,21 @@ type flow struct {
 	links  [maxHops]int32 // link directions
 	hops   int8
 	active bool
-	posted float64 // what was left when it got its path
+	posted float64 // remaining bytes when it got its path
 	left   float64
 	rate   float64
-	most   float64 // of the rate: nothing makes its sender go faster; 0: none
+	most   float64 // largest rate of its sender; 0: unlimited
 	piece  int32
 }
 
-// solver computes max-min fair rates: the rate of the flows at the fullest link
-// is given its rate first, then that at the link that is fullest without them, and so
-// on. Its memory is reused.
+// solver computes max-min fair rates: the flows at the fullest link get their rate first, then those at the link
+// that is fullest without them, and so on. Its memory is reused.
 type solver struct {
 	capacity []float64 // by link direction, bytes per picosecond; 0: down
 
 	left   []float64
 	count  []int32 // flows without a rate yet, by link direction
-	first  []int32 // of a direction's flows in member
+	first  []int32 // index of a direction's flows in member
 	member []int32
 	used   []int32
 	heap   []ranked
@@ -82,8 +81,8 @@ func (s *solver) solve(flows []flow, active []int32) {
 	s.shareLinks(flows)
 }
 
-// shareLinks takes links in the order of their fair shares, which only grow as flows
-// have their rates, so that an entry of the heap is too small at worst.
+// shareLinks processes links in the order of their fair shares. Shares only grow as flows get their rates, so an
+// entry of the heap is at worst too small.
 func (s *solver) shareLinks(flows []flow) {
 	for len(s.heap) > 0 {
 		top := s.pop()

@@ -5,10 +5,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// message is one that is not sent to its end yet. Messages of a host to a peer go one after the other, as on a queue
-// pair of a connection: those of a younger one wait until all of the oldest is sent once. Side by side they would all
-// end late; a ring whose one host fell behind by a step would send two steps at half the pace, and so on. Package
-// endpoint does so in peers.go.
+// message is an incompletely sent message. Messages of a host to a peer are sent one after the other, as on a queue
+// pair of a connection: younger ones wait until all of the oldest has been sent once. Side by side they would all
+// end late; a ring with one host a step behind would send two steps at half the rate, and so on. Package endpoint
+// does the same in peers.go.
 type message struct {
 	id     collective.ID
 	unsent int32   // queue pairs with packets that were never sent
@@ -16,7 +16,7 @@ type message struct {
 	next   *message
 }
 
-// join makes a queue pair one of its message's, and reports whether it may send.
+// join adds a queue pair to its message, and reports whether it may send.
 func (h *fluidHost) join(k int32) bool {
 	p := &h.w.pieces[k]
 	if p.bytes == 0 {
@@ -44,7 +44,7 @@ func (h *fluidHost) join(k int32) bool {
 	return last == first
 }
 
-// leave notes that a queue pair has sent all. The last one of its message lets the next message begin.
+// leave records that a queue pair has sent everything. The last one of its message starts the next message.
 func (h *fluidHost) leave(now fabric.Time, p *piece) {
 	if !p.unsent {
 		return

@@ -9,12 +9,12 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
 )
 
-// track is what a run in which something fails keeps of a queue pair: by which way its packets and their answers go,
-// and, once a dead path has swallowed some, what its sender and its receiver know. Packets are counted from 0.
+// track is the extra state of a queue pair in a run with failures: the ways of its packets and of their answers
+// and, once a dead path has lost some, the knowledge of its sender and its receiver. Packets are counted from 0.
 //
-// The sender of a lost packet knows nothing: it sends on, at the rate that it has. An attempt is what it sends from a
-// packet on to the last one; it goes back, and begins another, when its agent moves it, when it is asked for what is
-// missing, or when its timer runs.
+// The sender of a lost packet knows nothing and continues at its rate. An attempt is the sending from a packet up
+// to the last one. The sender goes back, and begins another attempt, when its agent moves it, when the receiver
+// asks for missing packets, or when its timer expires.
 type track struct {
 	way, back way
 	flow      int32       // of the attempt; -1: all of it is sent
@@ -22,37 +22,37 @@ type track struct {
 	wire      float64     // its bytes on the wire
 	began     fabric.Time // when it begins
 	ended     fabric.Time // when its last packet began to leave
-	waited    fabric.Time // by the last packet in queues, as they are estimated
-	rate      float64     // with which that ended
-	again     bool        // it is not the first: its answers give no round-trip time
+	waited    fabric.Time // queueing time of the last packet, as estimated
+	rate      float64     // rate at its end
+	again     bool        // not the first attempt: its answers give no round-trip time
 
-	lost    bool  // packets of it are: the receiver takes none from `arrived` on
+	lost    bool  // packets of it are lost: the receiver accepts none from `arrived` on
 	arrived int64 // packets that the receiver has, if some are lost
-	muted   bool  // answers are lost: the sender knows of `acked` alone
+	muted   bool  // answers are lost: the sender knows only of `acked`
 	acked   int64
-	asked   bool // the receiver has asked for what is missing
+	asked   bool // the receiver has asked for the missing packets
 	done    bool // the receiver has all
-	slowed  bool // marks had brought down the rate that it was sent with
+	slowed  bool // marks had lowered its sending rate
 
-	expire fabric.Time // retransmission timer; 0: it does not run
-	since  fabric.Time // the first packet that is not answered was sent then
-	tail   fabric.Time // when it is silent; 0: nothing is waited for
-	probes int8        // sent behind the last packet
-	tries  int8        // how often it was silent
+	expire fabric.Time // retransmission timer; 0: stopped
+	since  fabric.Time // sending time of the first unanswered packet
+	tail   fabric.Time // when it counts as silent; 0: no timer
+	probes int8        // number of probes behind the last packet
+	tries  int8        // number of silences
 }
 
 func (t *track) ailing() bool { return t.lost || t.muted }
 
-// packets returns how many a queue pair has.
+// packets returns a queue pair's number of packets.
 func (w *world) packets(p *piece) int64 {
 	payload := int64(w.run.Scenario.Host.Payload)
 	return max(1, (p.bytes+payload-1)/payload)
 }
 
-// fullBytes is a full packet on the wire.
+// fullBytes returns the length of a full packet on the wire.
 func (w *world) fullBytes() float64 { return float64(int64(w.run.Scenario.Host.Payload) + w.header) }
 
-// bytesFrom returns the bytes on the wire of all packets from one on.
+// bytesFrom returns the length on the wire of all packets from one on.
 func (w *world) bytesFrom(p *piece, packet int64) float64 {
 	bytes := p.bytes - packet*int64(w.run.Scenario.Host.Payload)
 	wire := float64(max(0, bytes) + (w.packets(p)-packet)*w.header)
@@ -62,7 +62,7 @@ func (w *world) bytesFrom(p *piece, packet int64) float64 {
 	return wire
 }
 
-// delay returns how long a packet takes from its host over the first links of a way, of which none is waited for.
+// delay returns a packet's time from its host over the first links of a way, without queues.
 func (w *world) delay(y *way, hops int8, bytes int64) (t fabric.Time) {
 	for i, d := range y.links[:hops] {
 		l := w.f.Link(fabric.LinkID(d / 2))
@@ -74,7 +74,7 @@ func (w *world) delay(y *way, hops int8, bytes int64) (t fabric.Time) {
 	return t
 }
 
-// there and answered are how long a full packet takes to its receiver, and to be answered.
+// there and answered return a full packet's time to its receiver, and until its answer arrives.
 func (w *world) there(t *track) fabric.Time {
 	return w.delay(&t.way, t.way.hops, int64(w.fullBytes()))
 }
@@ -83,7 +83,7 @@ func (w *world) answered(t *track) fabric.Time {
 	return w.there(t) + w.delay(&t.back, t.back.hops, w.ack) + w.f.Link(fabric.LinkID(t.back.links[0]/2)).Rate.TimeFor(w.ack)
 }
 
-// sentBy returns how many packets of a queue pair had left its host by a time, before now.
+// sentBy returns the number of a queue pair's packets that had left its host by a time before now.
 func (w *world) sentBy(p *piece, at fabric.Time) int64 {
 	t := p.track
 	if at <= t.began {
@@ -101,7 +101,7 @@ func (w *world) sentBy(p *piece, at fabric.Time) int64 {
 	return min(t.base+int64(sent/w.fullBytes()), w.packets(p))
 }
 
-// ways finds the ways of a queue pair's packets and of their answers.
+// ways returns the ways of a queue pair's packets and of their answers.
 func (w *world) ways(p *piece) (there, back way) {
 	l := p.label
 	there = w.follow(p.src, p.dst, l)
@@ -111,10 +111,10 @@ func (w *world) ways(p *piece) (there, back way) {
 	return there, w.follow(p.dst, p.src, l)
 }
 
-// changed notes that a switch sends packets elsewhere, or a link at it.
+// changed records that a switch sends packets elsewhere, or that a link at it changed.
 func (w *world) changed(at fabric.NodeID) { w.touched[at] = true }
 
-// reroute finds the ways anew of the queue pairs that what has changed can concern.
+// reroute recomputes the ways of the queue pairs that the changes can concern.
 func (w *world) reroute() {
 	if len(w.touched) == 0 {
 		return
@@ -139,7 +139,7 @@ func (w *world) reroute() {
 	w.stale = true
 }
 
-// move puts a queue pair on other ways, and finds what is lost on those that it has.
+// move puts a queue pair on other ways, and determines the losses on the old ones.
 func (w *world) move(k int32, there, back way) {
 	p := &w.pieces[k]
 	t := p.track
@@ -177,7 +177,7 @@ func (w *world) move(k int32, there, back way) {
 		w.limitRate(t)
 		w.doomed(p, w.sentBy(p, now))
 		if t.muted && !t.lost && t.back.live {
-			t.muted = false // the answer to what is sent now is for all before as well
+			t.muted = false // the answer to later packets covers all earlier ones
 		}
 	}
 	if t.ailing() && !ailing {
@@ -189,7 +189,7 @@ func (w *world) move(k int32, there, back way) {
 	}
 }
 
-// doomed notes what becomes of what a queue pair sends from a packet on, if its ways are dead.
+// doomed records the fate of a queue pair's packets from one on, if its ways are dead.
 func (w *world) doomed(p *piece, from int64) {
 	t := p.track
 	if !t.way.live && !t.lost && !t.done {
@@ -203,7 +203,7 @@ func (w *world) doomed(p *piece, from int64) {
 	}
 }
 
-// severedAt returns after how many links a way is cut; all of them: it is not.
+// severedAt returns the number of links before a way's cut; all of them if there is no cut.
 func (w *world) severedAt(y *way) int8 {
 	for i, d := range y.links[:y.hops] {
 		if w.cut[d] {
@@ -213,7 +213,7 @@ func (w *world) severedAt(y *way) int8 {
 	return y.hops
 }
 
-// suffer takes back what was predicted for a queue pair that has sent all, and has its sender wait.
+// suffer cancels the predicted events of a queue pair that has sent everything, and makes its sender wait.
 func (w *world) suffer(k int32) {
 	p := &w.pieces[k]
 	t := p.track
@@ -228,7 +228,7 @@ func (w *world) suffer(k int32) {
 	w.awaitAnswer(k)
 }
 
-// reportAcked notifies the agent how much of what it has outstanding is answered.
+// reportAcked notifies the agent of the acknowledged part of the outstanding bytes.
 func (w *world) reportAcked(p *piece) {
 	bytes := min(p.bytes, p.track.acked*int64(w.run.Scenario.Host.Payload)) - p.reported
 	if bytes > 0 {
@@ -237,7 +237,7 @@ func (w *world) reportAcked(p *piece) {
 	}
 }
 
-// awaitAnswer has the timers run of a queue pair that has sent all, though not all is answered.
+// awaitAnswer starts the timers of a queue pair that has sent everything, though not all is answered.
 func (w *world) awaitAnswer(k int32) {
 	t := w.pieces[k].track
 	h := w.hosts[w.pieces[k].src]
@@ -266,7 +266,7 @@ func (w *world) lateAt(k int32, at fabric.Time) {
 	w.at(p.track.tail, onLate, k, p.turn)
 }
 
-// expired is the retransmission timer.
+// expired handles the retransmission timer.
 func (w *world) expired(k int32) {
 	p := &w.pieces[k]
 	t := p.track
@@ -280,7 +280,7 @@ func (w *world) expired(k int32) {
 	w.hosts[src].core.Timeout(w.clock, qp)
 }
 
-// late is a queue pair that is silent: what package endpoint does about it, in tail.go.
+// late handles a silent queue pair, as package endpoint does in tail.go.
 func (w *world) late(k int32) {
 	p := &w.pieces[k]
 	t, h, now := p.track, w.hosts[p.src], w.clock
@@ -317,8 +317,8 @@ func (w *world) late(k int32) {
 	w.lateAt(k, now+wait<<t.tries)
 }
 
-// ask has a packet behind what is lost reach the receiver, if it can: the receiver asks for what is missing, or says
-// that nothing is.
+// ask delivers a packet behind the lost ones to the receiver, if possible: the receiver asks for the missing
+// packets, or reports that none is missing.
 func (w *world) ask(k int32, now fabric.Time) {
 	p := &w.pieces[k]
 	t := p.track
@@ -329,7 +329,7 @@ func (w *world) ask(k int32, now fabric.Time) {
 	w.at(now+w.answered(t), onAnswered, k, p.turn)
 }
 
-// receiveAnswer is the receiver's answer: all that has arrived is acknowledged, and what is missing asked for.
+// receiveAnswer handles the receiver's answer: it acknowledges all arrived packets, and asks for the missing ones.
 func (w *world) receiveAnswer(k int32) {
 	p := &w.pieces[k]
 	t := p.track
@@ -346,7 +346,7 @@ func (w *world) receiveAnswer(k int32) {
 	}
 }
 
-// goBack begins another attempt, from the first packet that the sender does not know to have arrived.
+// goBack begins another attempt, from the first packet without acknowledgement.
 func (w *world) goBack(k int32) {
 	p := &w.pieces[k]
 	t := p.track
@@ -365,7 +365,7 @@ func (w *world) attempt(k int32) {
 	p := &w.pieces[k]
 	t := p.track
 	t.wire, t.began = w.bytesFrom(p, t.base), w.clock
-	if t.done && !t.ailing() { // the first packet's answer is for all
+	if t.done && !t.ailing() { // the first packet's answer covers all
 		t.wire = min(t.wire, w.fullBytes())
 	}
 	if t.flow >= 0 {
@@ -384,8 +384,8 @@ func (w *world) attempt(k int32) {
 	}
 }
 
-// silentFrom has a queue pair wait whose first packet without an answer was sent at a time: package endpoint does so
-// from the latest answer on.
+// silentFrom makes a queue pair wait whose first unanswered packet was sent at a time. Package endpoint counts from
+// the latest answer.
 func (w *world) silentFrom(k int32, since, answer fabric.Time) {
 	p := &w.pieces[k]
 	h := w.hosts[p.src]
@@ -395,7 +395,7 @@ func (w *world) silentFrom(k int32, since, answer fabric.Time) {
 	}
 }
 
-// limitRate has a queue pair send no faster than it did while nothing is answered, or after marks.
+// limitRate limits a queue pair to its earlier rate while nothing is answered, or after marks.
 func (w *world) limitRate(t *track) {
 	f := &w.flows[t.flow]
 	if f.most = 0; t.slowed || !t.way.live {
@@ -403,7 +403,7 @@ func (w *world) limitRate(t *track) {
 	}
 }
 
-// sentAll takes note that an attempt's last byte has left its host.
+// sentAll records that an attempt's last byte has left its host.
 func (w *world) sentAll(k int32, f *flow, at fabric.Time) {
 	p := &w.pieces[k]
 	t := p.track
@@ -423,8 +423,8 @@ func (w *world) sentAll(k int32, f *flow, at fabric.Time) {
 	}
 }
 
-// patience is how long an answer is waited for: see package endpoint's tail.go. What a host has on the way by an uplink
-// is what it sends by it in an idle fabric's round trip.
+// patience returns the time allowed for an answer: see package endpoint's tail.go. The bytes that a host has in
+// flight on an uplink are those that it sends on it in an idle fabric's round trip.
 func (h *fluidHost) patience(p *piece) fabric.Time {
 	w := h.w
 	own, _, ok := w.f.SplitLabel(p.label)
@@ -444,7 +444,8 @@ func (h *fluidHost) patience(p *piece) fabric.Time {
 	return 2*h.nic.Trip + fabric.Time(packets*float64(each))
 }
 
-// othersAnswered reports whether other queue pairs are answered what they sent since about when one did that waits.
+// othersAnswered reports whether other queue pairs have got answers to packets sent since about the time of a
+// waiting one's.
 func (h *fluidHost) othersAnswered(p *piece) bool {
 	since := p.track.since - h.nic.Trip
 	if h.latest > since {
@@ -460,7 +461,7 @@ func (h *fluidHost) othersAnswered(p *piece) bool {
 	return false
 }
 
-// tailAnswered takes note of an answer to a last packet.
+// tailAnswered records an answer to a last packet.
 func (h *fluidHost) tailAnswered(now fabric.Time, p *piece) {
 	t := p.track
 	if t.again {
@@ -478,7 +479,7 @@ func (h *fluidHost) tailAnswered(now fabric.Time, p *piece) {
 	h.trip += (trip - h.trip) / 8
 }
 
-// lastPatience is how long the answer to a last packet is waited for where nobody watches paths.
+// lastPatience is the time allowed for the answer to a last packet if paths are not watched.
 func (h *fluidHost) lastPatience() fabric.Time { return 2*max(h.nic.Trip, h.trip) + 4*h.vary }
 
 // relabel moves a queue pair.
@@ -490,7 +491,7 @@ func (w *world) relabel(k int32, l fabric.Label) {
 		return
 	}
 	there, back := w.ways(p)
-	if t.flow >= 0 && w.flows[t.flow].left == w.flows[t.flow].posted { // all of it goes by the new ways
+	if t.flow >= 0 && w.flows[t.flow].left == w.flows[t.flow].posted { // all of it uses the new ways
 		t.lost, t.muted = t.lost && !there.live, t.muted && !back.live
 	}
 	w.move(k, there, back)

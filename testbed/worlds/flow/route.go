@@ -27,14 +27,14 @@ func (w *world) start(k int32) {
 	}
 }
 
-// healthyWay is the way along a label, or where switches hash it, in a fabric of which nothing has failed.
+// healthyWay returns the way along a label, or the hashed one, in a fabric without failures.
 func (w *world) healthyWay(p *piece, l fabric.Label) (y way) {
 	if l >= w.f.LabelSpan() {
 		return w.follow(p.src, p.dst, l)
 	}
 	hops, ok := w.f.Way(w.hops[:0], p.src, p.dst, l)
 	w.hops = hops
-	if !ok { // a label of another pod's paths: switches follow what they can of it
+	if !ok { // a label of another pod's paths: switches follow the valid part of it
 		return w.follow(p.src, p.dst, l)
 	}
 	for i, h := range hops {
@@ -44,7 +44,7 @@ func (w *world) healthyWay(p *piece, l fabric.Label) (y way) {
 	return y
 }
 
-// begin has so many bytes of a queue pair sent by a way.
+// begin sends wire bytes of a queue pair by a way.
 func (w *world) begin(k int32, wire float64, y *way) (id int32) {
 	if n := len(w.spare); n > 0 {
 		id, w.spare = w.spare[n-1], w.spare[:n-1]
@@ -62,13 +62,13 @@ func (w *world) begin(k int32, wire float64, y *way) (id int32) {
 	return id
 }
 
-// put has a flow take a way, as far as its packets come: a host sends into its own dead link.
+// put assigns a way to a flow, up to the point that its packets reach: a host sends into its own dead link.
 func (w *world) put(f *flow, y *way) {
 	w.carry(f)
 	f.links, f.hops = y.links, max(1, y.reach)
 }
 
-// carry counts what a flow has sent on its path, which it leaves.
+// carry counts the bytes that a flow has sent on the path that it leaves.
 func (w *world) carry(f *flow) {
 	for _, d := range f.links[:f.hops] {
 		w.carried[d] += f.posted - f.left
@@ -76,10 +76,10 @@ func (w *world) carry(f *flow) {
 	f.posted = f.left
 }
 
-// labels returns the labels of all paths between two hosts; nil if there is but one.
+// labels returns the labels of all paths between two hosts; nil if there is only one.
 func (w *world) labels(from, to fabric.NodeID) []fabric.Label {
 	src, dst := w.f.ToROf(from), w.f.ToROf(to)
-	// Fabrics are symmetric: what matters is whether the hosts share a ToR, or a pod.
+	// Fabrics are symmetric: only whether the hosts share a ToR, or a pod, matters.
 	apart := 0
 	switch {
 	case w.f.Node(src).Pod != w.f.Node(dst).Pod:
@@ -93,7 +93,7 @@ func (w *world) labels(from, to fabric.NodeID) []fabric.Label {
 	return w.paths[apart]
 }
 
-// linkEvent cuts or restores a link. Nobody knows yet.
+// linkEvent cuts or restores a link. Nobody is notified yet.
 func (w *world) linkEvent(e scenario.LinkEvent) {
 	if w.firstCut < 0 && !e.Up {
 		w.firstCut = w.clock

@@ -16,9 +16,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
 )
 
-// Run carries out one run. When ctx ends early it returns what is known so far,
-// marked as not finished, together with ctx's error. Of what obs may ask for it
-// gives none.
+// Run carries out one run. If ctx ends early it returns the partial result, marked as not finished, with ctx's
+// error. It ignores the observer.
 func Run(ctx context.Context, run scenario.Run, _ scenario.Observer) (*report.Result, error) {
 	began := time.Now() // of the machine, for the report only
 	if err := run.Ready(); err != nil {
@@ -62,7 +61,7 @@ func Run(ctx context.Context, run scenario.Run, _ scenario.Observer) (*report.Re
 			r.QPsPerHostMax = max(r.QPsPerHostMax, h.core.Peak())
 		}
 	}
-	// There is no event log to hash: what there is of a result takes its place.
+	// There is no event log to hash: the result's values are hashed instead.
 	sum := sha256.New()
 	for _, x := range []int64{int64(w.end), int64(w.steps), int64(w.handled), int64(w.flips), w.timeouts} {
 		_ = binary.Write(sum, binary.BigEndian, x) // never fails
@@ -72,7 +71,7 @@ func Run(ctx context.Context, run scenario.Run, _ scenario.Observer) (*report.Re
 	return r, err
 }
 
-// uplinks fills in what ToR uplinks carried. What is under way when a run is cut short is not counted.
+// uplinks fills in the ToR uplinks' loads. Bytes in flight at an early end are not counted.
 func (w *world) uplinks(r *report.Result) {
 	n, sum := 0, 0.0
 	for t := range w.f.ToRs() {
@@ -87,8 +86,7 @@ func (w *world) uplinks(r *report.Result) {
 	r.UplinkBytesMean = sum / float64(max(n, 1))
 }
 
-// full is a link's capacity when it is not cut, without what acknowledgements
-// take of a link that carries as much data each way.
+// full returns an uncut link's capacity minus the acknowledgements of a link with equal data in both directions.
 func (w *world) full(l fabric.LinkID) float64 {
 	s := w.run.Scenario
 	data := float64(int64(s.Host.Payload) + w.header)

@@ -16,8 +16,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// Events within a window of simulated time are taken together: Quantum, or, when
-// a run has gone on for long, a share of that time.
+// Events within a window of simulated time are processed together: Quantum, or, in a long run, a share of the
+// elapsed time.
 const (
 	Quantum       = 50 * fabric.Nanosecond
 	QuantumShares = 500
@@ -26,8 +26,8 @@ const (
 // ErrScheme is wrapped by the error about a scheme that has no flow-level model.
 var ErrScheme = errors.New("flow: no flow-level model")
 
-// Bytes on the wire beside the payload: Ethernet with FCS, preamble and gap, UDP,
-// BTH and ICRC; RETH on a queue pair's first packet, AETH on acknowledgements.
+// Bytes on the wire besides the payload: Ethernet with FCS, preamble and gap, UDP, BTH and ICRC; RETH on a queue
+// pair's first packet, AETH on acknowledgements.
 const (
 	headerBytes = 14 + 8 + 12 + 4 + 24
 	rethBytes   = 16
@@ -41,15 +41,15 @@ type piece struct {
 	src, dst fabric.NodeID
 	bytes    int64
 	label    fabric.Label
-	turn     uint32      // of its events: those of earlier ones are void
-	flows    int32       // not finished
-	place    int32       // in its host's open
-	waits    bool        // it has yet to start
+	turn     uint32      // of its events: events of earlier turns are void
+	flows    int32       // number of unfinished flows
+	place    int32       // index in its host's open
+	waits    bool        // it has not started
 	once     bool        // a probe that is not retransmitted
 	unsent   bool        // it has bytes that were never sent
 	last     fabric.Time // when its last byte arrives, or, while it waits, when it may start
-	reported int64       // bytes that the agent knows to be acknowledged
-	track    *track      // nil where nothing fails
+	reported int64       // acknowledged bytes reported to the agent
+	track    *track      // nil without failures
 }
 
 // world is one run.
@@ -71,21 +71,21 @@ type world struct {
 	free    []int32
 	active  []int32
 	started []started
-	clock   fabric.Time       // of the event in hand; now is the end of its window
+	clock   fabric.Time       // time of the present event; now is the end of its window
 	carried []float64         // bytes on the wire, by link direction
-	stale   bool              // rates are to be computed
+	stale   bool              // rates must be computed
 	paths   [3][]fabric.Label // under one ToR, in one pod, between pods
 
-	fails     bool // something happens: queue pairs are tracked
-	suspects  bool // agents share what they time out on
+	fails     bool // the run has events: queue pairs are tracked
+	suspects  bool // agents share their time-outs
 	planes    []*planeControl
 	switches  []aSwitch
 	cut       map[int32]bool // directions of links
 	touched   map[fabric.NodeID]bool
 	notices   []notice
-	queues    *queues // nil: nobody looks at marks
+	queues    *queues // nil: marks are not needed
 	calls     []func(now fabric.Time)
-	freeCalls []int32 // places in calls
+	freeCalls []int32 // free indices of calls
 	hashed    []byte  // scratch
 
 	header, ack int64
@@ -172,7 +172,7 @@ func (w *world) simulate(ctx context.Context) error {
 		}
 		next := w.nextTime()
 		if next == math.MaxInt64 {
-			return nil // nothing will happen any more: the run has stalled
+			return nil // no events are left: the run has stalled
 		}
 		if next > w.run.Scenario.Deadline {
 			w.now = w.run.Scenario.Deadline
@@ -197,8 +197,8 @@ func (w *world) simulate(ctx context.Context) error {
 
 func (w *world) fail(err error) { w.fault = errors.Join(w.fault, err) }
 
-// credit gives the flows that started in the last window what they have sent
-// since, at the rate they have now.
+// credit gives the flows that started in the last window the bytes that they have sent since, at their present
+// rate.
 func (w *world) credit() {
 	for _, s := range w.started {
 		f := &w.flows[s.flow]
@@ -207,7 +207,7 @@ func (w *world) credit() {
 	w.started = w.started[:0]
 }
 
-// limit keeps flows whose path is dead at the rates that they had: no answer has their senders go faster.
+// limit keeps flows on dead paths at their old rates: no answer makes their senders faster.
 func (w *world) limit() {
 	if len(w.cut) == 0 {
 		return
@@ -219,7 +219,7 @@ func (w *world) limit() {
 	}
 }
 
-// nextTime is when the next event is due or the next flow ends.
+// nextTime returns the time of the next event or of the next flow's end.
 func (w *world) nextTime() fabric.Time {
 	next := float64(math.MaxInt64)
 	for _, id := range w.active {
@@ -237,8 +237,7 @@ func (w *world) nextTime() fabric.Time {
 	return max(t, w.now)
 }
 
-// advance lets all flows run from now until a time, and ends those that are
-// through by then.
+// advance runs all flows from now until a time, and ends those that finish by then.
 func (w *world) advance(until fabric.Time) {
 	span := float64(until - w.now)
 	kept := w.active[:0]
@@ -257,7 +256,7 @@ func (w *world) advance(until fabric.Time) {
 	w.now = until
 }
 
-// ended takes note that the last bit of a flow has left its host.
+// ended records that the last bit of a flow has left its host.
 func (w *world) ended(id int32, at fabric.Time) {
 	f := &w.flows[id]
 	p := &w.pieces[f.piece]
@@ -280,7 +279,7 @@ func (w *world) ended(id int32, at fabric.Time) {
 	}
 }
 
-// latency is what the last packet takes after it has left the host, and its acknowledgement.
+// latency returns the delay of the last packet after it has left the host, and of its acknowledgement.
 func (w *world) latency(way, answers []int32, bytes int64) (there, back fabric.Time) {
 	last := w.lastBytes(bytes)
 	for i, d := range way {
@@ -297,7 +296,7 @@ func (w *world) latency(way, answers []int32, bytes int64) (there, back fabric.T
 	return there, back
 }
 
-// lastBytes is the last packet on the wire of so many bytes.
+// lastBytes returns the length of the last packet of a message on the wire.
 func (w *world) lastBytes(bytes int64) int64 {
 	full := int64(w.run.Scenario.Host.Payload)
 	last := min(bytes, full)
@@ -338,7 +337,7 @@ func (w *world) handle(e event) error {
 	return nil
 }
 
-// arrived takes note that a receiver has all of a queue pair.
+// arrived records that a receiver has all of a queue pair.
 func (w *world) arrived(p *piece) error {
 	if t := p.track; t != nil {
 		if t.done {
@@ -360,7 +359,7 @@ func (w *world) arrived(p *piece) error {
 	return nil
 }
 
-// finish ends a queue pair, of which all is acknowledged.
+// finish ends a queue pair of which everything is acknowledged.
 func (w *world) finish(k int32) {
 	p := w.pieces[k]
 	h := w.hosts[p.src]
@@ -374,7 +373,7 @@ func (w *world) finish(k int32) {
 	h.core.Done(w.clock, p.qp)
 }
 
-// forget frees a queue pair's place.
+// forget frees a queue pair's index.
 func (w *world) forget(k int32) {
 	p := w.pieces[k]
 	h := w.hosts[p.src]
@@ -398,7 +397,7 @@ func (w *world) post(s collective.Send) {
 	h.core.Post(w.clock, hostagent.Flow{ID: uint64(s.ID), Dst: fabric.NodeID(s.Dst), Bytes: s.Bytes})
 }
 
-// received has a rank go on with what waits for a message.
+// received lets a rank continue with the operations that wait for a message.
 func (w *world) received(id collective.ID) error {
 	err := w.job.Received(id, w.post)
 	w.checkFinished()

@@ -10,17 +10,17 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 )
 
-// aSwitch is what a switch does with packets: the tables that a controller writes, and the ports that its data
-// plane knows to be dead. As long as nothing was written, tables are those of a whole fabric, which follow from
-// its shape and take no memory.
+// aSwitch is the state of a switch: the tables that a controller writes, and the ports that its data plane knows to
+// be dead. Until something is written, the tables are those of a healthy fabric, which follow from its shape and
+// take no memory.
 type aSwitch struct {
 	written map[controller.Key]written
-	dead    map[fabric.PortNo]bool   // as the data plane knows
-	oper    map[fabric.PortNo]bool   // as the switch has noticed; what is missing is up
-	epochs  map[fabric.PortNo]uint32 // port events so far
+	dead    map[fabric.PortNo]bool   // in the data plane's view
+	oper    map[fabric.PortNo]bool   // as noticed by the switch; missing ones are up
+	epochs  map[fabric.PortNo]uint32 // number of port events
 }
 
-// written is what was written in place of an entry: nil: it was deleted.
+// written is the entry written over the default one; nil: it was deleted.
 type written = *controller.Entry
 
 // write carries out updates.
@@ -38,15 +38,15 @@ func (s *aSwitch) write(us []controller.Update) {
 	}
 }
 
-// way is where a packet goes: the directions of links, of which it crosses the first reach.
+// way is the path of a packet: the directions of links, of which it crosses the first reach.
 type way struct {
 	links [maxHops]int32
 	hops  int8 // as switches send it
-	reach int8 // before a link that is cut, or a switch that drops it
+	reach int8 // links before a cut one, or before a switch that drops it
 	live  bool // it arrives
 }
 
-// direction returns which direction of a link leads away from a node.
+// direction returns the direction of a link that leads away from a node.
 func (w *world) direction(l fabric.LinkID, from fabric.NodeID) int32 {
 	if w.f.Link(l).A.Node == from {
 		return int32(2 * l)
@@ -54,7 +54,7 @@ func (w *world) direction(l fabric.LinkID, from fabric.NodeID) int32 {
 	return int32(2*l) + 1
 }
 
-// follow returns the way of a packet with a label, or with the source port that a label stands for.
+// follow returns the way of a packet with a label, or with the label's source port.
 func (w *world) follow(src, dst fabric.NodeID, l fabric.Label) (p way) {
 	plane, dropped := w.planeOf(l), false
 	cross := func(link fabric.LinkID, from fabric.NodeID) fabric.End {
@@ -82,7 +82,7 @@ func (w *world) follow(src, dst fabric.NodeID, l fabric.Label) (p way) {
 	return p
 }
 
-// planeOf returns the plane by which a host sends what has a label; switches hash what has none.
+// planeOf returns the plane for a label; switches hash packets without one.
 func (w *world) planeOf(l fabric.Label) int {
 	switch n := w.f.Planes(); {
 	case n == 1:
@@ -94,7 +94,7 @@ func (w *world) planeOf(l fabric.Label) int {
 	}
 }
 
-// next returns the port by which a switch sends a packet; 0: it drops it.
+// next returns the port through which a switch sends a packet; 0: it drops it.
 func (w *world) next(at, src, dst fabric.NodeID, l fabric.Label) fabric.PortNo {
 	s := &w.switches[int(at)-w.f.Hosts()]
 	port, group := w.route(s, at, dst)
@@ -125,7 +125,7 @@ func (w *world) next(at, src, dst fabric.NodeID, l fabric.Label) fabric.PortNo {
 	return 0
 }
 
-// route returns the port down to a host, or the group by which packets to it go up; -1: they are dropped.
+// route returns the port down to a host, or the group for packets up to it; -1: they are dropped.
 func (w *world) route(s *aSwitch, at, dst fabric.NodeID) (port fabric.PortNo, group int64) {
 	n := w.f.Node(at)
 	tor := w.f.InPlane(w.f.ToROf(dst), n.Plane)
@@ -142,7 +142,7 @@ func (w *world) route(s *aSwitch, at, dst fabric.NodeID) (port fabric.PortNo, gr
 				return 0, -1
 			}
 			if k.PrefixLen > 0 && w.below(n, t, k) {
-				break // the route down is as long
+				break // the route down has the same prefix length
 			}
 		}
 	}
@@ -155,7 +155,7 @@ func (w *world) route(s *aSwitch, at, dst fabric.NodeID) (port fabric.PortNo, gr
 	return w.portDown(at, tor)
 }
 
-// portDown returns the port of a switch of an upper tier that leads to a ToR below it.
+// portDown returns the port of an upper-tier switch that leads to a ToR below it.
 func (w *world) portDown(at, tor fabric.NodeID) (port fabric.PortNo, group int64) {
 	n, t := w.f.Node(at), w.f.Node(tor)
 	leads := func(p fabric.PortNo) bool {
@@ -180,7 +180,7 @@ func (w *world) portDown(at, tor fabric.NodeID) (port fabric.PortNo, group int64
 	return 0, -1
 }
 
-// below reports whether a switch's route down to a ToR is by a prefix as long as k's.
+// below reports whether a switch's route down to a ToR has a prefix as long as k's.
 func (w *world) below(n, t *fabric.Node, k controller.Key) bool {
 	torLong := k.PrefixLen == 24 || k.PrefixLen == 64
 	switch n.Tier {
@@ -192,7 +192,7 @@ func (w *world) below(n, t *fabric.Node, k controller.Key) bool {
 	return false
 }
 
-// prefixes returns the keys of routes to a host that failures can make, the longest first.
+// prefixes returns the keys of the routes to a host that failures can add, the longest first.
 func (w *world) prefixes(dst fabric.NodeID) [3]controller.Key {
 	tor := w.f.ToROf(dst)
 	pod := w.f.Node(tor).Pod
@@ -207,7 +207,7 @@ func (w *world) prefixes(dst fabric.NodeID) [3]controller.Key {
 	return keys
 }
 
-// labelled returns the uplink that a label names; 0: none.
+// labelled returns the uplink of a label; 0: none.
 func (w *world) labelled(s *aSwitch, at fabric.NodeID, l fabric.Label) fabric.PortNo {
 	if l >= w.f.LabelSpan() {
 		return 0
@@ -231,7 +231,7 @@ func (w *world) labelled(s *aSwitch, at fabric.NodeID, l fabric.Label) fabric.Po
 	return n.FirstUplink() + fabric.PortNo(u)
 }
 
-// grouped returns the uplink that the ECMP hash picks of a group.
+// grouped returns the uplink that the ECMP hash selects from a group.
 func (w *world) grouped(s *aSwitch, at fabric.NodeID, group uint64, hash uint32) fabric.PortNo {
 	n := w.f.Node(at)
 	offset := 0
@@ -261,10 +261,10 @@ func (w *world) grouped(s *aSwitch, at fabric.NodeID, group uint64, hash uint32)
 	return 0
 }
 
-// aggHashOffset is by how many bits aggregation switches shift the hash: package controller's.
+// aggHashOffset is the number of bits by which aggregation switches shift the hash, as in package controller.
 const aggHashOffset = 8
 
-// hash is hash_flow_v4 or hash_flow_v6 of the P4 program.
+// hash computes hash_flow_v4 or hash_flow_v6 of the P4 program.
 func (w *world) hash(src, dst fabric.NodeID, l fabric.Label) uint32 {
 	const protocolUDP = 17
 	b := binary.BigEndian.AppendUint32(w.hashed[:0], uint32(w.run.Seed))
@@ -282,14 +282,14 @@ func (w *world) hash(src, dst fabric.NodeID, l fabric.Label) uint32 {
 	return crc32.ChecksumIEEE(b)
 }
 
-// mixed is mix_hash of the P4 program.
+// mixed computes mix_hash of the P4 program.
 func mixed(h uint32) uint32 {
 	h = (h ^ h>>15) * 0x85EBCA6B
 	h = (h ^ h>>13) * 0xC2B2AE35
 	return h ^ h>>16
 }
 
-// crc16 is HashAlgorithm.crc16: the polynomial 0x8005, reflected.
+// crc16 computes HashAlgorithm.crc16: the polynomial 0x8005, reflected.
 func crc16(b []byte) (crc uint16) {
 	for _, x := range b {
 		crc ^= uint16(x)
