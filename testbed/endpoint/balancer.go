@@ -2,30 +2,29 @@ package endpoint
 
 import "github.com/ethereal-fabric/ethereal/fabric"
 
-// Balancer chooses the paths of balanced QPs packet by packet, and learns how
-// their packets fared. Its methods must not call the endpoint.
+// Balancer chooses the paths of balanced QPs packet by packet, and learns of their packets' fate. Its methods must
+// not call the endpoint.
 type Balancer interface {
-	// Label returns the label of the data packet that a QP sends now, for the
-	// first time or again.
+	// Label returns the label of the data packet that a QP sends now, whether new or retransmitted.
 	Label(now fabric.Time, qp QP) fabric.Label
-	// Echo hands over what an ACK says about the packet that caused it, before
-	// the ACK's events go to the [Handler]. NAKs are not passed on.
+	// Echo reports an ACK's information about the packet that caused it, before the ACK's events go to the
+	// [Handler]. NAKs are not reported.
 	Echo(now fabric.Time, qp QP, e Echo)
 }
 
-// PathLosses is a [Balancer]'s ear for packets that never came, as later ones that did or
-// the timer show. One that a switch has cut is none of them. It must not call the endpoint.
+// PathLosses is a [Balancer] that learns of lost packets, which later packets or the timer reveal. Trimmed packets
+// are not lost. It must not call the endpoint.
 type PathLosses interface {
 	LostBy(now fabric.Time, qp QP, l fabric.Label)
 }
 
-// Echo is what an ACK says about the data packet that caused it.
+// Echo is an ACK's information about the data packet that caused it.
 type Echo struct {
-	// Label is the ACK's, which is the packet's if the responder keeps labels.
+	// Label is the ACK's label, which is the packet's if the responder keeps labels.
 	Label  fabric.Label
-	Marked bool // the packet, or one that the ACK is for as well, came with CE
-	// RTT is the time from the packet's sending to its ACK. It is measured for
-	// one packet per round trip that was sent once; 0: not by this one.
+	Marked bool // the packet, or another one that the ACK covers, arrived with CE
+	// RTT is the time from the packet's sending to its ACK. It is measured for one packet per round trip that was
+	// sent once; 0: not measured.
 	RTT fabric.Time
 }
 
@@ -41,8 +40,7 @@ func (t *timing) sent(now fabric.Time, packet int32) {
 	}
 }
 
-// acked returns the round trip of the timed packet, if it is among those from
-// up to below to.
+// acked returns the round trip of the timed packet, if its number is at least from and below to.
 func (t *timing) acked(now fabric.Time, from, to int32) fabric.Time {
 	if t.packet <= from || t.packet > to {
 		return 0

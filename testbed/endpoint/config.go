@@ -9,15 +9,14 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 )
 
-// Defaults of a [Config]: the reference evaluation's.
+// Defaults of a [Config], from the reference evaluation.
 const (
 	DefaultMTU     = 9000               // [ref] bytes of payload
 	DefaultRTO     = fabric.Millisecond // [ref]
 	DefaultMinRate = 100 * fabric.Mbps
-	slowest        = 100 // of these a line has: steps up to its rate
+	slowest        = 100 // steps of this size per line rate
 
-	// DefaultReorderWindow is in packets: 2.3 MB of the default MTU, several
-	// round trips at 400 Gb/s.
+	// DefaultReorderWindow is in packets: 2.3 MB of the default MTU, several round trips at 400 Gb/s.
 	DefaultReorderWindow = 256
 )
 
@@ -31,79 +30,72 @@ var (
 	ErrUnknown = errors.New("endpoint: no such queue pair")
 )
 
-// Config is what an [Endpoint] needs to know.
+// Config sets up an [Endpoint].
 type Config struct {
 	Fabric *fabric.Fabric
 	Host   fabric.NodeID
 
 	IPv6 bool
-	// FlowLabel carries the path label in the IPv6 flow label. The UDP source
-	// port carries it in any case.
+	// FlowLabel also carries the path label in the IPv6 flow label. The UDP source port always carries it.
 	FlowLabel bool
-	// Outer is the size of an outer header that the owner adds to each packet: rates count it.
+	// Outer is the length of an outer header that the owner adds to each packet; rates include it.
 	Outer int
 
-	// PKey is the partition: packets of another are foreign. 0: the default one.
+	// PKey is the partition: packets of other partitions are foreign. 0: the default one.
 	PKey uint16
 
 	MTU      int         // bytes of payload in a full packet; 0: DefaultMTU
-	LineRate fabric.Rate // a QP's top rate; 0: the host link's
+	LineRate fabric.Rate // largest rate of a QP; 0: the host link's
 
 	RTO fabric.Time // 0: DefaultRTO
-	// AckEvery asks for an ACK every that many packets, for the last one and for
-	// every repeated one; 0: 1.
+	// AckEvery is the number of packets per requested ACK; the last packet and retransmitted ones always request
+	// one. 0: 1.
 	AckEvery int
-	// AckWhenAsked has a responder that keeps packets acknowledge those that ask
-	// for it and the end of a message only. Otherwise it also does each packet
-	// that comes out of its turn or fills a gap, and the requester learns of a loss
-	// by what came behind it.
+	// AckWhenAsked makes a responder that keeps packets acknowledge only the end of a message and packets that
+	// request an ACK. Otherwise it also acknowledges each packet that arrives out of order or fills a gap, and the
+	// requester learns of a loss by the packets behind it.
 	AckWhenAsked bool
-	// Trip is the round trip of a full packet over the longest path, when nothing else
-	// is on the way: no answer is late before. 0: the last packets of a message are not
-	// probed when it is.
+	// Trip is the round trip of a full packet over the longest path of an otherwise idle network: no answer is late
+	// before. 0: no probes for late answers to a message's last packets.
 	Trip fabric.Time
-	// NoNudge leaves out the zero-length WRITE after a change of path.
+	// NoNudge omits the zero-length WRITE after a change of path.
 	NoNudge bool
 
-	// Receiver is what the responders of all hosts do with packets that come
-	// before their turn; senders repeat accordingly.
+	// Receiver is the way in which the responders of all hosts handle packets that arrive out of order; senders
+	// retransmit accordingly.
 	Receiver Receiver
-	// ReorderWindow is how many packets from the first one missing a responder
-	// of SelectiveRepeat can keep, and the sender has on the way at most; 0:
-	// DefaultReorderWindow. A packet of a balanced QP is taken for lost when
-	// one half a window later has arrived. A QP with a path of its own has no
-	// reason to be reordered: any later packet shows the gap.
+	// ReorderWindow is the number of packets, from the first missing one, that a responder of SelectiveRepeat can
+	// keep, and that the sender has in flight at most; 0: DefaultReorderWindow. A packet of a balanced QP counts as
+	// lost when one half a window later has arrived. A QP with one path is not reordered: any later packet shows
+	// the gap.
 	ReorderWindow int
-	// Reordered says that switches may reorder the packets of any QP: all are
-	// taken for lost as those of balanced ones are.
+	// Reordered says that switches may reorder the packets of any QP: losses of all QPs are detected as for
+	// balanced ones.
 	Reordered bool
-	// LateLoss finds the losses of QPs whose packets take several paths by time, and probes
-	// for their last packets: see late.go. It needs receivers that keep packets, and Trip.
+	// LateLoss detects by time the losses of QPs whose packets take several paths, and probes for their last
+	// packets: see late.go. It needs receivers that keep packets, and Trip.
 	LateLoss bool
 
 	Control Control
-	// ControlParams are the control's parameters, by name; see [Spec].
+	// ControlParams are the rate control's parameters, by name; see [Spec].
 	ControlParams map[string]string
 	MinRate       fabric.Rate // 0: DefaultMinRate, or a hundredth of the line rate if that is less
 
-	// AckLabel chooses the label of a control packet to peer, given that of the
-	// data packet that caused it, and whether a switch sent that packet round a
-	// dead uplink, as its DSCP says. nil keeps the label. It is not asked about
-	// labels of no path.
+	// AckLabel chooses the label of a control packet to peer, from the label of the data packet that caused it, and
+	// from whether a switch rerouted that packet around a dead uplink, as its DSCP shows. nil keeps the label. It
+	// is not called for labels of no path.
 	AckLabel func(now fabric.Time, peer fabric.NodeID, mirrored fabric.Label, rerouted bool) fabric.Label
 	// Balancer labels the packets of balanced QPs; nil: there are none.
 	Balancer Balancer
-	// Losses receives the paths of packets that balanced QPs lose; may be
-	// nil. With GoBackN it receives only those of time-outs.
+	// Losses receives the paths of packets that balanced QPs lose; may be nil. With GoBackN it receives only those
+	// of time-outs.
 	Losses PathLosses
 	// Watcher receives the losses of QPs that keep their packets in order; may be nil.
 	Watcher PathWatcher
-	// Place takes the payload of the data packets that the responder accepts, and
-	// says what to do about one that it cannot take. nil: payloads are lengths
-	// only. It needs receivers that go back.
+	// Place takes the payload of the data packets that the responder accepts, and decides about one that it cannot
+	// take. nil: payloads are lengths only. It needs go-back-n receivers.
 	Place func(now fabric.Time, p *Placement) Placing
-	// InitialPSN gives the first PSN of a QP; nil: a hash of its arguments. Both
-	// ends must agree.
+	// InitialPSN returns the first PSN of a QP; nil: a hash of its arguments. Both ends must agree.
 	InitialPSN func(src, dst fabric.NodeID, qpn uint32) uint32
 }
 
@@ -135,7 +127,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate reports the first thing wrong with c, with the field and the remedy.
+// Validate returns the first error in c, with the field and the remedy.
 func (c Config) Validate() error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s", ErrConfig, fmt.Sprintf(format, args...))
@@ -179,7 +171,7 @@ func (c Config) Validate() error {
 	return control.Check(c.ControlParams)
 }
 
-// hashedPSN mixes its arguments; the result needs to differ between QPs, nothing more.
+// hashedPSN mixes its arguments; the result only needs to differ between QPs.
 func hashedPSN(src, dst fabric.NodeID, qpn uint32) uint32 {
 	h := uint64(src)<<40 ^ uint64(dst)<<24 ^ uint64(qpn)
 	h ^= h >> 31
@@ -189,20 +181,17 @@ func hashedPSN(src, dst fabric.NodeID, qpn uint32) uint32 {
 	return uint32(h>>32) & psnMask
 }
 
-// PathWatcher receives evidence about the paths that QPs take. It may do what a
-// [Handler] may.
+// PathWatcher receives evidence about the QPs' paths. It may make the same calls as a [Handler].
 type PathWatcher interface {
-	// Lost reports packets of a QP, or acknowledgements of them, that are known to
-	// be lost: a receiver asked for one, or an ACK came without those before it. A
-	// time-out is reported to the Handler alone.
+	// Lost reports lost packets of a QP, or lost acknowledgements: a receiver asked for one, or an ACK came without
+	// those before it. Time-outs are reported to the Handler alone.
 	Lost(now fabric.Time, qp QP, l hostagent.Loss)
-	// Unanswered reports that nothing is answered of what a QP has sent since a time,
-	// though other QPs are answered. It may still be: the QP sends nothing again by
-	// itself.
+	// Unanswered reports that a QP has got no answer to packets sent since a time, though other QPs have. An answer
+	// may still come: the QP itself retransmits nothing.
 	Unanswered(now fabric.Time, qp QP, l hostagent.Silence)
-	// Late reports that an answer came by a path that its QP is not on any more.
+	// Late reports that an answer came on a path that its QP has left.
 	Late(now fabric.Time, peer fabric.NodeID, l fabric.Label)
-	// Congested reports that a switch has marked a packet to a peer or, inbound, one
-	// from it. It precedes Lost where one packet causes both.
+	// Congested reports that a switch has marked a packet to a peer or, inbound, one from it. If one packet causes
+	// both, Congested precedes Lost.
 	Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool)
 }

@@ -5,9 +5,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
 )
 
-// Constants of DCQCN as its authors set them (Zhu et al., Congestion Control for
-// Large-Scale RDMA Deployments, SIGCOMM 2015, sections 3.3 and 5.2). They were
-// found at 40 Gb/s; the rates are left as they are at other speeds.
+// Constants of DCQCN as its authors set them (Zhu et al., Congestion Control for Large-Scale RDMA Deployments,
+// SIGCOMM 2015, sections 3.3 and 5.2). They were found at 40 Gb/s; the rates are not scaled to other speeds.
 const (
 	dcqcnCNPInterval   = 50 * fabric.Microsecond // N: between two CNPs of a QP
 	dcqcnGainShift     = 8                       // g = 1/256
@@ -21,8 +20,8 @@ const (
 	dcqcnHyperFactor = 10
 )
 
-// dcqcn is DCQCN. A responder sends CNPs; the timers of the reaction point are looked
-// at when the QP sends or takes a CNP, not before: nobody needs the rate in between.
+// dcqcn is DCQCN. A responder sends CNPs. The timers of the reaction point are evaluated when the QP sends or
+// receives a CNP, because the rate is not needed in between.
 type dcqcn struct {
 	*Endpoint
 	qps      perQP[reaction]
@@ -52,10 +51,10 @@ func dcqcnSpec() Spec {
 	}
 }
 
-// reaction is what the reaction point keeps of a QP beside its rate.
+// reaction is the reaction point's state of a QP besides its rate.
 type reaction struct {
 	alpha      uint32      // of alphaOne
-	slowed     bool        // by a CNP, and not back at line rate
+	slowed     bool        // by a CNP, and not yet at line rate again
 	target     fabric.Rate // R_T
 	alphaAt    fabric.Time // alpha decays
 	increaseAt fabric.Time
@@ -96,7 +95,7 @@ func (c *dcqcn) notified(now fabric.Time, q *qp, _ *packet) {
 	c.stats.RateCuts++
 }
 
-// received sends a CNP for a mark, unless the QP was sent one a short while ago.
+// received sends a CNP for a mark, unless the QP was sent one shortly before.
 func (c *dcqcn) received(now fabric.Time, x *context, p *packet) {
 	if !p.ce || now < x.cnpAt {
 		return
@@ -106,7 +105,7 @@ func (c *dcqcn) received(now fabric.Time, x *context, p *packet) {
 	c.answer(control{dst: p.src, qpn: p.qpn, label: c.ackLabel(now, p), becn: true, cnp: true})
 }
 
-// elapse does what the timers ask for until now.
+// elapse processes the timers until now.
 func (c *dcqcn) elapse(now fabric.Time, q *qp) {
 	d := c.qps.at(q)
 	for d.slowed && d.increaseAt <= now {
@@ -123,9 +122,8 @@ func (c *dcqcn) elapse(now fabric.Time, q *qp) {
 	}
 }
 
-// increase is one step up: fast recovery towards the rate before the cut, after
-// F steps by either count additive increase of that rate, after F steps by both
-// hyper increase.
+// increase is one step up: fast recovery towards the rate before the cut, after F steps by either count additive
+// increase of that rate, after F steps by both hyper increase.
 func (c *dcqcn) increase(q *qp) {
 	d := c.qps.at(q)
 	switch {
@@ -138,7 +136,7 @@ func (c *dcqcn) increase(q *qp) {
 	}
 	d.target = min(d.target, c.cfg.LineRate)
 	to := q.rate.now + (d.target-q.rate.now)/2
-	if c.cfg.LineRate-to < c.cfg.LineRate>>10 { // as good as there
+	if c.cfg.LineRate-to < c.cfg.LineRate>>10 { // close enough
 		to, d.slowed = c.cfg.LineRate, false
 	}
 	c.setRate(q, to)

@@ -7,10 +7,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
 )
 
-// dctcp is DCTCP with a rate in place of a window: alpha follows the share of
-// marked packets per round trip; a round trip with marks cuts the rate by alpha/2,
-// once; one without adds a constant. A round trip ends when the packet that was next
-// to be sent at its beginning is acknowledged.
+// dctcp is DCTCP with a rate in place of a window: alpha follows the share of marked packets per round trip. A
+// round trip with marks cuts the rate by alpha/2, once; one without adds a constant. A round trip ends when the
+// packet that was next to be sent at its beginning is acknowledged.
 type dctcp struct {
 	*Endpoint
 	additive  fabric.Rate
@@ -43,18 +42,18 @@ func dctcpSpec() Spec {
 	}
 }
 
-// rounds is what DCTCP keeps of a QP.
+// rounds is DCTCP's state of a QP.
 type rounds struct {
 	alpha         uint32 // of alphaOne
 	end           int32  // packet that ends the round trip
 	cutEnd        int32  // packet up to which a cut has been made
-	acks, markers int32  // packets acknowledged in the round trip, and of those marked
+	acks, markers int32  // packets acknowledged in the round trip, and marked ones of them
 }
 
 // open begins with alpha 1, so that the first mark halves the rate.
 func (c *dctcp) open(q *qp) { q.rounds = rounds{alpha: alphaOne} }
 
-// acked counts; late packets end no round trip, and cut once at most.
+// acked counts acknowledged and marked packets; late packets end no round trip, and cut at most once.
 func (c *dctcp) acked(_ fabric.Time, q *qp, p *packet, packets, at int32, late bool) {
 	r := &q.rounds
 	r.acks += packets
@@ -71,7 +70,7 @@ func (c *dctcp) acked(_ fabric.Time, q *qp, p *packet, packets, at int32, late b
 	}
 	to := q.rate.now
 	if at > r.end {
-		if r.end > 0 { // else it is the first ACK, which ends no round trip
+		if r.end > 0 { // otherwise it is the first ACK, which ends no round trip
 			share := int64(r.markers) * alphaOne / int64(r.acks)
 			r.alpha = uint32(int64(r.alpha) + (share-int64(r.alpha))>>c.gainShift)
 			if r.markers == 0 {
@@ -89,9 +88,8 @@ func (c *dctcp) acked(_ fabric.Time, q *qp, p *packet, packets, at int32, late b
 	c.setRate(q, to)
 }
 
-// wentBack forgets the round trip under way: marks of retransmitted packets report
-// another one than that whose packets were sent before. A QP that had sent its whole
-// message would otherwise never slow down again.
+// wentBack forgets the present round trip: marks of retransmitted packets belong to another one. Otherwise a QP
+// that had sent its whole message would never slow down again.
 func (c *dctcp) wentBack(q *qp) {
 	q.rounds.end = min(q.rounds.end, q.nextOut)
 	q.rounds.cutEnd = min(q.rounds.cutEnd, q.nextOut)

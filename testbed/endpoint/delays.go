@@ -5,15 +5,15 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
 )
 
-// delays is what rate controls have in common that go by how long packets queue: each
-// packet's round trip is measured that was sent once, and is answered by itself.
+// delays is the common part of rate controls that use queueing delays: the round trip is measured of each packet
+// that was sent once and is answered separately.
 type delays struct {
 	*Endpoint
-	trip   fabric.Time // of a full packet over the longest path, when nothing else is on the way
+	trip   fabric.Time // of a full packet over the longest path of an otherwise idle network
 	target fabric.Time // of queueing
 }
 
-// targetDelay is the parameter of all of them. They need [Needs].SendTimes.
+// targetDelay is a parameter of all of them. They need [Needs].SendTimes.
 var targetDelay = Param{"target_delay", "queueing that is no congestion; three quarters of a round trip through an idle fabric when absent"}
 
 func readTargetDelay(a *params.Reader) fabric.Time {
@@ -28,15 +28,13 @@ func newDelays(e *Endpoint, target fabric.Time) delays {
 	return d
 }
 
-// measure returns the round trip of the packet that an answer is for. ok is false if it
-// is not known.
+// measure returns the round trip of the answered packet. ok is false if it is unknown.
 func (c delays) measure(now fabric.Time, q *qp, p *packet, at int32) (trip fabric.Time, ok bool) {
 	sent, ok := q.state.sends.take(c.transport.answeredBy(q, p, at))
 	return now - sent.at, ok && sent.at != never
 }
 
-// idleTrip returns the round trip of a full packet over the longest path, when nothing else
-// is on the way.
+// idleTrip returns the round trip of a full packet over the longest path of an otherwise idle network.
 func (e *Endpoint) idleTrip() fabric.Time {
 	if e.cfg.Trip > 0 {
 		return e.cfg.Trip
@@ -44,7 +42,7 @@ func (e *Endpoint) idleTrip() fabric.Time {
 	return IdleTrip(e.cfg.Fabric, e.cfg.MTU+e.cfg.Outer)
 }
 
-// product returns the bytes that the line sends in a round trip.
+// product returns the number of bytes that the line sends in a round trip.
 func (e *Endpoint) product(trip fabric.Time) int64 {
 	const some = 1e6
 	return int64(trip) * some / int64(e.cfg.LineRate.TimeFor(some))

@@ -9,23 +9,21 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 )
 
-// QP is the caller's name of a queue pair at its sender.
+// QP is the sender's identifier of a queue pair, chosen by the caller.
 type QP = hostagent.QP
 
-// Handler takes an endpoint's events. See the package comment for what it may
-// do.
+// Handler takes an endpoint's events. See the package comment for the calls that it may make.
 type Handler interface {
 	// Acked reports payload bytes newly acknowledged.
 	Acked(now fabric.Time, qp QP, bytes int64)
-	// Done reports that all of a QP's message is acknowledged. The QP is gone.
+	// Done reports that all of a QP's message is acknowledged. The QP no longer exists.
 	Done(now fabric.Time, qp QP)
-	// Timeout reports that the retransmission timer expired; the QP has gone
-	// back to its first unacknowledged packet.
+	// Timeout reports that the retransmission timer expired; the QP has gone back to its first unacknowledged
+	// packet.
 	Timeout(now fabric.Time, qp QP)
 	// Delivered reports, once, that a message from src has arrived whole.
 	Delivered(now fabric.Time, src fabric.NodeID, message uint64, bytes int64)
-	// Quench hands over a source quench's payload, valid during the call, and
-	// who sent it, by its own account.
+	// Quench passes a source quench's payload, valid during the call, and its (unverified) source address.
 	Quench(now fabric.Time, payload []byte, src netip.Addr)
 }
 
@@ -35,42 +33,42 @@ type Frame struct {
 	Tail    int  // bytes that follow on the wire: payload, padding, ICRC
 	Control bool // ACK or NAK
 
-	// Of data packets: the QP, and the packet's number within it, so that a caller who
-	// has the message's bytes finds this packet's, from byte Packet*MTU on.
+	// Of data packets: the QP, and the packet's number within it. The packet's payload begins at byte Packet*MTU of
+	// the message.
 	QP     QP
 	Packet int32
 }
 
-// Stats counts what an endpoint has done since it was made.
+// Stats are an endpoint's counts since it was made.
 type Stats struct {
 	DataSent, ControlSent uint64 // packets
 	BytesAcked            uint64 // payload
 	Retransmissions       uint64 // data packets retransmitted
-	Nudges                uint64 // zero-length writes sent, repetitions apart
-	TailProbes            uint64 // of those: since an answer was late
-	Timeouts              uint64 // of messages: those of probes are not counted
+	Nudges                uint64 // zero-length writes sent, without retransmissions
+	TailProbes            uint64 // of these: because an answer was late
+	Timeouts              uint64 // of messages: probes are not counted
 	NaksSent, NaksTaken   uint64
 	Marked                uint64 // acknowledgements that carried BECN
 	RateCuts              uint64
 	DataReceived          uint64
-	BytesDelivered        uint64 // payload of packets taken
+	BytesDelivered        uint64 // payload of accepted packets
 	Delivered             uint64 // messages
 	Duplicates            uint64 // data packets below the expected PSN
 	OutOfOrder            uint64 // data packets above it
 	BeyondWindow          uint64 // data packets beyond the reorder window
-	Trimmed               uint64 // data packets that a switch had cut to their headers
-	StaleData             uint64 // data packets of a QP that was closed
-	StaleAcks             uint64 // ACKs that say nothing new, or of a QP that was closed
+	Trimmed               uint64 // data packets that a switch trimmed to their headers
+	StaleData             uint64 // data packets of a closed QP
+	StaleAcks             uint64 // ACKs without news, or of a closed QP
 	CongestionMarks       uint64 // data packets that came with CE
-	CNPsSent, CNPsTaken   uint64 // congestion notification packets; without effect where the control is another
+	CNPsSent, CNPsTaken   uint64 // congestion notification packets; ignored by other controls
 	Quenches              uint64
 	Foreign               uint64 // packets that are neither RoCEv2 nor a quench
-	Refused               uint64 // data packets that Config.Place had no place for
+	Refused               uint64 // data packets refused by Config.Place
 	Malformed             uint64 // packets that contradict themselves or the protocol
 	QPsOpened, QPsDone    uint64
 	QPsPeak               int // open at once
 	ActiveQPs             int // open now
-	ResponderQPs          int // remembered now
+	ResponderQPs          int // with state at the responder now
 }
 
 // Endpoint is the RoCEv2 interface of one host. See the package comment.
@@ -80,31 +78,30 @@ type Endpoint struct {
 
 	transport transport
 	control   rateControl
-	// keepsSends: the rate control, or somebody else, asks when and how packets were sent.
+	// keepsSends: the rate control, or another part, needs the packets' sending times.
 	keepsSends bool
-	inOrder    bool // receivers take packets in order alone
+	inOrder    bool // receivers accept packets in order only
 
 	stack   stack
 	full    int         // bytes of a full data packet without RETH, headers and tail
 	fullGap fabric.Time // their transmission time at line rate
-	span    int32       // packets a responder can be sent from the first it misses
-	ask     int         // every so many packets ask for an ACK
+	span    int32       // largest number of packets that a responder can be sent from the first missing one
+	ask     int         // number of packets per requested ACK
 	// dataField and ackField are as in [Needs].
 	dataField, ackField int
 
 	stats    Stats
-	paused   bool // no data may be sent
+	paused   bool // sending of data is stopped
 	silences silences
 	lates    lates
 
-	ports    []port // one a plane
+	ports    []port // one per plane
 	incoming packet // scratch of Receive
 	requester
 	responder
 }
 
-// New returns the endpoint c asks for, with no QP, or what [Config.Validate]
-// reports.
+// New returns an endpoint without QPs, or the error of [Config.Validate].
 func New(c Config, h Handler) (*Endpoint, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -133,7 +130,7 @@ func New(c Config, h Handler) (*Endpoint, error) {
 	if receiver.Needs.ReorderWindow {
 		e.span = int32(e.cfg.ReorderWindow)
 	}
-	// A sender that has filled the span waits for an ACK: half of it may be on the way.
+	// A sender that has filled the span waits for an ACK: half of the span may be in flight.
 	e.ask = min(e.cfg.AckEvery, max(1, int(e.span/2)))
 	e.full = e.stack.len + e.cfg.MTU + padding(e.cfg.MTU) + rocev2.ICRCSize + e.cfg.Outer + e.dataField
 	e.fullGap = e.cfg.LineRate.TimeFor(int64(e.full))
@@ -160,13 +157,12 @@ func (e *Endpoint) Stats() Stats {
 	return s
 }
 
-// Next writes the headers of the packet to send now into dst, which holds at
-// least [MaxHeader] bytes, and describes it. ok is false when there is nothing
-// to send now; ask again at [Endpoint.NextWake]. Expired timers are handled
+// Next writes the headers of the packet to send now into dst, which holds at least [MaxHeader] bytes, and describes
+// it. ok is false if there is nothing to send now; ask again at [Endpoint.NextWake]. Expired timers are handled
 // first, so Next can call the handler.
 func (e *Endpoint) Next(now fabric.Time, dst []byte) (f Frame, ok bool) { return e.NextBy(0, now, dst) }
 
-// NextBy is Next for a port of several.
+// NextBy is Next for one of several ports.
 func (e *Endpoint) NextBy(number int, now fabric.Time, dst []byte) (f Frame, ok bool) {
 	e.expire(now)
 	if e.control.credit != nil {
@@ -184,12 +180,11 @@ func (e *Endpoint) NextBy(number int, now fabric.Time, dst []byte) (f Frame, ok 
 	return e.nextData(now, p, dst)
 }
 
-// NextWake returns when Next can next have something to do that no other call
-// brings about. It is in the past when Next has something to do now. ok is
-// false when only other calls can bring something about.
+// NextWake returns when to call Next again if no other call comes before. It is in the past if Next has something
+// to do now. ok is false if only other calls can cause something to send.
 func (e *Endpoint) NextWake() (at fabric.Time, ok bool) { return e.NextWakeBy(0) }
 
-// NextWakeBy is NextWake for a port of several.
+// NextWakeBy is NextWake for one of several ports.
 func (e *Endpoint) NextWakeBy(number int) (at fabric.Time, ok bool) {
 	if p := &e.ports[number]; p.queue.len > 0 || p.waits() && !e.paused {
 		return 0, true
@@ -215,12 +210,11 @@ func (e *Endpoint) NextWakeBy(number int) (at fabric.Time, ok bool) {
 	return at, ok
 }
 
-// Pause stops the sending of data, as a pause frame of the switch does, or lets it
-// go on. ACKs and timers are not stopped.
+// Pause stops the sending of data, as a switch's pause frame does, or resumes it. ACKs and timers are not stopped.
 func (e *Endpoint) Pause(paused bool) { e.paused = paused }
 
-// Sending returns the payload bytes that open QPs have sent and that are not acknowledged, and the rate that they may send
-// at, the mean over them; 0 if none is open.
+// Sending returns the payload bytes in flight of the open QPs, and the mean of their allowed rates; 0 if none is
+// open.
 func (e *Endpoint) Sending() (inFlight int64, allowed fabric.Rate) {
 	open := fabric.Rate(0)
 	for _, q := range e.qps {

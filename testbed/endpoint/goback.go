@@ -6,11 +6,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 )
 
-// goBackN is the transport of RC: a responder takes packets in sequence alone and
-// answers the first one ahead with a NAK; the requester goes back to what is missing.
+// goBackN is the transport of RC: a responder accepts packets in sequence only and answers the first one ahead with
+// a NAK; the requester goes back to the missing packet.
 type goBackN struct{ *Endpoint }
 
-// GoBackN is RC as RNICs have had it from the start.
+// GoBackN is the transport of RC since the first RNICs.
 const GoBackN Receiver = "go-back-n"
 
 func goBackNSpec() Spec {
@@ -42,15 +42,15 @@ func (t goBackN) expired(now fabric.Time, q *qp) {
 	t.timedOut(now, q)
 }
 
-// lost makes the first unacknowledged packet the next to send. The message's
-// packets will show a gap by themselves, so nudges are not repeated.
+// lost makes the first unacknowledged packet the next to send. The message's packets will show a gap themselves, so
+// nudges are not retransmitted.
 func (t goBackN) lost(q *qp) {
 	q.nextOut, q.once = q.unacked, q.sent
 	q.noTail()
 	t.control.pacer.wentBack(q)
 	q.nudges = 0
 	if q.state != nil {
-		q.state.timing.packet = 0 // its ACK could be for either copy
+		q.state.timing.packet = 0 // its ACK could belong to either copy
 	}
 	t.recount(q)
 }
@@ -86,7 +86,7 @@ func (t goBackN) answered(now fabric.Time, q *qp, p *packet, s rocev2.Syndrome) 
 	late := upTo > q.nextOut
 	q.nextOut = max(q.nextOut, upTo)
 	t.answerCame(now, q)
-	if p.becn = p.becn && !nak; p.becn { // a NAK's mark is in the next ACK as well
+	if p.becn = p.becn && !nak; p.becn { // a NAK's mark is repeated in the next ACK
 		t.stats.Marked++
 	}
 	if newly > 0 {
@@ -111,8 +111,8 @@ func (t goBackN) answered(now fabric.Time, q *qp, p *packet, s rocev2.Syndrome) 
 	t.taken(now, q, bytes)
 }
 
-// refused takes a NAK of a responder that has no place for a packet. It gets
-// nothing more: the QP stays until its owner closes it, and times out no more.
+// refused processes a NAK of a responder without place for a packet. The QP sends no more: it stays until its owner
+// closes it, and no longer times out.
 func (t goBackN) refused(now fabric.Time, q *qp, p *packet, s rocev2.Syndrome) {
 	upTo := q.unacked + psnDiff(p.psn, q.firstPSN+uint32(q.unacked))
 	if upTo < q.unacked || upTo >= q.sent {
@@ -143,7 +143,7 @@ func (t goBackN) begin(*context) {}
 
 func (t goBackN) receive(now fabric.Time, c *context, p *packet) {
 	switch ahead := psnDiff(p.psn, c.next); {
-	case ahead < 0: // the sender went back further than it had to, or an ACK was lost
+	case ahead < 0: // the sender went back too far, or an ACK was lost
 		t.stats.Duplicates++
 		if p.ackReq {
 			// The sender knows all this: a mark counts for a new ACK only.
@@ -175,7 +175,7 @@ func (t goBackN) receive(now fabric.Time, c *context, p *packet) {
 	if t.cfg.Place != nil && payload > 0 {
 		if as := t.place(now, c, p, payload); as != Placed {
 			*c = was
-			c.gap = true // what comes behind it needs no NAK of its own
+			c.gap = true // later packets need no NAK
 			t.stats.Refused++
 			t.reply(now, c, p, as.syndrome())
 			return
@@ -198,8 +198,8 @@ func (t goBackN) receive(now fabric.Time, c *context, p *packet) {
 	}
 }
 
-// take checks a packet in sequence against the state of its message, and begins
-// or ends the message. The packet's payload is not yet in c.got.
+// take checks a packet in sequence against the state of its message, and begins or ends the message. The packet's
+// payload is not yet in c.got.
 func (c *context) take(p *packet) bool {
 	payload := int64(p.tail - p.pad - rocev2.ICRCSize)
 	if payload < 0 {
@@ -238,10 +238,9 @@ func (t goBackN) reply(now fabric.Time, c *context, p *packet, syndrome rocev2.S
 	})
 }
 
-// lostBy returns what an ACK shows to be lost of a QP that keeps its packets in order. upTo is
-// the first packet that it does not acknowledge. Packets of which each asks for an ACK have
-// theirs in order: one that acknowledges several comes without those before it. Of packets that
-// were retransmitted that says nothing.
+// lostBy returns the losses that an ACK shows, for a QP that keeps its packets in order. upTo is the first packet
+// that it does not acknowledge. If each packet requests an ACK, their ACKs arrive in order, so an ACK for several
+// packets means that the earlier ACKs were lost. This does not hold for retransmitted packets.
 func (e *Endpoint) lostBy(q *qp, upTo int32, nak bool) (l hostagent.Loss) {
 	l.Since = q.tail.since
 	if nak {

@@ -6,39 +6,41 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
 )
 
-// hpcc is HPCC (Li et al., SIGCOMM 2019, algorithm 1): a window set by what the busiest link of the path carries and holds, as
-// switches write it into packets ([telemetry]) and answers bring it back. The window is the reference one over how much that is beyond
-// 95 % of a round trip's bytes, and a little more each time; the reference is renewed once a round trip, and after five round trips
-// below 95 % the window is set anew. Packets are paced at the window over an idle round trip.
+// hpcc is HPCC (Li et al., SIGCOMM 2019, algorithm 1): a window set by the load and the queue of the path's busiest
+// link, which switches write into packets ([telemetry]) and answers return. The window is the reference window
+// divided by the ratio of that to 95 % of a round trip's bytes, plus a small increase each time. The reference is
+// renewed once per round trip; after five round trips below 95 % the window is set anew. Packets are paced at the
+// window per idle round trip.
 //
-// Constants are the paper's. A packet's telemetry is compared with that of the one before it, so that it must have
-// gone the same way, by the path's ID: of a queue pair whose packets go many ways most answers tell nothing.
+// Constants are the paper's. A packet's telemetry is compared with that of the previous one, which must have taken
+// the same path, by the path's ID: if a queue pair's packets take many paths, most answers give no information.
 type hpcc struct {
 	*Endpoint
 	qps  perQP[hpccState]
-	trip fabric.Time // T of the paper: of a full packet over the longest path, when nothing else is on the way
+	trip fabric.Time // T of the paper: of a full packet over the longest path of an otherwise idle network
 }
 
 const (
 	hpccOne    = 1 << 20             // a utilisation of 1
 	hpccTarget = hpccOne * 95 / 100  // eta
 	hpccStages = 5                   // maxStage
-	hpccShare  = 20 * hpccCompanions // the increase is (1-eta) of a window over so many flows
-	// hpccCompanions is how many flows share a link without a standing queue: the paper's 80 B on 100 Gb/s.
+	hpccShare  = 20 * hpccCompanions // the increase is (1-eta) of a window over this number of flows
+	// hpccCompanions is the number of flows that share a link without a standing queue: the paper's 80 B on 100
+	// Gb/s.
 	hpccCompanions = 100
 )
 
-// hpccState is what it keeps of a queue pair.
+// hpccState is HPCC's state of a queue pair.
 type hpccState struct {
 	window, reference int64 // bytes
 	utilisation       int64 // of hpccOne
 	stage             int32
-	renewed           int32 // packets from here on are sent under the reference
+	renewed           int32 // packets from this one on are sent under the reference
 	telemetry         telemetry
-	measuredAt        fabric.Time // when that came
+	measuredAt        fabric.Time // time of that measurement
 }
 
-// HPCC goes by what switches write into packets.
+// HPCC uses the telemetry that switches write into packets.
 const HPCC Control = "hpcc"
 
 func hpccSpec() Spec {
@@ -60,14 +62,14 @@ func (c *hpcc) open(q *qp) {
 	c.bound(q, s)
 }
 
-// writeAck implements [ackField]: the telemetry goes back.
+// writeAck implements [ackField]: it returns the telemetry.
 func (*hpcc) writeAck(p *packet, field []byte) {
 	if at := len(p.rest) - telemetrySize; at >= 0 {
 		copy(field, p.rest[at:])
 	}
 }
 
-// bound keeps the window within its bounds, and has the queue pair heed it.
+// bound keeps the window within its bounds, and applies it to the queue pair.
 func (c *hpcc) bound(q *qp, s *hpccState) {
 	packet, whole := int64(c.full), c.product(c.trip)
 	s.window = min(max(s.window, whole/1000), max(whole, packet))
@@ -99,8 +101,9 @@ func (c *hpcc) acked(now fabric.Time, q *qp, p *packet, _, at int32, _ bool) {
 	}
 }
 
-// measure brings the utilisation up to date, of the path's busiest link. ok is false where there is nothing to measure against: the
-// first word of a path, of a link whose rate has changed, or after a silence in which its counters may have come round.
+// measure updates the utilisation of the path's busiest link. ok is false without a comparable earlier measurement:
+// the first of a path, of a link whose rate has changed, or after a silence in which the link's counters may have
+// wrapped around.
 func (c *hpcc) measure(now fabric.Time, s *hpccState, report *telemetry) (ok bool) {
 	hops, id, ok := report.path()
 	if !ok {
@@ -123,7 +126,7 @@ func (c *hpcc) measure(now fabric.Time, s *hpccState, report *telemetry) (ok boo
 		at, then := report.hop(i), last.hop(i)
 		ns, sent, ok := at.since(then)
 		if !ok {
-			return false // it is older than the last, which stays
+			return false // it is older than the last one, which is kept
 		}
 		u := min(at.queue, then.queue)*hpccOne/max(1, bytesIn(at.rate, trip)) + sent*hpccOne/max(1, bytesIn(at.rate, ns))
 		if u > most {

@@ -2,8 +2,8 @@ package endpoint
 
 import "math/bits"
 
-// index maps uint64 keys to int32 values: an open-addressing hash table, since
-// it is asked for every packet. The zero value is empty.
+// index maps uint64 keys to int32 values: an open-addressing hash table, since every packet needs a lookup. The
+// zero value is empty.
 type index struct {
 	cells []cell // a power of two of them, at most 3/4 full
 	used  int

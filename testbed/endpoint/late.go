@@ -2,49 +2,50 @@ package endpoint
 
 import "github.com/ethereal-fabric/ethereal/fabric"
 
-// Loss detection by time, for QPs whose packets take several paths: a packet that is missing may be late, so later ones
-// that have arrived do not show. After RACK-TLP (RFC 8985) a packet is lost when one that was sent later is answered and
-// its own answer has been waited for as long as the last packets of a QP with one path are ([silences]): twice the round trip
-// so far and four times its variation. Where nothing that was sent later is answered, a zero-length WRITE is sent behind
-// the last packets; if that is not answered either, what waits is taken for lost, at doubling intervals.
+// Loss detection by time, for QPs whose packets take several paths: a missing packet may be late, so later arrivals
+// do not show its loss. After RACK-TLP (RFC 8985), a packet is lost when a later sent one is answered, and its own
+// answer has not come within the time that is allowed for the last packets of a QP with one path ([silences]):
+// twice the round trip so far plus four times its variation. If nothing sent later is answered, a zero-length WRITE
+// is sent behind the last packets; if that is not answered either, the waiting packets count as lost, at doubling
+// intervals.
 //
-// The receivers keep packets and acknowledge each; the sender sends again what is lost and nothing else.
+// The receivers keep packets and acknowledge each; the sender retransmits only lost ones.
 
-// lates are the QPs that wait for answers so.
+// lates are the QPs that wait for answers in this way.
 type lates struct {
 	waiting timers      // by late.at, or earlier
-	trip    fabric.Time // smoothed round trip of packets sent once; 0: none was measured
+	trip    fabric.Time // smoothed round trip of packets sent once; 0: not measured yet
 	vary    fabric.Time // its mean deviation
 }
 
-// late is what a QP has on the way.
+// late has a QP's packets in flight.
 type late struct {
-	at     fabric.Time // when to look again; never: nothing is on the way
-	newest fabric.Time // when the latest packet was sent that is answered
-	probed int8        // how often nothing was answered that was sent later
+	at     fabric.Time // when to check again; never: nothing is in flight
+	newest fabric.Time // sending time of the latest answered packet
+	probed int8        // number of waits without an answer to anything sent later
 	listed bool        // in lates.waiting, by queued or earlier
 	queued fabric.Time
 	out    []departed // in order of sending
 }
 
-// departed is a packet on the way.
+// departed is a packet in flight.
 type departed struct {
-	packet int32 // -1: it has been answered for
-	again  bool  // it was sent before
+	packet int32 // -1: answered
+	again  bool  // it is a retransmission
 	at     fabric.Time
 }
 
-// maxSilence bounds how often the patience with a QP doubles.
+// maxSilence bounds the doublings of the time allowed.
 const maxSilence = 4
 
-// isLate reports whether losses of the QP are found by time.
+// isLate reports whether losses of the QP are detected by time.
 func (e *Endpoint) isLate(q *qp) bool {
 	return e.cfg.LateLoss && (q.balanced || e.cfg.Reordered) && q.bytes > 0 && !q.untimed
 }
 
 func (l *late) open() { l.at, l.newest, l.probed, l.out = never, fabric.LongAgo, 0, l.out[:0] }
 
-// latePatience returns how long a packet's answer is waited for.
+// latePatience returns the time allowed for a packet's answer.
 func (e *Endpoint) latePatience() fabric.Time {
 	if e.lates.trip == 0 {
 		return 4 * e.cfg.Trip
@@ -52,7 +53,7 @@ func (e *Endpoint) latePatience() fabric.Time {
 	return 2*max(e.cfg.Trip, e.lates.trip) + 4*e.lates.vary
 }
 
-// lateSent notes that a packet was sent.
+// lateSent records that a packet was sent.
 func (e *Endpoint) lateSent(now fabric.Time, q *qp, packet int32, again bool) {
 	l := &q.state.late
 	l.out = append(l.out, departed{packet, again, now})
@@ -69,7 +70,7 @@ func (e *Endpoint) lateAt(q *qp, at fabric.Time) {
 	}
 }
 
-// lateAnswered notes that the answer to a packet has come, before the packet counts as acknowledged.
+// lateAnswered records the answer to a packet, before the packet counts as acknowledged.
 func (e *Endpoint) lateAnswered(now fabric.Time, q *qp, packet int32) {
 	l := &q.state.late
 	for i := range l.out {
@@ -79,7 +80,7 @@ func (e *Endpoint) lateAnswered(now fabric.Time, q *qp, packet int32) {
 		}
 		trip := now - d.at
 		if d.again && trip < e.cfg.Trip {
-			return // it is the answer to the packet as it was sent before
+			return // the answer is to an earlier copy of the packet
 		}
 		if l.newest = max(l.newest, d.at); l.probed > 0 {
 			l.probed = 0
@@ -100,7 +101,7 @@ func (e *Endpoint) lateAnswered(now fabric.Time, q *qp, packet int32) {
 	}
 }
 
-// forget takes a packet, or all if it is -1, from those on the way: it will be sent again.
+// forget removes a packet, or all if it is -1, from those in flight: it will be retransmitted.
 func (l *late) forget(packet int32) {
 	if packet < 0 {
 		l.out = l.out[:0]
@@ -112,7 +113,7 @@ func (l *late) forget(packet int32) {
 	}
 }
 
-// settle drops what is answered from the front of what is on the way.
+// settle drops answered packets from the front of those in flight.
 func (l *late) settle(q *qp) {
 	n := 0
 	for n < len(l.out) && (l.out[n].packet < q.unacked || q.state.selective.acked.has(l.out[n].packet)) {
@@ -136,11 +137,11 @@ func (e *Endpoint) findLate(now fabric.Time) {
 	}
 }
 
-// lookForLate takes for lost what is late, of a QP.
+// lookForLate detects a QP's lost packets.
 func (e *Endpoint) lookForLate(now fabric.Time, q *qp) {
 	l := &q.state.late
 	if l.settle(q); len(l.out) == 0 {
-		return // what it sends next is waited for
+		return // the next packets will be waited for
 	}
 	patience, first := e.latePatience(), l.out[0].at
 	if due := first + patience; now < due {
@@ -150,7 +151,7 @@ func (e *Endpoint) lookForLate(now fabric.Time, q *qp) {
 	silent := l.newest <= first
 	if silent {
 		_, more := e.transport.pick(q)
-		if more && q.nextOut < q.total() { // it waits for its turn: an answer to what follows will tell
+		if more && q.nextOut < q.total() { // retransmissions wait for their turn: an answer to later packets will show
 			e.lateAt(q, now+patience)
 			return
 		}
@@ -189,7 +190,7 @@ func (e *Endpoint) lookForLate(now fabric.Time, q *qp) {
 	}
 }
 
-// sendLateAgain has a lost packet sent again.
+// sendLateAgain retransmits a lost packet.
 func (e *Endpoint) sendLateAgain(now fabric.Time, q *qp, packet int32) {
 	s := &q.state.selective
 	e.reportLost(now, q, packet)
@@ -198,7 +199,7 @@ func (e *Endpoint) sendLateAgain(now fabric.Time, q *qp, packet int32) {
 	s.onTheWay = max(0, s.onTheWay-1)
 }
 
-// nextLate returns when to look next.
+// nextLate returns the time of the next check.
 func (e *Endpoint) nextLate() (fabric.Time, bool) {
 	for len(e.lates.waiting) > 0 {
 		t := e.lates.waiting[0]

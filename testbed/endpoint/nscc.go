@@ -5,17 +5,15 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
 )
 
-// nscc is the network-signalled congestion control of Ultra Ethernet's senders (UE
-// specification 1.0, section 3.6.13): a window of bytes on the way, moved by what each
-// answer says of its packet, whether it was marked and how long it queued. A mark alone
-// only has the packet's path left, which is the balancer's part; a delay alone raises the
-// window slowly; neither raises it quickly, both together cut it. When much was cut by
-// switches, or the delay is beyond all measure, the window becomes what has arrived within
-// the last round trip and the target (quick adapt).
+// nscc is the network-signalled congestion control of Ultra Ethernet's senders (UE specification 1.0, section
+// 3.6.13): a window of bytes in flight, moved by each answer's information about its packet: whether it was marked
+// and how long it queued. A mark alone only makes the packet's path unused, which is the balancer's part. A delay
+// alone raises the window slowly; neither raises it quickly; both together cut it. If switches trimmed many
+// packets, or the delay is extreme, the window becomes the number of bytes that have arrived within the last round
+// trip and the target (quick adapt).
 //
-// What it does beyond the specification's text is as htsim does it (uec.cpp, commit
-// 40ccb05), whose names its constants have. Numbers are integers, so that every machine
-// computes the same: bytes, and picoseconds.
+// Where the specification's text leaves details open, it follows htsim (uec.cpp, commit 40ccb05), whose names its
+// constants have. Numbers are integers, so that every machine computes the same: bytes, and picoseconds.
 type nscc struct {
 	delays
 	qps   perQP[nsccState]
@@ -23,34 +21,34 @@ type nscc struct {
 }
 
 const (
-	nsccReference  = 150_000 // bytes: 100 Gb/s for 12 us, where the specification's constants are
+	nsccReference  = 150_000 // bytes: 100 Gb/s for 12 us, for which the specification's constants hold
 	nsccTrip       = 12 * fabric.Microsecond
-	nsccFastDelay  = fabric.Microsecond // queueing below it is none
+	nsccFastDelay  = fabric.Microsecond // queueing below it counts as none
 	nsccDelayGain  = 80                 // the mean delay moves by 1/80
-	nsccAdaptGate  = 3                  // quick adapt, when less than 1/2^3 of the largest window arrived
+	nsccAdaptGate  = 3                  // quick adapt if less than 1/2^3 of the largest window arrived
 	nsccAdaptDelay = 4                  // of targets
-	nsccAdjust     = 8                  // full packets answered bring the window up to date
+	nsccAdjust     = 8                  // answered full packets after which the window is updated
 )
 
-// nsccState is what it keeps of a queue pair.
+// nsccState is NSCC's state of a queue pair.
 type nsccState struct {
 	window, most int64 // bytes
 	base         fabric.Time
 	delay        fabric.Time // mean queueing
 
-	gain            int64 // increase to come, bytes times the window
+	gain            int64 // accumulated increase, bytes times the window
 	answered        int64 // since then, bytes
 	adjusted, cutAt fabric.Time
-	quiet           int64 // bytes answered without queueing, in a row
-	fast            bool  // they were a window
+	quiet           int64 // consecutive bytes answered without queueing
+	fast            bool  // these were a whole window
 
 	achieved         int64       // bytes answered in this period
-	periodEnd        fabric.Time // 0: none has begun
-	cut              bool        // a packet was, since the last quick adapt
-	ignored, ignores int64       // bytes of answers that count for nothing, being of before
+	periodEnd        fabric.Time // 0: none yet
+	cut              bool        // a packet was trimmed since the last quick adapt
+	ignored, ignores int64       // bytes of answers to earlier packets, which are ignored
 }
 
-// NSCC is Ultra Ethernet's control of senders.
+// NSCC is the congestion control of Ultra Ethernet's senders.
 const NSCC Control = "nscc"
 
 func nsccSpec() Spec {
@@ -68,8 +66,7 @@ func nsccSpec() Spec {
 	}
 }
 
-// open begins with the largest window: one and a half of what the line sends in a round
-// trip.
+// open begins with the largest window: one and a half times the bytes that the line sends in a round trip.
 func (c *nscc) open(q *qp) {
 	n := c.qps.open(q)
 	n.base = c.trip
@@ -78,7 +75,7 @@ func (c *nscc) open(q *qp) {
 	c.bound(q, n)
 }
 
-// bound keeps the window within its bounds, and has the queue pair heed it.
+// bound keeps the window within its bounds, and applies it to the queue pair.
 func (c *nscc) bound(q *qp, n *nsccState) {
 	packet := int64(c.full)
 	n.window = min(max(n.window, packet), max(n.most, packet))
@@ -110,7 +107,7 @@ func (c *nscc) acked(now fabric.Time, q *qp, p *packet, packets, at int32, _ boo
 	}
 }
 
-// queued takes a packet's round trip, and returns how long it queued.
+// queued processes a packet's round trip, and returns its queueing time.
 func (c *nscc) queued(n *nsccState, trip fabric.Time, marked bool) fabric.Time {
 	if trip < n.base {
 		n.base = trip
@@ -118,14 +115,14 @@ func (c *nscc) queued(n *nsccState, trip fabric.Time, marked bool) fabric.Time {
 	}
 	delay := trip - n.base
 	sample := delay
-	if !marked && delay > c.target { // it is over
+	if !marked && delay > c.target { // congestion is over
 		sample = n.base / 4
 	}
 	n.delay += (sample - n.delay) / nsccDelayGain
 	return delay
 }
 
-// scaled returns a constant of the specification's reference network for this one.
+// scaled scales a constant of the specification's reference network to this one.
 func (c *nscc) scaled(bytes int64) int64 { return bytes * c.scale / nsccReference }
 
 // adjust moves the window for an answer.
@@ -138,7 +135,7 @@ func (c *nscc) adjust(now fabric.Time, n *nsccState, marked bool, delay fabric.T
 			n.cutAt = now
 			n.window -= min(n.window/2, n.window*4*int64(n.delay-c.target)/(5*int64(n.delay)))
 		}
-	case marked: // the packet's path is left
+	case marked: // the balancer leaves the packet's path
 	case delay >= c.target:
 		n.gain += c.scaled(5*mtu) * bytes
 	case !c.grow(n, delay, bytes):
@@ -146,7 +143,7 @@ func (c *nscc) adjust(now fabric.Time, n *nsccState, marked bool, delay fabric.T
 	}
 }
 
-// grow adds at once when a whole window has met no queue.
+// grow increases the window at once when a whole window has met no queue.
 func (c *nscc) grow(n *nsccState, delay fabric.Time, bytes int64) bool {
 	if delay >= nsccFastDelay {
 		n.quiet, n.fast = 0, false
@@ -160,7 +157,7 @@ func (c *nscc) grow(n *nsccState, delay fabric.Time, bytes int64) bool {
 	return n.fast
 }
 
-// adapt is quick adapt. It reports whether the answer is to have no other effect.
+// adapt is quick adapt. It reports whether the answer has no other effect.
 func (c *nscc) adapt(now fabric.Time, q *qp, n *nsccState, cut, marked bool, delay fabric.Time) bool {
 	done := false
 	switch {
@@ -181,7 +178,7 @@ func (c *nscc) adapt(now fabric.Time, q *qp, n *nsccState, cut, marked bool, del
 	return done
 }
 
-// cut implements [losses]: a packet was cut by a queue as long as a round trip.
+// cut implements [losses]: a packet was trimmed at a queue as long as a round trip.
 func (c *nscc) cut(now fabric.Time, q *qp, packet int32) {
 	n := c.qps.at(q)
 	q.state.sends.take(packet)

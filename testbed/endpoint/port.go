@@ -2,18 +2,19 @@ package endpoint
 
 import "github.com/ethereal-fabric/ethereal/fabric"
 
-// port is what is to be sent by a port of the host. There are several in a fabric of planes, one into each: a QP sends
-// by the one that its label names, and an ACK goes by the one of its own.
+// port has the packets to send by a port of the host. In a fabric of planes a host has one port per plane: a QP
+// uses the port that its label names, and an ACK the port of its own label.
 type port struct {
 	shares      []share // by [Message.Share]
-	first, last int32   // of the shares that have QPs in turn, by number; -1: none has
+	first, last int32   // of the shares with queued QPs, by number; -1: none
 	queue       controlQueue
 }
 
-// share is the QPs of one share that may have something to send now, in turn. Shares take turns, too: a packet each.
+// share has the QPs of one share that may have something to send now, in turn. Shares take turns, too: one packet
+// each.
 type share struct {
 	head, tail *qp
-	next       int32 // share in turn; -1: none
+	next       int32 // next share in turn; -1: none
 	waits      bool  // it is in turn
 }
 
@@ -22,7 +23,7 @@ func newPort() port { return port{shares: make([]share, 1), first: -1, last: -1}
 // waits reports whether a QP may have something to send.
 func (p *port) waits() bool { return p.first >= 0 }
 
-// put gives a QP the last turn of its share, or the first.
+// put queues a QP as the last of its share, or the first.
 func (p *port) put(q *qp, first bool) {
 	for int(q.share) >= len(p.shares) {
 		p.shares = append(p.shares, share{})
@@ -43,7 +44,7 @@ func (p *port) put(q *qp, first bool) {
 	}
 }
 
-// wait gives a share the last turn.
+// wait queues a share as the last.
 func (p *port) wait(n int32) {
 	p.shares[n].waits, p.shares[n].next = true, -1
 	if p.first < 0 {
@@ -54,7 +55,7 @@ func (p *port) wait(n int32) {
 	p.last = n
 }
 
-// pop takes the QP whose turn it is off the list of its share, which keeps its turn until [port.turn].
+// pop removes the next QP from its share's list. The share keeps its turn until [port.turn].
 func (p *port) pop() *qp {
 	s := &p.shares[p.first]
 	q := s.head
@@ -64,8 +65,8 @@ func (p *port) pop() *qp {
 	return q
 }
 
-// turn ends the turn of the first share: one that sent has the last turn now, one without QPs none. A share that is alone
-// stays where it is.
+// turn ends the turn of the first share: one that sent becomes the last, one without QPs leaves the list. A single
+// share stays in its place.
 func (p *port) turn(sent bool) {
 	n := p.first
 	switch s := &p.shares[n]; {
@@ -77,7 +78,7 @@ func (p *port) turn(sent bool) {
 	}
 }
 
-// remove takes a QP that is in turn off the list of its share.
+// remove removes a queued QP from its share's list.
 func (p *port) remove(q *qp) {
 	s := &p.shares[q.share]
 	before := (*qp)(nil)
@@ -97,7 +98,7 @@ func (p *port) remove(q *qp) {
 	}
 }
 
-// unlink takes a share off the list.
+// unlink removes a share from the list.
 func (p *port) unlink(n int32) {
 	before := int32(-1)
 	for at := p.first; at != n; at = p.shares[at].next {
@@ -114,8 +115,8 @@ func (p *port) unlink(n int32) {
 	p.shares[n].waits = false
 }
 
-// portOf returns the number of the port that a label names; for one that names none, and that switches hash, one as good
-// as random.
+// portOf returns the number of the port in a label; for a label without plane, which switches hash, a pseudo-random
+// one.
 func (e *Endpoint) portOf(l fabric.Label) int {
 	switch {
 	case len(e.ports) == 1:
@@ -126,7 +127,7 @@ func (e *Endpoint) portOf(l fabric.Label) int {
 	return int(l) % len(e.ports)
 }
 
-// changePort has a QP that gets a label send by that one's port.
+// changePort moves a QP that gets a label to that label's port.
 func (e *Endpoint) changePort(q *qp, l fabric.Label) {
 	to := uint8(e.portOf(l))
 	if to == q.port {

@@ -6,11 +6,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
 )
 
-// A rateControl is a congestion control by its parts: how fast a QP sends, which it sets with [Endpoint.setRate], and how
-// much it may have on the way, q.window, in packets. It has no timer of its own: it brings a QP's state up to date when it
-// is called. Every control has a pacer; the parts that it has not are nil.
+// A rateControl is a congestion control, divided into parts. It sets a QP's rate by [Endpoint.setRate], and the
+// largest number of packets in flight, q.window. It has no timer: it updates a QP's state when it is called. Every
+// control has a pacer; absent parts are nil.
 //
-// An endpoint has one, for all its queue pairs. What it keeps of a QP is a [perQP]. None of its calls may allocate once
+// An endpoint has one, for all its queue pairs. Its state of a QP is a [perQP]. None of its calls may allocate once
 // the QP is open.
 type rateControl struct {
 	pacer   pacer
@@ -21,59 +21,57 @@ type rateControl struct {
 	ack     ackField // of specs with [Needs].AckField
 }
 
-// A pacer sets a QP's rate and window by what its sender learns.
+// A pacer sets a QP's rate and window from the sender's observations.
 type pacer interface {
-	// open makes the state of a QP new, whose rate is the line's.
+	// open resets the state of a QP, whose rate is the line's.
 	open(q *qp)
-	// acked reports that some more packets were acknowledged, the latest sent of
-	// them being the one before `at`, by an answer p, which has what the network and the
-	// responder said: marks, or measurements behind its AETH. late says that they were on
-	// the way when the QP went back: they belong to the round trip before.
+	// acked reports that some more packets were acknowledged, of which the one before `at` was sent last. p is the
+	// answer, with the network's and the responder's information: marks, or measurements behind its AETH. late
+	// means that the packets were in flight when the QP went back: they belong to the previous round trip.
 	acked(now fabric.Time, q *qp, p *packet, packets, at int32, late bool)
 	// wentBack is called when the packets from q.nextOut on are to be retransmitted.
 	wentBack(q *qp)
-	// notified takes a congestion notification packet.
+	// notified processes a congestion notification packet.
 	notified(now fabric.Time, q *qp, p *packet)
 }
 
-// departures learns of each packet sent.
+// departures is notified of each packet sent.
 type departures interface {
 	// sent reports that the QP sends a packet of that many bytes on the wire now.
 	sent(now fabric.Time, q *qp, packet int32, bytes int64)
 }
 
-// losses receives packets to be retransmitted one by one. (For going back the pacer has wentBack.)
+// losses is notified of packets to be retransmitted one by one. (For going back the pacer has wentBack.)
 type losses interface {
-	// cut reports that a packet came without its payload.
+	// cut reports that a packet arrived without its payload.
 	cut(now fabric.Time, q *qp, packet int32)
-	// lost reports that some packets are taken for lost.
+	// lost reports that some packets count as lost.
 	lost(now fabric.Time, q *qp, packets int32)
 }
 
-// marks is the part at the responder that learns of congestion.
+// marks is the responder's part that learns of congestion.
 type marks interface {
-	// received reports that a data packet has come, p.ce if it was marked, before it is answered. It
-	// may push an answer itself, as DCQCN does a CNP.
+	// received reports a data packet before it is answered; p.ce: it was marked. It may push an answer itself, as
+	// DCQCN does a CNP.
 	received(now fabric.Time, c *context, p *packet)
 }
 
-// credit is the responder's part, which has a clock and grants senders how much they may send.
+// credit is the responder's part, which has a clock and grants senders credit.
 type credit interface {
-	// arrived reports that a data packet has come, cut ones too, and what it said
-	// has been noted.
+	// arrived reports a data packet, also a trimmed one, after its content has been recorded.
 	arrived(now fabric.Time, c *context, p *packet)
-	// grant queues the control packets that are due; due says when the next will be.
+	// grant queues the control packets that are due; due returns the time of the next.
 	grant(now fabric.Time)
 	due() fabric.Time
 }
 
-// ackField is the part at the responder that writes what ACKs carry behind their AETH.
+// ackField is the responder's part that writes the field behind an ACK's AETH.
 type ackField interface {
-	// writeAck fills the field, zeros so far, of the answer to a packet.
+	// writeAck fills the field, initially zeros, of the answer to a packet.
 	writeAck(p *packet, field []byte)
 }
 
-// NoControl sends at line rate, always.
+// NoControl always sends at line rate.
 const NoControl Control = "none"
 
 func lineRateSpec() Spec {
@@ -85,7 +83,7 @@ func lineRateSpec() Spec {
 	}
 }
 
-// lineRate is no control.
+// lineRate is the absence of a control.
 type lineRate struct{}
 
 func (lineRate) open(*qp)                                            {}
@@ -95,10 +93,10 @@ func (lineRate) notified(fabric.Time, *qp, *packet)                  {}
 func (lineRate) cut(fabric.Time, *qp, int32)                         {}
 func (lineRate) lost(fabric.Time, *qp, int32)                        {}
 
-// perQP is what a rate control keeps of each queue pair. It stays with the place of one for QPs to come.
+// perQP is a rate control's state per queue pair. It stays with the QP's index for later QPs.
 type perQP[T any] struct{ of []*T }
 
-// open returns the state of a QP, made new.
+// open returns the reset state of a QP.
 func (s *perQP[T]) open(q *qp) *T {
 	for int(q.pos) >= len(s.of) {
 		s.of = append(s.of, nil)
@@ -116,7 +114,7 @@ func (s *perQP[T]) open(q *qp) *T {
 // at returns the state of an open QP.
 func (s *perQP[T]) at(q *qp) *T { return s.of[q.pos] }
 
-// rate is how fast a QP sends.
+// rate is the rate of a QP.
 type rate struct {
 	now fabric.Rate
 	gap fabric.Time // of a full packet at this rate
@@ -128,7 +126,7 @@ func (e *Endpoint) setRate(q *qp, to fabric.Rate) {
 	}
 }
 
-// gap returns how long after a packet of that many bytes the next may follow.
+// gap returns the time after a packet of that many bytes until the next may follow.
 func (e *Endpoint) gap(q *qp, bytes int) fabric.Time {
 	if bytes >= e.full && bytes <= e.full+rocev2.RETHSize {
 		return q.rate.gap
@@ -139,7 +137,7 @@ func (e *Endpoint) gap(q *qp, bytes int) fabric.Time {
 // alphaOne is an alpha of 1: integers, so that every machine computes the same.
 const alphaOne = 1 << 20
 
-// less returns a QP's rate less alpha/2 of it.
+// less returns a QP's rate minus alpha/2 of it.
 func (e *Endpoint) less(q *qp, alpha uint32) fabric.Rate {
 	cut := int64(q.rate.now) >> 10 * int64(alpha) >> 11 // up to 8 Tb/s fit
 	return max(q.rate.now-fabric.Rate(cut), e.cfg.MinRate)

@@ -5,31 +5,29 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
 )
 
-// rccc is the receiver-credit congestion control of Ultra Ethernet (UE specification 1.0,
-// section 3.6.14; EQDS, NSDI 2022, is its ancestor). A sender begins with credit for one and
-// a half of what the line sends in a round trip. All else it is granted by the receiver, who
-// grants, to those who miss something in turn, as much as its own link takes in, four packets
-// at a time. A packet that a switch has cut has spent its credit, and is granted anew; what
-// is taken for lost has its credit back.
+// rccc is the receiver-credit congestion control of Ultra Ethernet (UE specification 1.0, section 3.6.14; EQDS,
+// NSDI 2022, is its ancestor). A sender begins with credit for one and a half times the bytes that the line sends
+// in a round trip. The receiver grants all further credit. It grants to the senders that need some, in turn, as
+// much as its own link receives, four packets at a time. A trimmed packet has spent its credit, and is granted
+// again; a packet that counts as lost gets its credit back.
 //
-// The wire has a congestion notification packet for a grant, whose PSN is how many packets
-// were granted to the queue pair in all. What a receiver misses it knows by the length in the
-// message's first packet; before that came, it grants as much as it began with. htsim (uec.cpp) has senders say what
-// they have to send; when a time-out finds one without credit it sends a packet all the same,
-// there as a request.
+// On the wire a grant is a congestion notification packet, whose PSN is the total number of packets granted to the
+// queue pair. A receiver knows the outstanding data by the length in the message's first packet; before that
+// arrived, it grants as much as the initial credit. In htsim (uec.cpp) senders announce their data; if a time-out
+// finds a sender without credit, it sends a packet anyway, which htsim uses as a request.
 type rccc struct {
 	*Endpoint
 	granted perQP[int32] // packets
 	asking  []*context
-	next    fabric.Time // of the next grant, at the earliest
+	next    fabric.Time // earliest time of the next grant
 }
 
 const (
 	rcccGrant = 4  // packets
-	rcccShare = 99 // percent of the line that is granted
+	rcccShare = 99 // percentage of the line rate that is granted
 )
 
-// granting is what a receiver keeps of a queue pair.
+// granting is a receiver's state of a queue pair.
 type granting struct {
 	granted, arrived int32 // packets
 	asking           bool
@@ -37,7 +35,7 @@ type granting struct {
 	label            fabric.Label // of its latest packet
 }
 
-// RCCC is Ultra Ethernet's control of receivers.
+// RCCC is Ultra Ethernet's receiver-credit control.
 const RCCC Control = "rccc"
 
 func rcccSpec() Spec {
@@ -53,17 +51,17 @@ func rcccSpec() Spec {
 	}
 }
 
-// first returns the packets of credit that need no grant.
+// first returns the initial credit in packets.
 func (c *rccc) first() int32 { return max(1, int32(c.product(c.idleTrip())*3/2/int64(c.full))) }
 
-// open begins with the credit that needs no grant. The window of a queue pair is what is on
-// the way and the credit that is left: it is the same after a packet is sent.
+// open begins with the initial credit. The window of a queue pair is the number of packets in flight plus the
+// remaining credit: sending a packet does not change it.
 func (c *rccc) open(q *qp) {
 	q.window = c.first()
 	*c.granted.open(q) = q.window
 }
 
-// acked takes away what was spent.
+// acked subtracts spent credit.
 func (c *rccc) acked(_ fabric.Time, q *qp, _ *packet, packets, _ int32, _ bool) {
 	q.window = max(0, q.window-packets)
 }
@@ -76,7 +74,7 @@ func (c *rccc) lost(_ fabric.Time, q *qp, _ int32) { q.window = max(q.window, 1)
 
 func (c *rccc) wentBack(*qp) {}
 
-// notified takes a grant.
+// notified processes a grant.
 func (c *rccc) notified(_ fabric.Time, q *qp, p *packet) {
 	granted := c.granted.at(q)
 	if more := psnDiff(p.psn, uint32(*granted)&psnMask); more > 0 {
@@ -98,7 +96,7 @@ func (c *rccc) arrived(now fabric.Time, x *context, p *packet) {
 	c.ask(x)
 }
 
-// ask has a queue pair wait for its turn, if it misses more than is granted and on its way.
+// ask queues a queue pair for its turn, if it needs more than what is granted and not yet used.
 func (c *rccc) ask(x *context) {
 	r := x.reorder
 	g := &r.granting
@@ -112,13 +110,13 @@ func (c *rccc) ask(x *context) {
 	}
 }
 
-// grant sends what is due.
+// grant sends the grants that are due.
 func (c *rccc) grant(now fabric.Time) {
 	for len(c.asking) > 0 && c.next <= now {
 		x := c.asking[0]
 		c.asking = c.asking[:copy(c.asking, c.asking[1:])]
 		g := &x.reorder.granting
-		if !g.asking { // another queue pair has taken its place
+		if !g.asking { // another queue pair has its place now
 			continue
 		}
 		g.asking = false
@@ -129,7 +127,7 @@ func (c *rccc) grant(now fabric.Time) {
 	}
 }
 
-// due returns when the next grant is, never if nobody asks.
+// due returns the time of the next grant; never if no queue pair asks.
 func (c *rccc) due() fabric.Time {
 	if len(c.asking) == 0 {
 		return never

@@ -12,17 +12,17 @@ import (
 // labelMask cuts the label out of a source port or a flow label.
 const labelMask = 1<<fabric.LabelBits - 1
 
-// packet is what Receive has read of a packet.
+// packet is the parsed form of a received packet.
 type packet struct {
 	src    fabric.NodeID
 	opcode rocev2.Opcode
 	label  fabric.Label
 	ce     bool
-	// rerouted: a switch sent it round a dead uplink
+	// rerouted: a switch rerouted it around a dead uplink
 	rerouted bool
 	becn     bool
 	ackReq   bool
-	cut      bool // a switch trimmed it: the lengths in its header say more than has come
+	cut      bool // a switch trimmed it: its header's lengths exceed what arrived
 	pad      int
 	qpn      uint32
 	psn      uint32
@@ -30,9 +30,8 @@ type packet struct {
 	tail     int
 }
 
-// Receive takes a packet from the wire: its header bytes, valid during the
-// call, and the number of bytes that follow them. Packets that make no sense
-// are counted and ignored.
+// Receive processes a packet from the wire: its header bytes, valid during the call, and the number of bytes that
+// follow them. Invalid packets are counted and ignored.
 func (e *Endpoint) Receive(now fabric.Time, hdr []byte, tail int) {
 	st := &e.stack
 	if payload, ok := hostagent.NoticePayload(hdr); ok { // IPv4 in any case
@@ -62,7 +61,7 @@ func (e *Endpoint) Receive(now fabric.Time, hdr []byte, tail int) {
 	case rocev2.Port:
 	case hostagent.QuenchPort:
 		payload, src := hdr[st.udp+udpLen:], e.srcAddr(hdr)
-		if len(payload) < hostagent.QuenchSize || src.IsUnspecified() { // only notices come from nowhere
+		if len(payload) < hostagent.QuenchSize || src.IsUnspecified() { // only notices have the unspecified source
 			e.stats.Malformed++
 			return
 		}
@@ -115,7 +114,7 @@ func (e *Endpoint) Receive(now fabric.Time, hdr []byte, tail int) {
 	}
 }
 
-// formerPath reports whether an answer came by the path that a QP was moved off because it was slow.
+// formerPath reports whether an answer came on a path that a QP has left because it was slow.
 func (e *Endpoint) formerPath(q *qp, p *packet) bool {
 	if !q.moved {
 		return false
@@ -139,7 +138,7 @@ func (e *Endpoint) receiveAck(now fabric.Time, p *packet) {
 	syndrome := rocev2.AETH(p.rest).Syndrome()
 	nak := syndrome == rocev2.NAKSequenceError
 	refused := syndrome == rocev2.NAKRemoteAccess || syndrome == rocev2.NAKRemoteOperation
-	if !nak && !refused && !syndrome.IsACK() { // other errors that end a connection: nobody here sends them
+	if !nak && !refused && !syndrome.IsACK() { // other errors that end a connection: this endpoint never sends them
 		e.stats.Malformed++
 		return
 	}

@@ -5,15 +5,14 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 )
 
-// reorder is the part of a context that takes packets in any order. Packets are
-// counted from the QP's first.
+// reorder is the part of a context that accepts packets in any order. Packets are counted from the QP's first.
 type reorder struct {
 	got     window
-	next    int32 // first packet that has not come
-	last    int32 // of the message; -1: has not come
-	begun   bool  // the message's first packet has come
+	next    int32 // first missing packet
+	last    int32 // of the message; -1: not arrived
+	begun   bool  // the message's first packet has arrived
 	invalid bool  // some packet contradicts another
-	bytes   int64 // payload that has come
+	bytes   int64 // payload that has arrived
 	granting
 }
 
@@ -26,7 +25,7 @@ func (t selectiveRepeat) begin(c *context) {
 	r.next, r.last, r.begun, r.invalid, r.bytes, r.granting = 0, -1, false, false, 0, granting{}
 }
 
-// receive takes packets in any order.
+// receive accepts packets in any order.
 func (t selectiveRepeat) receive(now fabric.Time, c *context, p *packet) {
 	r := c.reorder
 	ahead := psnDiff(p.psn, c.next)
@@ -37,7 +36,7 @@ func (t selectiveRepeat) receive(now fabric.Time, c *context, p *packet) {
 	}
 	if r.got.has(i) {
 		t.stats.Duplicates++
-		ce := c.ce // a mark is for an ACK that is news
+		ce := c.ce // a mark is reported by an ACK with news
 		t.reply(now, c, p, rocev2.ACK)
 		c.ce = ce
 		return
@@ -68,8 +67,7 @@ func (t selectiveRepeat) receive(now fabric.Time, c *context, p *packet) {
 	r.got.forget(r.next)
 	c.next = (c.next + uint32(r.next-before)) & psnMask
 	whole = !whole && r.last >= 0 && r.next > r.last
-	// A packet that fills a gap is good news for more than itself, and one that
-	// arrives early shows the gap.
+	// A packet that fills a gap acknowledges more than itself, and one that arrives early shows the gap.
 	if p.ackReq || whole || !t.cfg.AckWhenAsked && r.next != before+1 {
 		t.reply(now, c, p, rocev2.ACK)
 	}
@@ -86,8 +84,7 @@ func (t selectiveRepeat) receive(now fabric.Time, c *context, p *packet) {
 	}
 }
 
-// take checks what one packet can be checked for by itself, and notes where the
-// message begins and ends.
+// take checks one packet by itself, and records where the message begins and ends.
 func (r *reorder) take(c *context, p *packet, i int32, payload int64) bool {
 	first, last := p.opcode.Starts(), p.opcode.Ends()
 	if payload < 0 || first && len(p.rest) < rocev2.RETHSize {
@@ -110,9 +107,8 @@ func (r *reorder) take(c *context, p *packet, i int32, payload int64) bool {
 	return true
 }
 
-// reply queues an ACK for the packet and for all before the expected
-// one. RoCEv2's ACK has no field for the former; it takes MSN's place, which
-// requesters with one message per QP have no use for. A NAK is for a packet that was cut.
+// reply queues an ACK for the packet and for all before the expected one. RoCEv2's ACK has no field for the former;
+// it uses the MSN field, which requesters with one message per QP do not need. A NAK reports a trimmed packet.
 func (t selectiveRepeat) reply(now fabric.Time, c *context, p *packet, syndrome rocev2.Syndrome) {
 	becn := c.ce
 	c.ce = false

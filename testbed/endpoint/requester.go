@@ -9,33 +9,33 @@ import (
 
 const never = fabric.Time(math.MaxInt64)
 
-// Message is what a QP is opened for.
+// Message is the message of a QP.
 type Message struct {
-	QP QP     // not in use, and never used before if stale events must be recognised
-	ID uint64 // handed over to the receiver with the message, in the RETH's address
-	// RKey and Address go into the RETH: a key of the receiver's memory and a place
-	// in it. Without a key the ID goes there.
+	QP QP     // not in use; never used before, if stale events must be recognised
+	ID uint64 // passed to the receiver with the message, in the RETH's address
+	// RKey and Address go into the RETH: a key of the receiver's memory and a place in it. Without a key the ID is
+	// the address.
 	RKey    uint32
 	Address uint64
 	Dst     fabric.NodeID // another host
-	Bytes   int64         // of payload, up to MaxMessage; 0: a probe, which only its sender knows
-	// Label goes into the source port (and the flow label). Traffic that is not
-	// to be source-routed takes one at or above the fabric's LabelSpan.
+	Bytes   int64         // of payload, up to MaxMessage; 0: a probe, of which only its sender knows
+	// Label goes into the source port (and the flow label). Traffic that must not be source-routed uses one at or
+	// above the fabric's LabelSpan.
 	Label fabric.Label
-	Start fabric.Time // nothing is sent before
-	// Balanced asks Config.Balancer for the label of every data packet.
+	Start fabric.Time // earliest time to send
+	// Balanced requests the label of every data packet from Config.Balancer.
 	Balanced bool
-	// Once sends every packet once, without a timer: the QP is open until all is
-	// acknowledged or it is closed.
+	// Once sends every packet once, without a timer: the QP is open until everything is acknowledged or it is
+	// closed.
 	Once bool
-	// Share says whose the message is: shares that have something to send take turns, whatever the number of their QPs.
-	// Small numbers are cheap. 0: of all that have no other.
+	// Share identifies the message's owner: shares with something to send take turns, whatever the number of their
+	// QPs. Small numbers are cheap. 0: the common default.
 	Share uint16
 }
 
 // requester is the sending half of an endpoint.
 type requester struct {
-	template [stackLen]byte // headers of a data packet to nobody in particular
+	template [stackLen]byte // headers of a data packet without destination
 	byID     index          // QP -> position in qps
 	qps      []*qp
 	free     []int32 // positions in qps
@@ -43,23 +43,23 @@ type requester struct {
 	open     int
 	directory
 
-	messages *message // to be used again
+	messages *message // for reuse
 
 	paced    timers // QPs that have something to send later
 	expiring timers // retransmission timers, each no later than its QP's deadline
 }
 
-// freshMost is how many QPs are allocated at once at most.
+// freshMost is the largest number of QPs allocated at once.
 const freshMost = 32
 
-// Where a QP is queued for sending.
+// place is where a QP is queued for sending.
 type place uint8
 
 const (
 	nowhere place = iota
 	inTurn        // on the list of its port
 	inPaced       // in requester.paced
-	held          // in its message: an older one to the same peer goes first
+	held          // in its message: an older message to the same peer goes first
 )
 
 // qp is the state of one queue pair at its sender. Packets are counted from 0:
@@ -75,7 +75,7 @@ type qp struct {
 	balanced bool // Config.Balancer labels its packets
 	failed   bool // the responder refused it: nothing more is sent
 	untimed  bool // no timer runs
-	moved    bool // marks of packets on its former path say nothing of the present one
+	moved    bool // marks of packets on its former path do not concern the present one
 	port     uint8
 	share    uint16
 	pos      int32
@@ -95,20 +95,20 @@ type qp struct {
 	unacked   int32 // first packet not acknowledged
 	nextOut   int32 // next packet to send
 	sent      int32 // packets sent at least once
-	once      int32 // packets from here on were sent once at most
+	once      int32 // packets from this one on were sent at most once
 
 	sendAt   fabric.Time // earliest time of the next packet
 	expireAt fabric.Time // retransmission deadline
 	tail     tail
 	rate     rate
 	rounds   rounds // of DCTCP
-	window   int32  // packets that may be on the way
+	window   int32  // largest number of packets in flight
 	state    *state // nil unless the QP needs it, so that most stay small
 }
 
 func (q *qp) total() int32 { return q.data + q.nudges }
 
-// payload returns the bytes of data in packets from up to below to.
+// payload returns the bytes of data in the packets from `from` up to, not including, `to`.
 func (q *qp) payload(from, to int32, mtu int64) int64 {
 	to = min(to, q.data)
 	if from >= to {
@@ -183,7 +183,7 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	e.stats.QPsPeak = max(e.stats.QPsPeak, e.open)
 	q.of = nil
 	switch {
-	case m.Bytes > 0 && !e.join(q): // its time will come
+	case m.Bytes > 0 && !e.join(q): // an older message goes first
 	case q.sendAt > now:
 		q.where = inPaced
 		e.paced.push(q.sendAt, q)
@@ -213,8 +213,8 @@ func (e *Endpoint) Relabel(id QP, l fabric.Label) error {
 	return nil
 }
 
-// Resend has an open QP take what it has on the way for lost and send it again
-// at once: its path is dead. Call it before Relabel. The error is as there.
+// Resend makes an open QP retransmit its packets in flight at once, because its path is dead. Call it before
+// Relabel. The error is as there.
 func (e *Endpoint) Resend(id QP) error {
 	pos := e.byID.get(uint64(id))
 	if pos < 0 {
@@ -226,8 +226,9 @@ func (e *Endpoint) Resend(id QP) error {
 	return nil
 }
 
-// Restart has an open QP begin anew where it is, as a fresh QP on another path would: at the line's rate, and, if its
-// receiver takes packets in order alone, with what it has on the way. Call it before Relabel. The error is as there.
+// Restart makes an open QP begin again where it is, as a new QP on another path would: at line rate, and, if its
+// receiver accepts packets in order only, with its packets in flight. Call it before Relabel. The error is as
+// there.
 func (e *Endpoint) Restart(id QP) error {
 	pos := e.byID.get(uint64(id))
 	if pos < 0 {
@@ -237,7 +238,7 @@ func (e *Endpoint) Restart(id QP) error {
 	if e.inOrder {
 		e.transport.lost(q)
 	}
-	if e.control.credit == nil { // what a receiver has granted stays granted
+	if e.control.credit == nil { // a receiver's grants stay valid
 		q.moved, q.rate = true, rate{e.cfg.LineRate, e.fullGap}
 		e.control.pacer.open(q)
 	}
@@ -245,7 +246,7 @@ func (e *Endpoint) Restart(id QP) error {
 	return nil
 }
 
-// Hold has an open QP send nothing before a time. The error wraps [ErrUnknown].
+// Hold makes an open QP send nothing before a time. The error wraps [ErrUnknown].
 func (e *Endpoint) Hold(id QP, until fabric.Time) error {
 	pos := e.byID.get(uint64(id))
 	if pos < 0 {
@@ -256,8 +257,7 @@ func (e *Endpoint) Hold(id QP, until fabric.Time) error {
 	return nil
 }
 
-// Close ends a QP whose message is of no interest any more. The error wraps
-// [ErrUnknown].
+// Close ends a QP whose message is no longer needed. The error wraps [ErrUnknown].
 func (e *Endpoint) Close(id QP) error {
 	pos := e.byID.get(uint64(id))
 	if pos < 0 {
@@ -276,8 +276,7 @@ func (e *Endpoint) Label(id QP) (fabric.Label, bool) {
 	return e.stack.label(e.qps[pos].hdr[:]), true
 }
 
-// ByNumber returns the QP to dst that has a number on the wire, as a quench or
-// a CNP names it.
+// ByNumber returns the QP to dst with a number on the wire, as in a quench or a CNP.
 func (e *Endpoint) ByNumber(dst fabric.NodeID, qpn uint32) (QP, bool) {
 	if q := e.lookup(dst, qpn); q != nil {
 		return q.id, true
@@ -302,7 +301,7 @@ func (e *Endpoint) newQP() *qp {
 		e.free = e.free[:n-1]
 		return q
 	}
-	if len(e.fresh) == 0 { // as many as there are: hosts have one or hundreds
+	if len(e.fresh) == 0 { // allocate as many as exist: hosts have one or hundreds
 		e.fresh = make([]qp, min(max(1, len(e.qps)), freshMost))
 	}
 	q := &e.fresh[0]
@@ -312,11 +311,10 @@ func (e *Endpoint) newQP() *qp {
 	return q
 }
 
-// release ends a QP. One that is still queued for sending is recycled when its
-// turn comes, or that of its message; one in the timers' heap may be used again meanwhile, since the
-// heap only ever holds a time too early.
+// release ends a QP. A QP that is still queued for sending is recycled at its turn, or its message's. A QP in the
+// timers' heap may be reused meanwhile, since the heap's times are at worst too early.
 func (e *Endpoint) release(q *qp) {
-	queued := q.where != nowhere // leave recycles what it held back
+	queued := q.where != nowhere // leave recycles the QPs that it held back
 	e.leave(q)
 	p := &e.peers[q.peer]
 	s := q.qpn & slotMask

@@ -15,23 +15,23 @@ type responder struct {
 	ack       ackTemplate
 }
 
-// context is the state of the latest QP of a slot at its receiver.
+// context is the receiver's state of the latest QP of a slot.
 type context struct {
 	qpn     uint32
 	next    uint32 // expected PSN
 	msn     uint32 // messages completed
 	writing bool   // between first and last packet of a message
-	gap     bool   // a NAK is out for the expected PSN
+	gap     bool   // a NAK was sent for the expected PSN
 	ce      bool   // a packet since the last ACK had CE
 	rkey    uint32
 	message uint64
 	length  int64
 	got     int64
-	cnpAt   fabric.Time // no CNP before
+	cnpAt   fabric.Time // no CNP before this time
 	reorder *reorder    // nil: go-back-N
 }
 
-// contexts are kept in blocks, since they are many and never go.
+// contexts are kept in blocks, since they are many and never freed.
 type contexts struct {
 	blocks []*[contextBlock]context
 	len    int32
@@ -41,7 +41,7 @@ const contextBlock = 16 // a context is 64 B
 
 func (s *contexts) at(i int32) *context { return &s.blocks[i/contextBlock][i%contextBlock] }
 
-// add makes one more and returns its position.
+// add makes one more context and returns its index.
 func (s *contexts) add() int32 {
 	if s.len%contextBlock == 0 {
 		s.blocks = append(s.blocks, new([contextBlock]context))
@@ -74,8 +74,7 @@ func (e *Endpoint) receiveData(now fabric.Time, p *packet) {
 	}
 }
 
-// contextOf returns the state of the packet's QP, fresh if the QP is new, or nil
-// if there has been a newer one.
+// contextOf returns the state of the packet's QP, reset if the QP is new, or nil if there has been a newer one.
 func (e *Endpoint) contextOf(p *packet) *context {
 	at := e.contextAt(p.src, p.qpn&slotMask)
 	if at >= 0 {
@@ -96,7 +95,7 @@ func (e *Endpoint) contextOf(p *packet) *context {
 	return c
 }
 
-// contextAt returns the position of a slot's state, -1 if it has none.
+// contextAt returns the index of a slot's state, or -1.
 func (e *Endpoint) contextAt(src fabric.NodeID, slot uint32) int32 {
 	if i := slot - reservedQPs; i < nearContexts {
 		if p := e.find(src); p >= 0 {
@@ -107,7 +106,7 @@ func (e *Endpoint) contextAt(src fabric.NodeID, slot uint32) int32 {
 	return e.known.get(uint64(src)<<slotBits | uint64(slot))
 }
 
-// keepContext notes where a slot's state is, which had none.
+// keepContext records the index of a slot's new state.
 func (e *Endpoint) keepContext(src fabric.NodeID, slot uint32, at int32) {
 	if i := slot - reservedQPs; i < nearContexts {
 		e.peers[e.meet(src)].contexts[i] = at + 1
@@ -116,7 +115,7 @@ func (e *Endpoint) keepContext(src fabric.NodeID, slot uint32, at int32) {
 	e.known.put(uint64(src)<<slotBits|uint64(slot), at)
 }
 
-// ackLabel returns the label of a control packet that a data packet causes.
+// ackLabel returns the label of a control packet caused by a data packet.
 func (e *Endpoint) ackLabel(now fabric.Time, p *packet) fabric.Label {
 	if e.cfg.AckLabel != nil && p.label < e.ack.span {
 		return e.cfg.AckLabel(now, p.src, p.label, p.rerouted)
@@ -124,7 +123,7 @@ func (e *Endpoint) ackLabel(now fabric.Time, p *packet) fabric.Label {
 	return p.label
 }
 
-// control is a control packet to be sent.
+// control is a control packet to send.
 type control struct {
 	dst      fabric.NodeID
 	qpn      uint32
@@ -136,10 +135,10 @@ type control struct {
 	cnp      bool
 }
 
-// cnpReserved is how many zero bytes follow a CNP's BTH.
+// cnpReserved is the number of zero bytes behind a CNP's BTH.
 const cnpReserved = 16
 
-// ackTemplate is an ACK's header bytes to be completed, to the host itself.
+// ackTemplate is the header of an ACK from this host, to be completed.
 type ackTemplate struct {
 	hdr   [stackLen + rocev2.AETHSize]byte
 	ipSum uint32 // without the destination
@@ -158,7 +157,7 @@ func (t *ackTemplate) init(st *stack, c *Config) error {
 	return nil
 }
 
-// answer has a control packet sent by the port that its label names. The rate control may fill a field of an ACK.
+// answer queues a control packet at the port of its label. The rate control may fill a field of an ACK.
 func (e *Endpoint) answer(k control) {
 	q := &e.ports[e.portOf(k.label)].queue
 	q.push(k)
@@ -195,13 +194,13 @@ func (e *Endpoint) buildAck(k control, field *field, dst []byte) Frame {
 	return Frame{Len: n, Tail: rocev2.ICRCSize, Control: true}
 }
 
-// field is what an answer carries behind its AETH.
+// field is the data behind an answer's AETH.
 type field [MaxField]byte
 
 // controlQueue is a ring buffer that grows.
 type controlQueue struct {
 	ring   []control // a power of two of them
-	fields []field   // beside them, where answers carry some; else empty
+	fields []field   // parallel to ring, if answers have fields; otherwise empty
 	first  int
 	len    int
 }
@@ -222,7 +221,7 @@ func (q *controlQueue) push(k control) {
 	q.len++
 }
 
-// field returns the field of the last one pushed, zeros.
+// field returns the field of the packet pushed last, zeroed.
 func (q *controlQueue) field() *field {
 	if len(q.fields) == 0 {
 		q.fields = make([]field, len(q.ring))
@@ -232,7 +231,7 @@ func (q *controlQueue) field() *field {
 	return f
 }
 
-// pop returns the first, and its field, nil if it has none; that is good until the next push.
+// pop returns the first packet, and its field or nil; both are valid until the next push.
 func (q *controlQueue) pop() (k control, f *field) {
 	k = q.ring[q.first]
 	if len(q.fields) > 0 {

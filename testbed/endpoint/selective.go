@@ -9,36 +9,34 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 )
 
-// selective is what a QP remembers of its packets when the receivers take them
-// in any order. Packets below the QP's unacked are all acknowledged.
+// selective is a QP's knowledge of its packets if the receivers accept them in any order. All packets below the
+// QP's unacked are acknowledged.
 //
-// A packet is lost if one that was sent at least `threshold` later has been
-// acknowledged, or if the timer has expired since it was sent. It is then retransmitted,
-// once for each of the two reasons; what is acknowledged is not. One that a switch has cut
-// is retransmitted when the receiver says so, once each time. When an answer restarts the timer:
-// see restartsTimer.
+// A packet is lost if one that was sent at least `threshold` later has been acknowledged, or if the timer has
+// expired since it was sent. Then it is retransmitted, once for each of the two reasons, unless it is acknowledged.
+// A packet that a switch has trimmed is retransmitted when the receiver reports it, once per report. restartsTimer
+// says when an answer restarts the timer.
 type selective struct {
 	acked       window
-	again       int32 // next packet to be looked at for repetition
+	again       int32 // next packet to check for retransmission
 	lost        int32 // packets below are lost, or acknowledged
 	old         int32 // packets below had been sent when the timer was started
 	threshold   int32
-	cut         []int32 // packets that switches have cut, in the order of the reports
-	reportedCut window  // of those, since the timer ran: only the timer retransmits them
-	onTheWay    int32   // packets sent, a repeated one each time, and neither acknowledged nor lost
+	cut         []int32 // trimmed packets, in the order of the reports
+	reportedCut window  // of these, since the timer was started: only the timer retransmits them
+	onTheWay    int32   // packets in flight, neither acknowledged nor lost; each retransmission counts
 }
 
-// unlimited is a reorder window or threshold of no effect.
+// unlimited is a reorder window or threshold without effect.
 const unlimited = math.MaxInt32 / 2
 
-// selectiveRepeat is the transport of receivers that take packets in any order, up to
-// a window or without end.
+// selectiveRepeat is the transport of receivers that accept packets in any order, within a window or without limit.
 type selectiveRepeat struct{ *Endpoint }
 
 // The receivers that keep packets and acknowledge each.
 const (
 	SelectiveRepeat Receiver = "selective-repeat" // within the reorder window, which the sender respects
-	Ideal           Receiver = "ideal"            // all
+	Ideal           Receiver = "ideal"            // without limit
 )
 
 func selectiveRepeatSpec() Spec {
@@ -67,8 +65,8 @@ func (t selectiveRepeat) open(q *qp) {
 	q.state.late.open()
 }
 
-// threshold returns how much later a packet must have been sent that is
-// acknowledged, for one before it to be taken for lost.
+// threshold returns how much later a packet must have been sent so that its acknowledgement shows the loss of an
+// earlier one.
 func (t selectiveRepeat) threshold(q *qp) int32 {
 	switch {
 	case !q.balanced && !t.cfg.Reordered:
@@ -130,7 +128,7 @@ func (t selectiveRepeat) sent(now fabric.Time, q *qp, i int32) (more bool) {
 	return more
 }
 
-// restart starts the timer anew, for what has been sent until now.
+// restart restarts the timer, for the packets sent until now.
 func (t selectiveRepeat) restart(now fabric.Time, q *qp) {
 	t.Endpoint.restart(now, q)
 	q.state.selective.old = q.sent
@@ -158,8 +156,8 @@ func (t selectiveRepeat) lost(q *qp) {
 	t.repeats(q)
 }
 
-// repeats notes that packets are retransmitted. Their answers give no round
-// trip, since they can be for either copy, and the last packet is still to come.
+// repeats records that packets are retransmitted. Their answers give no round trip, since they may answer either
+// copy, and the last packet is still to come.
 func (t selectiveRepeat) repeats(q *qp) {
 	q.state.timing.packet, q.once = 0, q.sent
 	q.noTail()
@@ -170,10 +168,10 @@ func (t selectiveRepeat) repeats(q *qp) {
 	t.recount(q)
 }
 
-// answered takes an ACK of one packet, in MSN, and of all up to another.
+// answered processes an ACK of one packet, in MSN, and of all before another.
 func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome rocev2.Syndrome) {
 	cut := syndrome == rocev2.NAKSequenceError
-	if !cut && !syndrome.IsACK() { // its sender is no receiver of this kind
+	if !cut && !syndrome.IsACK() { // its sender is not a receiver of this kind
 		t.stats.Malformed++
 		return
 	}
@@ -272,8 +270,7 @@ func (t selectiveRepeat) sentCut(now fabric.Time, q *qp, p *packet, packet int32
 	t.activate(q)
 }
 
-// lose takes the packets below to for lost, unless they are acknowledged, and
-// returns how many that are which were not before.
+// lose marks the packets below to as lost, unless they are acknowledged, and returns the number of newly lost ones.
 func (t selectiveRepeat) lose(now fabric.Time, q *qp, to int32) (n int) {
 	s := &q.state.selective
 	for i := s.acked.next(max(s.lost, q.unacked)); i < to; i = s.acked.next(i + 1) {

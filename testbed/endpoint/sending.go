@@ -18,17 +18,16 @@ func (e *Endpoint) enqueueIfReady(q *qp) {
 	}
 }
 
-// enqueue gives a QP the last turn of its share. One that sends again what its path holds, or a write
-// of no bytes, gets the first one: a peer waits for it already, and among the QPs of an
-// all-to-all a turn is as long as a packet to every host. One with more to send again
-// would hold up the others for more than a round trip.
+// enqueue queues a QP as the last of its share. A QP that retransmits its path's packets, or sends a write of no
+// bytes, becomes the first: its peer is already waiting, and among the QPs of an all-to-all a turn takes one packet
+// to every host. A QP with more to retransmit would delay the others for more than a round trip.
 func (e *Endpoint) enqueue(q *qp) {
 	q.where = inTurn
 	again := q.once - q.unacked
 	e.ports[q.port].put(q, 0 < again && e.holds(again) || q.nextOut >= q.data)
 }
 
-// nextData lets the QPs whose turn it is send, until one does. Its share's next turn is the last.
+// nextData lets the QPs send in turn, until one does. Its share then becomes the last.
 func (e *Endpoint) nextData(now fabric.Time, p *port, dst []byte) (Frame, bool) {
 	for p.waits() {
 		f, ok := e.sendOne(now, p.pop(), dst)

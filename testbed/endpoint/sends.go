@@ -2,23 +2,23 @@ package endpoint
 
 import "github.com/ethereal-fabric/ethereal/fabric"
 
-// sends is when and by what path packets were sent that are on the way: a ring that grows.
+// sends records the times and paths of packets in flight: a ring that grows.
 type sends []send
 
 type send struct {
 	packet int32        // + 1; 0: none
-	label  fabric.Label // when it was last sent
-	at     fabric.Time  // never: it was sent twice, and either can be the one that is answered
+	label  fabric.Label // of its last sending
+	at     fabric.Time  // never: it was sent twice, so that the answer may be to either copy
 }
 
-// maxSends bounds the ring: of packets beyond nothing is known.
+// maxSends bounds the ring: of packets beyond it nothing is known.
 const maxSends = 1 << 14
 
 func (s *sends) reset() { clear(*s) }
 
 func (s sends) slot(packet int32) *send { return &s[int(packet)&(len(s)-1)] }
 
-// put notes that a packet was sent. Packets below unacked are of no interest any more.
+// put records that a packet was sent. Packets below unacked are no longer needed.
 func (s *sends) put(packet int32, now fabric.Time, label fabric.Label, unacked int32) {
 	for {
 		if len(*s) > 0 {
@@ -42,7 +42,7 @@ func (s *sends) put(packet int32, now fabric.Time, label fabric.Label, unacked i
 	}
 }
 
-// find returns what is known of a packet, nil if nothing is.
+// find returns a packet's record, or nil.
 func (s sends) find(packet int32) *send {
 	if len(s) == 0 {
 		return nil
@@ -53,7 +53,7 @@ func (s sends) find(packet int32) *send {
 	return nil
 }
 
-// take returns what is known of a packet, and forgets it.
+// take returns a packet's record, and forgets it.
 func (s sends) take(packet int32) (send, bool) {
 	t := s.find(packet)
 	if t == nil {

@@ -24,12 +24,12 @@ func (k Kind) String() string {
 	return "receiver"
 }
 
-// Spec is all that there is to know about a transport or a rate control, so that one is a file and a line of [Specs]. The
-// scenario's schema and the pages' tables are made of it.
+// Spec describes a transport or a rate control, so that each is one file and a line of [Specs]. The scenario's
+// schema and the pages' tables are made from it.
 type Spec struct {
 	Kind    Kind
 	Name    string
-	Summary string // a phrase, for people
+	Summary string // a phrase, for display
 	Params  []Param
 	Needs   Needs
 
@@ -37,7 +37,7 @@ type Spec struct {
 	control   func(*params.Reader) controlMaker
 }
 
-// controlMaker makes the rate control of an endpoint, its parameters having been read.
+// controlMaker makes the rate control of an endpoint after its parameters have been read.
 type controlMaker func(*Endpoint) rateControl
 
 // Param is a parameter of a rate control.
@@ -46,26 +46,27 @@ type Param struct {
 	Meaning string // with the default and the unit
 }
 
-// Needs is what a transport or a rate control needs of packets, ACKs, switches, and of what it is combined with.
+// Needs lists what a transport or a rate control requires of packets, ACKs, switches, and of the part with which it
+// is combined.
 type Needs struct {
-	// InOrder: the transport's receivers take packets in order alone.
+	// InOrder: the transport's receivers accept packets in order only.
 	InOrder bool
-	// ReorderWindow: the transport's receivers keep as many packets as [Config].ReorderWindow says; else all.
+	// ReorderWindow: the transport's receivers keep at most [Config].ReorderWindow packets; otherwise all.
 	ReorderWindow bool
 
-	// AnyOrder: the rate control's receivers keep packets that come before their turn.
+	// AnyOrder: the rate control needs receivers that keep packets that arrive out of order.
 	AnyOrder bool
-	// SendTimes: of each packet on the way it is kept when it was sent.
+	// SendTimes: the sending time of each packet in flight is recorded.
 	SendTimes bool
-	// DataField and AckField are bytes at the end of the headers of every data packet, zeros as it is sent, and behind
-	// the AETH of every ACK; [MaxField] at most.
+	// DataField and AckField are the numbers of bytes at the end of every data packet's headers, zeros when sent,
+	// and behind the AETH of every ACK; at most [MaxField].
 	DataField, AckField int
 	Marks               bool // switches mark ECN
 	Telemetry           bool // switches write into DataField; see [Stamp]
-	OneLink             bool // hosts have one link, whose rate is what a receiver can take
+	OneLink             bool // hosts have one link, whose rate limits a receiver
 }
 
-// MaxField is the most bytes of [Needs].DataField and AckField.
+// MaxField is the largest [Needs].DataField and AckField.
 const MaxField = telemetrySize
 
 // Specs returns all transports and rate controls. The first of a kind is the default.
@@ -87,7 +88,7 @@ func Names(k Kind) []string {
 	return names
 }
 
-// Find returns the spec of a kind by its name; of the default one if that is empty. The error wraps [ErrConfig].
+// Find returns the spec of a kind by its name; the default one if the name is empty. The error wraps [ErrConfig].
 func Find(k Kind, name string) (Spec, error) {
 	specs := Specs()
 	i := slices.IndexFunc(specs, func(s Spec) bool { return s.Kind == k && (s.Name == name || name == "") })
@@ -109,7 +110,7 @@ func (s Spec) ParamNames() []string {
 	return names
 }
 
-// Check reports what is wrong with parameters. The error wraps [ErrConfig].
+// Check returns an error in the parameters. It wraps [ErrConfig].
 func (s Spec) Check(given map[string]string) error {
 	_, err := s.read(given)
 	return err
@@ -122,15 +123,15 @@ func (s Spec) read(given map[string]string) (controlMaker, error) {
 	return newControl, a.Err()
 }
 
-// Receiver is the name of a transport, which says what its responders do with a packet that comes before its turn. The
-// empty one is GoBackN.
+// Receiver is the name of a transport, which determines how its responders handle packets that arrive out of order.
+// The empty one is GoBackN.
 type Receiver string
 
-// Spec returns what there is to know about the transport. The error wraps [ErrConfig].
+// Spec returns the transport's description. The error wraps [ErrConfig].
 func (r Receiver) Spec() (Spec, error) { return Find(Transport, string(r)) }
 
-// Control is the name of a rate control: what a QP does when it learns of congestion. The empty one is DCTCP.
+// Control is the name of a rate control, which determines how a QP reacts to congestion. The empty one is DCTCP.
 type Control string
 
-// Spec returns what there is to know about the rate control. The error wraps [ErrConfig].
+// Spec returns the rate control's description. The error wraps [ErrConfig].
 func (c Control) Spec() (Spec, error) { return Find(RateControl, string(c)) }

@@ -7,22 +7,21 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
 )
 
-// swift is Swift (Kumar et al., SIGCOMM 2020): a window, in packets and parts of one, that
-// grows by a packet a round trip while packets take less than a target, and is cut in
-// proportion to what they take more, once a round trip and by half at most. The target is
-// an idle round trip, what queueing is allowed, and more the smaller the window is (flow
-// scaling), so that many flows come to share alike. Below one packet the queue pair sends
-// one at a time, paced.
+// swift is Swift (Kumar et al., SIGCOMM 2020): a window, in packets and parts of one. It grows by a packet per
+// round trip while packets take less than a target. If they take more, it is cut in proportion to the excess, once
+// per round trip and at most by half. The target is an idle round trip, plus an allowance for queueing, plus an
+// amount that grows as the window shrinks (flow scaling), so that many flows converge to equal shares. Below one
+// packet the queue pair sends one at a time, paced.
 //
-// Constants are the paper's, and where that leaves them open htsim's (swift.cpp). A window
-// begins with what the line sends in a round trip, as that of an RNIC; the paper's begin
-// small. Delays are of the fabric alone here: hosts take no time.
+// Constants are the paper's, and where it leaves them open htsim's (swift.cpp). A window begins with the bytes that
+// the line sends in a round trip, as in an RNIC; the paper's begin small. Delays are of the fabric alone: hosts
+// take no time.
 type swift struct {
 	delays
 	qps perQP[swiftState]
 }
 
-// Swift goes by delay alone.
+// Swift uses delay alone.
 const Swift Control = "swift"
 
 func swiftSpec() Spec {
@@ -42,20 +41,20 @@ func swiftSpec() Spec {
 const (
 	swiftIncrease  = 1   // packets per round trip
 	swiftMost      = 4   // idle round trips of packets: the largest window
-	swiftRange     = 5   // targets that flow scaling adds at most
-	swiftLeast     = 100 // a window is 1/100 of a packet at least
+	swiftRange     = 5   // largest flow scaling, in targets
+	swiftLeast     = 100 // the smallest window is 1/100 of a packet
 	swiftGiveUp    = 5   // time-outs in a row
 	swiftMillionth = 1e6
 	swiftFull      = 100_000   // 1/sqrt(100), in millionths: no flow scaling from 100 packets on
 	swiftSpan      = 3_062_278 // 1/sqrt(0.1) less that: all of it at 0.1 packets
 )
 
-// swiftState is what it keeps of a queue pair.
+// swiftState is Swift's state of a queue pair.
 type swiftState struct {
 	window int64       // bytes
 	base   fabric.Time // an idle round trip: of the longest path, or the least so far
 	trip   fabric.Time // of the latest packet with a delay
-	cutAt  fabric.Time // when the window was cut last
+	cutAt  fabric.Time // time of the last cut
 	failed int         // time-outs since an answer came
 }
 
@@ -64,19 +63,19 @@ func (c *swift) open(q *qp) {
 	c.bound(q)
 }
 
-// bound keeps the window within its bounds, and has the queue pair heed it.
+// bound keeps the window within its bounds, and applies it to the queue pair.
 func (c *swift) bound(q *qp) {
 	s, packet := c.qps.at(q), int64(c.full)
 	s.window = min(max(s.window, packet/swiftLeast), max(swiftMost*c.product(c.trip), packet))
 	q.window = max(1, int32(s.window/packet))
 	rate := c.cfg.LineRate
-	if s.window < packet { // a packet, and then nothing for its share of a round trip
+	if s.window < packet { // one packet, and then a pause for its share of a round trip
 		rate = min(rate, max(c.cfg.MinRate, fabric.Rate(8*s.window*int64(fabric.Microsecond)/max(1, int64(s.trip))*1e6)))
 	}
 	c.setRate(q, rate)
 }
 
-// allowed returns how long a packet may queue.
+// allowed returns the queueing time allowed for a packet.
 func (c *swift) allowed(window int64) fabric.Time {
 	root := int64(math.Sqrt(float64(window << 20 / int64(c.full)))) // of the packets, times 1024: exact on every machine
 	share := min(max(swiftMillionth*1024/max(1, root)-swiftFull, 0), swiftSpan)

@@ -12,20 +12,18 @@ const (
 	clockedRing  = 256 // ACKs that can wait for a packet to clock
 )
 
-// clocked is MP-RDMA's congestion-aware choice of paths (Lu et al., NSDI 2018):
-// an ACK clocks out the next packet on the path that it came by, so that each
-// path carries as much as it acknowledges. An ACK that says congestion takes half
-// a packet off its path: every other one clocks nothing. A packet that no ACK
-// clocks, as those of the first round trip, and one in a hundred goes by a random
-// path. How much is sent is the host's rate control's to say, not the window's of
-// the paper, and paths that lag behind are not pruned.
+// clocked is MP-RDMA's congestion-aware choice of paths (Lu et al., NSDI 2018): an ACK clocks out the next packet
+// on its own path, so that each path carries as much as it acknowledges. A marked ACK removes half a packet from
+// its path: every other one clocks nothing. Packets without such a clock, as those of the first round trip, and one
+// in a hundred take a random path. The host's rate control limits the rate, not the paper's window, and slow paths
+// are not pruned.
 type clocked struct {
 	pieces
 	ports bool
 	qps   book[clock]
 }
 
-// clock is a queue pair's ACKs that have clocked nothing yet.
+// clock has a queue pair's ACKs that have clocked nothing yet.
 type clock struct {
 	paths  []fabric.Label // nil: ports
 	ring   []fabric.Label
@@ -99,7 +97,7 @@ func (s *clocked) Echo(_ fabric.Time, qp hostagent.QP, e endpoint.Echo) {
 			return
 		}
 	}
-	if k.count == len(k.ring) { // the oldest gives way
+	if k.count == len(k.ring) { // the oldest is dropped
 		k.oldest = (k.oldest + 1) % len(k.ring)
 		k.count--
 	}
@@ -107,7 +105,7 @@ func (s *clocked) Echo(_ fabric.Time, qp hostagent.QP, e endpoint.Echo) {
 	k.count++
 }
 
-// Timeout forgets the ACKs: some of their paths may swallow what goes by them.
+// Timeout forgets the ACKs: some of their paths may lose packets.
 func (s *clocked) Timeout(_ fabric.Time, qp hostagent.QP) {
 	if k := s.qps.open[qp]; k != nil {
 		k.count = 0

@@ -10,18 +10,17 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
 )
 
-// drb has a round-robin pointer per destination host over the switches of the
-// lowest layer that it and the destination have in common, which are the paths
-// between them. Packets that follow one another differ in the first switch
-// (the digits of the order are reversed, hence the name, Cao et al., CoNEXT
-// 2013), and the pointers start at random.
+// drb has a round-robin pointer per destination host over the switches of the lowest layer that it and the
+// destination have in common, which stand for the paths between them. Consecutive packets differ in the first
+// switch (the digits of the order are reversed, hence the name, Cao et al., CoNEXT 2013), and the pointers start at
+// random.
 type drb struct {
 	pieces
 	qps map[hostagent.QP]bounced
 	to  map[fabric.NodeID]*rotation // by destination host
 }
 
-// bounced is a queue pair's pointer, which is its destination's.
+// bounced is a queue pair's pointer, shared by all queue pairs to its destination.
 type bounced struct {
 	*rotation
 	dst fabric.NodeID
@@ -76,7 +75,7 @@ func (s *drb) rotation(dst fabric.NodeID) *rotation {
 func (s *drb) Label(_ fabric.Time, qp hostagent.QP) fabric.Label {
 	q := s.qps[qp]
 	l := q.next()
-	for range q.labels { // the next one that is alive, so that turns stay even
+	for range q.labels { // skip dead ones, so that turns stay even
 		if s.alive(q.dst, l) == l {
 			return l
 		}

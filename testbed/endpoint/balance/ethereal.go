@@ -7,7 +7,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
 )
 
-// ethereal is the agent core under the interface's names.
+// ethereal adapts the agent core to the interface.
 type ethereal struct{ *hostagent.Core }
 
 // Ethereal is the name of the hosts' default scheme.

@@ -11,24 +11,26 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
 )
 
-// Parameters of schemes that say what they have beyond what their authors published: what Ethereal's hosts have to find
-// losses and to learn of failures, and what any routed network has.
+// Parameters that give schemes more than their authors published: the means of Ethereal's hosts to detect losses
+// and to learn of failures, and the routing of any routed network.
 const (
-	// lossParam is how losses are found of packets that take several paths. timer: by the retransmission timer, and
-	// where receivers have a window by half of it. late: by time, with probes of tails; see [endpoint.Config].LateLoss.
+	// lossParam selects the detection of losses of packets that take several paths. timer: by the retransmission
+	// timer, or half of it where receivers have a window. late: by time, with probes of tails; see
+	// [endpoint.Config].LateLoss.
 	lossParam = "loss"
-	// newsParam is what hosts do that label packets when a switch or the controller says that a link is dead. ignored:
-	// nothing. taken: they use none of its paths.
+	// newsParam selects the reaction of hosts that label packets to a notification of a dead link. ignored: none.
+	// taken: they use none of its paths.
 	newsParam = "news"
-	// convergenceParam is how long after a switch notices a dead port the tables of all switches have no path over its link
-	// where no controller repairs them: a routing protocol does. The switch itself goes round a dead uplink at once.
+	// convergenceParam is the time after a switch notices a dead port until a routing protocol has removed the
+	// paths over its link from all switches' tables, where no controller repairs them. The switch itself reroutes
+	// around a dead uplink at once.
 	convergenceParam = "convergence"
 
 	lossByTime = "late"
 	newsTaken  = "taken"
 )
 
-// The parameters above, for the list of a scheme.
+// The parameters above, for a scheme's list.
 var (
 	lossDoc = endpoint.Param{Name: lossParam, Meaning: "timer, late: hosts find a lost packet by the retransmission timer, or when its " +
 		"answer is late and a later packet is answered"}
@@ -38,17 +40,17 @@ var (
 	entropyDoc = endpoint.Param{Name: "entropy", Meaning: "path, port: a packet's label names its path, or switches hash its source port"}
 )
 
-// DefaultConvergence is a routing protocol's in a tuned network. By default Junos (spf-options delay) and Cisco ACI
-// (spf-init-interval) wait 200 ms before they compute paths at all.
+// DefaultConvergence is that of a routing protocol in a tuned network. By default Junos (spf-options delay) and
+// Cisco ACI (spf-init-interval) wait 200 ms before they compute paths.
 const DefaultConvergence = 50 * fabric.Millisecond
 
-// fairParams are the values of the fair form, of parameters that not all schemes take.
+// fairParams returns the values of the fair form; not all schemes have all parameters.
 func fairParams() map[string]string {
 	return map[string]string{lossParam: lossByTime, newsParam: newsTaken, convergenceParam: DefaultConvergence.String()}
 }
 
-// Fair returns the parameters of the scheme's fair form: what Ethereal has to find losses and to learn of failures, as
-// far as the scheme can use it, and the routing that any network has. What is given stays.
+// Fair returns the parameters of the scheme's fair form: Ethereal's means to detect losses and to learn of
+// failures, as far as the scheme can use them, and the routing of any network. Given parameters are kept.
 func (s Spec) Fair(given map[string]string) map[string]string {
 	all := map[string]string{}
 	for name, value := range fairParams() {
@@ -60,10 +62,10 @@ func (s Spec) Fair(given map[string]string) map[string]string {
 	return all
 }
 
-// FindsLate reports whether hosts find by time what they lose of packets that take several paths.
+// FindsLate reports whether hosts detect by time the losses of packets that take several paths.
 func (s Spec) FindsLate(given map[string]string) bool { return given[lossParam] == lossByTime }
 
-// Convergence returns how long a routing protocol takes to have switches' tables repaired; ok is false where none runs.
+// Convergence returns the time in which a routing protocol repairs switches' tables; ok is false without one.
 func (s Spec) Convergence(given map[string]string) (after fabric.Time, ok bool) {
 	if _, ok = given[convergenceParam]; !ok {
 		return 0, false
@@ -71,25 +73,27 @@ func (s Spec) Convergence(given map[string]string) (after fabric.Time, ok bool) 
 	return s.args(given).Time(convergenceParam, DefaultConvergence, DefaultConvergence), true
 }
 
-// Adapted reports whether the scheme is another than its authors published, as only a world with packets has it.
+// Adapted reports whether the scheme differs from its authors' publication in a way that only a world with packets
+// supports.
 func (s Spec) Adapted(given map[string]string) bool {
 	_, routed := s.Convergence(given)
 	return routed || s.FindsLate(given) || given[newsParam] == newsTaken
 }
 
-// readFair reads what of these parameters the scheme takes.
+// readFair reads those of these parameters that the scheme has.
 func (s Spec) readFair(a *params.Reader, c *Config) {
 	a.Choice(lossParam, "timer", lossByTime)
 	c.news = a.Choice(newsParam, "ignored", newsTaken) == newsTaken
-	if a.Time(convergenceParam, DefaultConvergence, DefaultConvergence) == 0 { // which [scenario.Run.Hash] takes for none
+	if a.Time(convergenceParam, DefaultConvergence, DefaultConvergence) == 0 { // scenario.Run.Hash takes 0 for absent
 		a.Bad(convergenceParam, "a time above 0, such as 1us")
 	}
 }
 
-// news is what a host knows of dead links: what an agent of Ethereal's believes of quenches, notices and updates.
+// news is a host's knowledge of dead links, with the rules by which Ethereal's agent believes quenches, notices and
+// updates.
 type news struct {
 	agent *hostagent.Core
-	live  map[fabric.NodeID][]fabric.Label // by destination host, of what was asked since the last news
+	live  map[fabric.NodeID][]fabric.Label // by destination host, as requested since the last notification
 }
 
 func newNews(c hostagent.Config) (*news, error) {
@@ -108,7 +112,7 @@ func (n *news) paths(dst fabric.NodeID) []fabric.Label {
 	return labels
 }
 
-// alive returns a label if no news says that its path to a host is dead, else one of the others, drawn.
+// alive returns the label if its path to a host is not known to be dead, otherwise a random other one.
 func (s *pieces) alive(dst fabric.NodeID, l fabric.Label) fabric.Label {
 	if s.news == nil || l >= s.span {
 		return l
@@ -120,8 +124,8 @@ func (s *pieces) alive(dst fabric.NodeID, l fabric.Label) fabric.Label {
 	return s.entropy(labels)
 }
 
-// Quench takes a quench for true as an agent does, where the scheme takes news. Else it is disregarded: the host keeps no
-// account of paths.
+// Quench processes a quench with an agent's rules, if the scheme takes notifications. Otherwise it is ignored,
+// since the host does not keep states of paths.
 func (s *pieces) Quench(now fabric.Time, q hostagent.Quench) hostagent.Verdict {
 	if s.news == nil {
 		return hostagent.NotOurs
@@ -130,7 +134,7 @@ func (s *pieces) Quench(now fabric.Time, q hostagent.Quench) hostagent.Verdict {
 	return s.news.agent.Quench(now, q)
 }
 
-// Update takes a controller's news of links.
+// Update processes a controller's update.
 func (s *pieces) Update(now fabric.Time, u *statepb.Update) {
 	if s.news != nil {
 		clear(s.news.live)
@@ -138,7 +142,7 @@ func (s *pieces) Update(now fabric.Time, u *statepb.Update) {
 	}
 }
 
-// Tick forgets what is not to be remembered any longer.
+// Tick forgets expired knowledge.
 func (s *pieces) Tick(now fabric.Time) {
 	if s.news != nil {
 		clear(s.news.live)
@@ -146,7 +150,7 @@ func (s *pieces) Tick(now fabric.Time) {
 	}
 }
 
-// Deadline returns when Tick is to be called next.
+// Deadline returns when to call Tick next.
 func (s *pieces) Deadline() (at fabric.Time, ok bool) {
 	if s.news == nil {
 		return 0, false
@@ -154,7 +158,8 @@ func (s *pieces) Deadline() (at fabric.Time, ok bool) {
 	return s.news.agent.Deadline()
 }
 
-// AckLabel mirrors: ACKs are hashed by the same port, or take the same path unless that is known to be dead.
+// AckLabel mirrors the label: ACKs are hashed by the same port, or take the same path unless that is known to be
+// dead.
 func (s *pieces) AckLabel(now fabric.Time, peer fabric.NodeID, mirrored fabric.Label, rerouted bool) fabric.Label {
 	if s.news == nil {
 		return mirrored

@@ -12,36 +12,34 @@ const (
 	maxDrain     = 1_000_000
 )
 
-// flowcut is the NIC's form of flowcut switching (arXiv 2506.21406): a queue pair takes
-// a new path, at random, only when nothing of it is in flight, so that its packets stay
-// in order whatever the paths' delays are. One that never pauses is made to: when a
-// round trip is long it sends nothing for as long, until what is in flight has been
-// acknowledged. If some is not by then it goes on where it was.
+// flowcut is the NIC's form of flowcut switching (arXiv 2506.21406): a queue pair takes a new random path only when
+// none of its packets are in flight, so that its packets stay in order whatever the paths' delays are. A queue pair
+// that never pauses is made to: after a long round trip it sends nothing for that time, until the packets in flight
+// have been acknowledged. If some are not by then, it continues on its path.
 //
-// The paper's NIC judges a path by round trips as well; how it weighs them, and among
-// which paths it chooses, is not taken from there.
+// The paper's NIC judges a path by round trips as well; how it weighs them, and among which paths it chooses, is
+// not implemented.
 type flowcut struct {
 	pieces
 	ports bool
-	drain int // percent of the base round trip above which a path is left; 0: none is
+	drain int // percent of the base round trip above which a path is left; 0: never
 	mtu   int64
 	wire  wire
 	qps   book[cut]
 	holds []Hold
 }
 
-// cut is a queue pair's packets since it last took a path.
+// cut counts a queue pair's packets since it last took a path.
 type cut struct {
 	paths  []fabric.Label // nil: ports
 	label  fabric.Label
 	base   fabric.Time
-	flying int         // packets sent that are not acknowledged, repeated ones counted again
+	flying int         // packets in flight, retransmitted ones counted again
 	left   int64       // bytes not acknowledged
-	until  fabric.Time // it waits for what is in flight
+	until  fabric.Time // end of the wait for packets in flight
 }
 
-// Flowcut is the name of the scheme whose queue pairs change paths when nothing is in
-// flight.
+// Flowcut is the name of the scheme whose queue pairs change paths when no packets are in flight.
 const Flowcut = "flowcut"
 
 func flowcutSpec() Spec {
@@ -95,9 +93,8 @@ func (s *flowcut) Label(_ fabric.Time, qp hostagent.QP) fabric.Label {
 	return q.label
 }
 
-// Acked takes acknowledged packets out of what is in flight. A packet that was repeated
-// stays in it, since its copy may be on the way still: such a queue pair keeps its path
-// until a time-out.
+// Acked subtracts acknowledged packets from those in flight. A retransmitted packet stays counted, since its copy
+// may still be in flight: such a queue pair keeps its path until a time-out.
 func (s *flowcut) Acked(_ fabric.Time, qp hostagent.QP, bytes int64) {
 	if q := s.qps.open[qp]; q != nil {
 		before := (q.left + s.mtu - 1) / s.mtu
@@ -116,7 +113,7 @@ func (s *flowcut) Echo(now fabric.Time, qp hostagent.QP, e endpoint.Echo) {
 	s.holds = append(s.holds, Hold{qp, q.until})
 }
 
-// Timeout forgets what was in flight: it is lost, or has arrived long since.
+// Timeout forgets the packets in flight: they are lost, or arrived long ago.
 func (s *flowcut) Timeout(_ fabric.Time, qp hostagent.QP) {
 	if q := s.qps.open[qp]; q != nil {
 		q.flying = 0

@@ -34,7 +34,7 @@ func mprdmaSpec() Spec {
 	}
 }
 
-// hashed leaves the paths to the switches' hash: ecmp and mp-rdma.
+// hashed leaves the choice of paths to the switches' hash: ecmp and mp-rdma.
 type hashed struct {
 	pieces
 	ways int
@@ -50,7 +50,7 @@ func hashedBy(ways int) factory {
 	}
 }
 
-// Post cuts every flow into pieces with a source port each.
+// Post cuts every flow into pieces with one source port each.
 func (h *hashed) Post(now fabric.Time, batch []hostagent.Flow) error {
 	return h.post(now, batch, h.ways, func(p *hostagent.Piece) { p.Label = h.port() })
 }

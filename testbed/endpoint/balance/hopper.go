@@ -13,15 +13,13 @@ import (
 const (
 	hopperProbe = 150 // of the base round trip: probe above
 	hopperMove  = 80  // of the current round trip: move if the best probe is below
-	hopperPaths = 2   // probes
+	hopperPaths = 2   // number of probes
 )
 
-// hopper moves whole queue pairs (arXiv 2506.08132). Once per round trip it
-// looks at its length; if that is long it sends probes by two other labels, and
-// moves to the better of them if that is clearly better than where it is. Before
-// the first packet by the new path it waits for as long as that is faster than
-// the old one, so that packets stay in order: ACKs have queues of their own, so
-// the whole difference of two round trips is on the way out.
+// hopper moves whole queue pairs (arXiv 2506.08132). Once per round trip it checks the round-trip time. If that is
+// long, it sends probes with two other labels, and moves to the better of them if that is clearly better than the
+// present path. Before the first packet on the new path it waits for the difference of the two round-trip times, so
+// that packets stay in order: ACKs have separate queues, so the whole difference is on the data's way.
 type hopper struct {
 	pieces
 	ports bool
@@ -41,13 +39,13 @@ type hopping struct {
 	rtt   fabric.Time // the latest
 
 	probing int         // probes without an answer
-	best    fabric.Time // of the answers; math.MaxInt64: none
+	best    fabric.Time // shortest round trip of the answers; math.MaxInt64: none
 	bestBy  fabric.Label
 
-	of hostagent.QP // the queue pair that a probe is for; 0: this is none
+	of hostagent.QP // the queue pair that a probe is for; 0: not a probe
 }
 
-// Hopper is the name of the scheme that moves with round trips.
+// Hopper is the name of the scheme that moves queue pairs by round-trip times.
 const Hopper = "hopper"
 
 func hopperSpec() Spec {
@@ -107,7 +105,7 @@ func (s *hopper) Echo(now fabric.Time, qp hostagent.QP, e endpoint.Echo) {
 	}
 }
 
-// probe asks for the round trip by other labels.
+// probe requests the round-trip times of other labels.
 func (s *hopper) probe(now fabric.Time, h *hopping) {
 	h.best = math.MaxInt64
 	var tried [hopperPaths]fabric.Label
@@ -124,7 +122,7 @@ func (s *hopper) probe(now fabric.Time, h *hopping) {
 	}
 }
 
-// others returns how many labels but its own a queue pair can take.
+// others returns the number of other labels that a queue pair can take.
 func (s *hopper) others(h *hopping) int {
 	if h.paths == nil {
 		return 1<<fabric.LabelBits - int(s.span) - 1
@@ -132,7 +130,7 @@ func (s *hopper) others(h *hopping) int {
 	return len(h.paths) - 1
 }
 
-// answered takes a probe's round trip; 0: it was lost on the way and retransmitted.
+// answered processes a probe's round trip; 0: the probe was lost and retransmitted.
 func (s *hopper) answered(now fabric.Time, probe *hopping, rtt fabric.Time) {
 	h := s.qps.open[probe.of]
 	probe.of = math.MaxUint32 // answered already

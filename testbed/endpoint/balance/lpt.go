@@ -10,13 +10,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
 )
 
-// lpt gives each flow whole to the path on which the host has least left to send, the
-// longest flow of a batch first: longest processing time first, by which RailS
-// (arXiv 2510.19262) deals the messages of a mixture of experts to a server's rails.
-// Here a host has one link, and the uplinks of its ToR, which it shares with other hosts
-// and knows nothing of their use, stand for the rails. Ties are drawn at random, else
-// all hosts would begin with the same path. At a time-out a flow goes by another path;
-// that is not RailS', which says nothing of failures that we have read.
+// lpt gives each whole flow to the path on which the host has least left to send, the longest flow of a batch first
+// (longest processing time first), as RailS (arXiv 2510.19262) deals the messages of a mixture of experts to a
+// server's rails. Here a host has one link, and the uplinks of its ToR replace the rails; the host shares them with
+// other hosts and does not know their use. Ties are broken at random, otherwise all hosts would begin with the same
+// path. After a time-out a flow takes another path; RailS, as far as we have read, does not describe failures.
 type lpt struct {
 	pieces
 	left  []int64 // bytes not acknowledged, by label
@@ -25,7 +23,7 @@ type lpt struct {
 	flips []hostagent.Flip
 }
 
-// dealt is a queue pair's place.
+// dealt is a queue pair's path and rest.
 type dealt struct {
 	dst   fabric.NodeID
 	label fabric.Label
@@ -56,7 +54,7 @@ func (s *lpt) Post(now fabric.Time, batch []hostagent.Flow) error {
 	slices.SortStableFunc(batch, func(a, b hostagent.Flow) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	return s.post(now, batch, 1, func(p *hostagent.Piece) {
 		if p.Label = s.least(p.Dst, s.span); p.Label >= s.span {
-			return // under the same ToR: switches have nothing to choose
+			return // under the same ToR: switches have no choice
 		}
 		p.Labelled = true
 		*s.qps.begin(p.QP) = dealt{p.Dst, p.Label, p.Bytes}
@@ -64,8 +62,7 @@ func (s *lpt) Post(now fabric.Time, batch []hostagent.Flow) error {
 	})
 }
 
-// least returns the path to a host with least to send, of those but one; a port if
-// there is none.
+// least returns the path to a host with least to send, except one; a port if there is none.
 func (s *lpt) least(dst fabric.NodeID, but fabric.Label) fabric.Label {
 	s.best = s.best[:0]
 	for _, l := range s.paths(dst) {
@@ -106,7 +103,7 @@ func (s *lpt) Ready() hostagent.Ready {
 	return r
 }
 
-// Acked takes what is acknowledged off its path.
+// Acked subtracts acknowledged bytes from their path.
 func (s *lpt) Acked(_ fabric.Time, qp hostagent.QP, bytes int64) {
 	if q := s.qps.open[qp]; q != nil {
 		q.left -= bytes

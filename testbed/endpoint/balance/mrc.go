@@ -12,22 +12,21 @@ import (
 const (
 	defaultValues = 128
 	maxValues     = 256
-	maxSkips      = 15 // marks that are remembered of a value
+	maxSkips      = 15 // largest number of remembered marks per value
 	defaultProbes = 16
 	maxProbes     = 1000
 )
 
-// mrc is the path choice of multipath RC (MRC, arXiv 2605.04333): a queue pair has a set of
-// entropy values, which its packets take in turn. A mark has a value skipped once. A packet
-// that is lost, rather than cut by a switch, retires its value at once; another takes its
-// place, and probes bring the retired one back, one after the other, when so many in a row
-// were answered without a loss. The timer retransmits a lost probe.
+// mrc is the path choice of multipath RC (MRC, arXiv 2605.04333). A queue pair has a set of entropy values, which
+// its packets take in turn. After a mark, a value is skipped once. A packet that is lost, not trimmed by a switch,
+// retires its value at once, and another value replaces it. Probes bring the retired value back after a number of
+// consecutive answers without a loss, one probe after the other. The timer retransmits a lost probe.
 //
-// How often a marked value is skipped and how many probes it takes is not in the paper: a
-// mark counts as with htsim's bitmap of UEC (uec_mp.cpp), and the probes are our choice,
-// since a path that loses a fifth lets one of them through more often than not. A queue pair begins with as many values as there are
-// paths, or ports, up to the parameter. With paths there may be none left to replace a
-// value: the set is then one smaller until it is back.
+// The paper does not say how often a marked value is skipped, nor how many probes are needed. A mark counts as in
+// htsim's bitmap of UEC (uec_mp.cpp). The number of probes is our choice, since a path that loses a fifth more
+// often than not lets one probe pass. A queue pair begins with as many values as there are paths, or ports, up to
+// the parameter. With paths there may be no replacement for a value: the set is then one smaller until the value is
+// back.
 type mrc struct {
 	pieces
 	values int
@@ -37,18 +36,18 @@ type mrc struct {
 	ends   []hostagent.QP
 }
 
-// valued is a queue pair's values, or a probe for one of them.
+// valued has a queue pair's values, or is a probe for one of them.
 type valued struct {
 	dst    fabric.NodeID
 	values []value
 	at     int
-	spare  []fabric.Label // paths that are no values
+	spare  []fabric.Label // paths outside the set of values
 	paths  []fabric.Label // nil: ports
-	probes []hostagent.QP // that are not answered yet
+	probes []hostagent.QP // unanswered ones
 
-	of    hostagent.QP // the queue pair that a probe is for; 0: this is none
+	of    hostagent.QP // the queue pair that a probe is for; 0: not a probe
 	probe fabric.Label
-	good  int // probes in a row that were answered at once
+	good  int // consecutive probes answered without retransmission
 }
 
 type value struct {
@@ -108,7 +107,7 @@ func (s *mrc) Post(now fabric.Time, batch []hostagent.Flow) error {
 	})
 }
 
-// take takes a label that is no value.
+// take removes and returns a spare label.
 func (q *valued) take() fabric.Label {
 	l := q.spare[len(q.spare)-1]
 	q.spare = q.spare[:len(q.spare)-1]
@@ -124,7 +123,7 @@ func (s *mrc) Label(_ fabric.Time, qp hostagent.QP) fabric.Label {
 	return s.alive(q.dst, q.pick())
 }
 
-// pick takes the next value that is neither retired nor to be skipped.
+// pick returns the next value that is neither retired nor to be skipped.
 func (q *valued) pick() fabric.Label {
 	best := -1
 	for range q.values {
@@ -200,7 +199,7 @@ func (s *mrc) send(now fabric.Time, q *valued, p valued) {
 	s.open = append(s.open, hostagent.Piece{QP: s.last, Dst: p.dst, Label: p.probe, Labelled: p.probe < s.span, Start: now})
 }
 
-// answered takes a probe's round trip; 0: it was lost on the way and retransmitted.
+// answered processes a probe's round trip; 0: the probe was lost and retransmitted.
 func (s *mrc) answered(now fabric.Time, qp hostagent.QP, p *valued, rtt fabric.Time) {
 	of := s.qps.open[p.of]
 	if of == nil {
@@ -217,7 +216,7 @@ func (s *mrc) answered(now fabric.Time, qp hostagent.QP, p *valued, rtt fabric.T
 	of.back(p.probe)
 }
 
-// back brings a retired label back.
+// back makes a retired label a value again.
 func (q *valued) back(l fabric.Label) {
 	if v := q.find(l); v != nil {
 		v.retired = false
@@ -226,7 +225,7 @@ func (q *valued) back(l fabric.Label) {
 	}
 }
 
-// Done forgets a queue pair, and has its probes end.
+// Done forgets a queue pair, and ends its probes.
 func (s *mrc) Done(_ fabric.Time, qp hostagent.QP) {
 	if q := s.qps.open[qp]; q != nil {
 		s.ends = append(s.ends, q.probes...)

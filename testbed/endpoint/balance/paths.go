@@ -6,9 +6,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 )
 
-// Values of the parameter entropy: what a random choice is made among.
+// Values of the parameter entropy: the set from which random choices are made.
 const (
-	byPath = "path" // the labels of the paths: switches take the packet's word
+	byPath = "path" // the labels of the paths: switches follow them
 	byPort = "port" // source ports that name no path: switches hash
 )
 
@@ -26,8 +26,8 @@ func (s *pieces) entropy(paths []fabric.Label) fabric.Label {
 	return paths[s.rng.IntN(len(paths))]
 }
 
-// wire is what a full packet and an ACK take on the wire, in bytes. The few
-// that IPv6 adds make no difference to what it is used for.
+// wire is the length of a full packet and of an ACK on the wire, in bytes. IPv6's additional bytes do not matter
+// for its use.
 type wire struct{ data, ack int64 }
 
 func wireOf(c Config) wire {
@@ -39,8 +39,7 @@ func wireOf(c Config) wire {
 	return wire{int64(mtu) + headers, headers + rocev2.AETHSize}
 }
 
-// baseRTT returns how long a full packet to a host and its ACK take if they are
-// alone in the network.
+// baseRTT returns the time of a full packet to a host and its ACK in an otherwise idle network.
 func (s *pieces) baseRTT(dst fabric.NodeID, w wire) fabric.Time {
 	one := func(id fabric.LinkID) fabric.Time {
 		l := s.f.Link(id)

@@ -8,8 +8,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent"
 )
 
-// pieces is what all schemes but ethereal have in common: flows become queue
-// pairs, and news of failures are taken notice of where the scheme is asked to.
+// pieces is the common part of all schemes except ethereal: flows become queue pairs, and notifications of failures
+// are processed if the scheme is configured so.
 type pieces struct {
 	rng   *rand.Rand
 	span  fabric.Label // labels below it name paths
@@ -18,7 +18,7 @@ type pieces struct {
 	start fabric.Time // starts are up to this late
 	last  hostagent.QP
 	open  []hostagent.Piece
-	news  *news // nil: none is taken
+	news  *news // nil: notifications are ignored
 }
 
 func newPieces(c Config) (pieces, error) {
@@ -88,7 +88,7 @@ func (s *pieces) Acked(fabric.Time, hostagent.QP, int64) {}
 func (s *pieces) Done(fabric.Time, hostagent.QP)         {}
 func (s *pieces) Timeout(fabric.Time, hostagent.QP)      {}
 
-// book holds what a scheme remembers of its queue pairs, recycled when they end.
+// book stores a scheme's state of its queue pairs, recycled when they end.
 type book[T any] struct {
 	open map[hostagent.QP]*T
 	free []*T
@@ -96,7 +96,7 @@ type book[T any] struct {
 
 func newBook[T any]() book[T] { return book[T]{open: map[hostagent.QP]*T{}} }
 
-// begin returns the state of a new queue pair: that of an old one, or zero.
+// begin returns the state of a new queue pair: a recycled one, or zero.
 func (b *book[T]) begin(qp hostagent.QP) *T {
 	var t *T
 	if n := len(b.free); n > 0 {

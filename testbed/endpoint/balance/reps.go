@@ -22,22 +22,20 @@ const (
 	recycleUntilMarked = "until-marked"
 )
 
-// reps recycles entropies (arXiv 2407.21625): what an unmarked ACK came by is
-// kept in a small ring and used again, once. While nothing is kept, and for the
-// first bandwidth-delay product of a queue pair, packets explore at random. A
-// time-out, unless packets still explore, freezes the ring: until a fixed time
-// has passed packets go round what is in it, used before or not, since that has
-// worked. Then the ring is emptied, and packets explore as in the beginning.
+// reps recycles entropies (arXiv 2407.21625): the entropy of an unmarked ACK is kept in a small ring and used
+// again, once. While the ring is empty, and for the first bandwidth-delay product of a queue pair, packets explore
+// at random. A time-out, unless packets still explore, freezes the ring: until a fixed time has passed, packets
+// cycle through its entropies, used before or not, since these have worked. Then the ring is emptied, and packets
+// explore as in the beginning.
 //
-// That is what the paper's artifact does (reps, EuroSys: nextEntropy_freezing),
-// with three differences. It freezes at a time-out only if no round trip was long
-// recently, as losses by congestion would make it; here any time-out counts. It
-// leaves the ring frozen until an ACK comes after the fixed time. And it can keep
-// the ring from message to message; here each queue pair begins with its own.
+// The paper's artifact does that (reps, EuroSys: nextEntropy_freezing), with three differences. It freezes at a
+// time-out only if no round trip was long recently, as after losses by congestion; here any time-out counts. It
+// leaves the ring frozen until an ACK comes after the fixed time. And it can keep the ring from message to message;
+// here each queue pair begins with its own.
 //
-// The parameter recycle set to until-marked is the opponent in the Ethereal paper's
-// simulator, by its description: entropies that came back unmarked are an ordered set, and
-// packets go on with its head until that comes back marked, which takes it out.
+// The parameter recycle set to until-marked is the opponent in the Ethereal paper's simulator, by its description:
+// entropies that came back unmarked are an ordered set, and packets use its head until that comes back marked,
+// which removes it.
 type reps struct {
 	pieces
 	entropies int
@@ -56,9 +54,9 @@ type recycler struct {
 	ring     []repsEntry
 	filled   int // entries ever written
 	head     int // next entry to write
-	valid    int // the last so many before head
-	explore  int // packets that are still to explore
-	window   int // packets that explore at first
+	valid    int // number of valid entries before head
+	explore  int // number of packets that still explore
+	window   int // number of packets that explore at first
 	thawAt   fabric.Time
 	freezing bool
 	frozen   int            // next entry to use while frozen
@@ -138,7 +136,7 @@ func (s *reps) Label(now fabric.Time, qp hostagent.QP) fabric.Label {
 	return s.alive(r.dst, s.pick(now, r))
 }
 
-// pick takes an entropy that was not marked, or draws one.
+// pick returns an unmarked entropy, or draws one.
 func (s *reps) pick(now fabric.Time, r *recycler) fabric.Label {
 	if r.freezing && now >= r.thawAt {
 		r.freezing = false
@@ -187,7 +185,7 @@ func (s *reps) Echo(_ fabric.Time, qp hostagent.QP, e endpoint.Echo) {
 	r.head = (r.head + 1) % len(r.ring)
 }
 
-// keep puts an entropy into the ordered set, or takes it out.
+// keep adds an entropy to the ordered set, or removes it.
 func (r *recycler) keep(e endpoint.Echo) {
 	i, found := slices.BinarySearch(r.set, e.Label)
 	switch {
@@ -205,8 +203,8 @@ func (s *reps) Timeout(now fabric.Time, qp hostagent.QP) {
 	}
 }
 
-// lossyREPS is notified of the entropies of lost packets: it forgets them, and freezes as at a time-out, which
-// is how the paper's senders learn that a path has failed.
+// lossyREPS is notified of the entropies of lost packets: it forgets them, and freezes as at a time-out. The
+// paper's senders learn so that a path has failed.
 type lossyREPS struct{ *reps }
 
 // LostBy implements [endpoint.PathLosses].
@@ -219,7 +217,7 @@ func (s lossyREPS) LostBy(now fabric.Time, qp hostagent.QP, l fabric.Label) {
 	s.Timeout(now, qp)
 }
 
-// forget takes an entropy out of what is kept.
+// forget removes an entropy from the ring.
 func (r *recycler) forget(l fabric.Label) {
 	if i, found := slices.BinarySearch(r.set, l); found {
 		r.set = slices.Delete(r.set, i, i+1)

@@ -19,35 +19,34 @@ type FlowModel uint8
 
 // Flow models.
 const (
-	NoFlowModel FlowModel = iota // what it does depends on queues: there is none
-	Labelled                     // one path a queue pair, by its label, which the host moves
-	Hashed                       // one path a queue pair, which the switches draw
+	NoFlowModel FlowModel = iota // it depends on queues: there is no model
+	Labelled                     // one path per queue pair, by its label, which the host changes
+	Hashed                       // one path per queue pair, chosen by the switches' hash
 	Spread                       // all paths evenly
 )
 
-// Spec is all that there is to know about a scheme. Who asks about schemes asks
-// their Spec, so that a scheme is its own file and a line of [Specs].
+// Spec describes a scheme. All code about schemes uses their Spec, so that a scheme is one file and a line of
+// [Specs].
 type Spec struct {
 	Name    string
-	Summary string // a phrase, for people
+	Summary string // a phrase, for display
 	Params  []endpoint.Param
-	// Receiver is what its authors assume of receivers.
+	// Receiver is the receiver that its authors assume.
 	Receiver endpoint.Receiver
 	// Flows is its model without packets.
 	Flows FlowModel
 	// Holds says that its hosts are [Holder]s.
 	Holds bool
-	// Suspicion says that it takes the parameter suspicion; see
-	// [Spec.SharesSuspicion].
+	// Suspicion says that it has the parameter suspicion; see [Spec.SharesSuspicion].
 	Suspicion bool
 
-	// host makes balancers of hosts; nil: they do as those of ecmp.
+	// host makes the hosts' balancers; nil: hosts behave as those of ecmp.
 	host func(a *params.Reader) factory
-	// switches is the scheme in switches; nil: they hash what no label guides.
+	// switches returns the switches' configuration; nil: switches hash packets without label.
 	switches func(a *params.Reader, c SwitchConfig) controller.Balancing
 }
 
-// factory makes the balancer of a host, its parameters having been read.
+// factory makes the balancer of a host after its parameters have been read.
 type factory func(c Config) (Host, error)
 
 // Specs returns all schemes.
@@ -86,24 +85,22 @@ func (s Spec) ParamNames() []string {
 	return names
 }
 
-// InSwitches reports whether switches balance: they may then send the packets of
-// any queue pair by several paths.
+// InSwitches reports whether switches balance: they may then send the packets of any queue pair on several paths.
 func (s Spec) InSwitches() bool { return s.switches != nil }
 
-// SharesSuspicion reports whether agents report the paths they time out on, for a
-// controller to find the link and to notify all agents.
+// SharesSuspicion reports whether agents report the paths on which they time out, so that a controller finds the
+// link and notifies all agents.
 func (s Spec) SharesSuspicion(given map[string]string) bool {
 	return s.Suspicion && given["suspicion"] == "on"
 }
 
-// Check reports what is wrong with parameters. The error wraps [ErrScheme].
+// Check returns an error in the parameters. It wraps [ErrScheme].
 func (s Spec) Check(given map[string]string) error {
 	_, err := s.read(given)
 	return err
 }
 
-// New returns a host's balancer. Errors about parameters wrap [ErrScheme], others come
-// from the configuration.
+// New returns a host's balancer. Errors about parameters wrap [ErrScheme]; others come from the configuration.
 func (s Spec) New(given map[string]string, c Config) (Host, error) {
 	build, err := s.read(given)
 	if err != nil {
@@ -124,7 +121,7 @@ func (s Spec) read(given map[string]string) (factory, error) {
 	if entropy, _ := a.Text("entropy"); fair.news && entropy == byPort {
 		a.Bad(newsParam, "ignored with entropy: port, whose packets choose no path")
 	}
-	if s.switches != nil { // for its errors
+	if s.switches != nil { // to report its errors
 		s.switches(a, SwitchConfig{Ports: 1, Unit: 1})
 	}
 	return func(c Config) (Host, error) {
@@ -133,8 +130,7 @@ func (s Spec) read(given map[string]string) (factory, error) {
 	}, a.Err()
 }
 
-// Switches returns what the scheme asks of switches with such parameters. Errors
-// wrap [ErrScheme].
+// Switches returns the scheme's configuration of switches for the parameters. Errors wrap [ErrScheme].
 func (s Spec) Switches(given map[string]string, c SwitchConfig) (controller.Balancing, error) {
 	a := s.args(given)
 	if s.switches == nil || a.Err() != nil {

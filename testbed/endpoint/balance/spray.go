@@ -27,21 +27,20 @@ func (r *rotation) next() fabric.Label {
 	return l
 }
 
-// sprayed is what a queue pair's packets go by.
+// sprayed has the labels of a queue pair's packets.
 type sprayed struct {
 	rotation
 	dst fabric.NodeID
 }
 
-// spray gives every packet a label of its own: random ones, or in turn, each
-// queue pair by a pointer of its own that starts at random. (One pointer for the
-// host would fall into step with the queue pairs' taking turns: with as many of
-// them as paths, or a multiple, each would stay on one path.)
+// spray gives every packet its own label: random ones, or in turn, with one pointer per queue pair that starts at
+// random. (One pointer for the host would synchronise with the queue pairs' turns: with as many of them as paths,
+// or a multiple, each would stay on one path.)
 type spray struct {
 	pieces
 	robin, ports bool
 	qps          book[sprayed]
-	choices      map[int][]fabric.Label // by number of paths: within the pod, and beyond
+	choices      map[int][]fabric.Label // by number of paths: within the pod, and between pods
 }
 
 // Spray is the name of the scheme whose hosts spray.
@@ -82,7 +81,7 @@ func (s *spray) Post(now fabric.Time, batch []hostagent.Flow) error {
 	})
 }
 
-// choice returns what packets to a host go by, in the host's own random order.
+// choice returns the labels of packets to a host, in the host's own random order.
 func (s *spray) choice(dst fabric.NodeID) []fabric.Label {
 	labels := s.paths(dst)
 	n := len(labels)
@@ -90,7 +89,7 @@ func (s *spray) choice(dst fabric.NodeID) []fabric.Label {
 		return known
 	}
 	switch {
-	case n == 0: // switches have nothing to choose: one port will do
+	case n == 0: // switches have no choice: one port suffices
 		labels = []fabric.Label{s.port()}
 	case s.ports:
 		labels = labels[:0]

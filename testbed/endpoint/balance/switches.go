@@ -10,20 +10,20 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
 )
 
-// Defaults of the schemes that live in switches.
+// Defaults of the switches' schemes.
 const (
 	defaultReshuffle = 5 // rounds of switch-spray between two shuffles
 	defaultGap       = 16 * fabric.Microsecond
 )
 
-// SwitchConfig is what the balancers of switches depend on.
+// SwitchConfig has the values on which switches' balancers depend.
 type SwitchConfig struct {
 	Buffer fabric.Bytes // of a switch
-	Ports  int          // that share it
-	Unit   fabric.Bytes // of the queue depth that the P4 program sees
+	Ports  int          // number of ports that share it
+	Unit   fabric.Bytes // unit of the queue depth in the P4 program
 }
 
-// Names of the schemes that live in switches.
+// Names of the switches' schemes.
 const (
 	SwitchSpray       = "switch-spray"
 	SwitchSprayRandom = "switch-spray-random"
