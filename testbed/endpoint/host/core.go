@@ -14,71 +14,68 @@ import (
 
 const never = fabric.Time(math.MaxInt64)
 
-// ErrEnded is returned by [Endpoint].Open for a message that has ended since it was
-// posted.
+// ErrEnded is returned by [Endpoint].Open for a message that has ended since it was posted.
 var ErrEnded = errors.New("host: the message has ended")
 
-// Endpoint is where a core has its queue pairs. [endpoint.Endpoint] is one.
+// Endpoint is where a core opens its queue pairs. [endpoint.Endpoint] is one.
 type Endpoint interface {
-	// Open begins a queue pair. A message's Address is the place of the queue pair's
-	// bytes in it. One without bytes is a probe.
+	// Open opens a queue pair. A message's Address is the place of the queue pair's bytes in it. A message without
+	// bytes is a probe.
 	Open(now fabric.Time, m endpoint.Message) error
 	// Resend and then Relabel move a queue pair off a dead path; Relabel alone moves
 	// one off a path that works.
 	Resend(qp endpoint.QP) error
-	// Restart and then Relabel move a queue pair off a slow path, as if it were a fresh one from where it is.
+	// Restart and then Relabel move a queue pair off a slow path; it continues as a new one would.
 	Restart(qp endpoint.QP) error
 	Relabel(qp endpoint.QP, l fabric.Label) error
-	// Hold has a queue pair send nothing before a time.
+	// Hold makes a queue pair send nothing before a time.
 	Hold(qp endpoint.QP, until fabric.Time) error
-	// Close ends a queue pair; one that has ended already is no matter.
+	// Close ends a queue pair, which may have ended already.
 	Close(qp endpoint.QP) error
 }
 
-// Shell is the world around a core. Its methods may call [Core.Post], and nothing else
-// of the core.
+// Shell is the core's environment. Its methods may call [Core.Post], and nothing else of the core.
 type Shell interface {
-	// Alarm asks for a call of [Core.Tick] at a time. A shell that asks
-	// [Core.Deadline] before it sleeps needs no alarms.
+	// Alarm requests a call of [Core.Tick] at a time. A shell that asks [Core.Deadline] before it sleeps needs no
+	// alarms.
 	Alarm(at fabric.Time)
-	// Wake says that the endpoint may have something to send.
+	// Wake reports that the endpoint may have something to send.
 	Wake(now fabric.Time)
-	// Flipped says that a queue pair was moved.
+	// Flipped reports that a queue pair was moved.
 	Flipped(now fabric.Time, f hostagent.Flip)
-	// Sent says that all of a message is acknowledged.
+	// Sent reports that all of a message is acknowledged.
 	Sent(now fabric.Time, message uint64)
-	// PathsFailed hands over paths that timed out though nothing on them was known to
-	// be dead. The slice is valid during the call.
+	// PathsFailed reports paths that timed out though no link on them was known to be dead. The slice is valid
+	// during the call.
 	PathsFailed(now fabric.Time, failed []hostagent.Failed)
-	// Probed says what became of a controller's probe.
+	// Probed reports the result of a controller's probe.
 	Probed(now fabric.Time, r ProbeResult)
-	// Fault says that a part broke its contract.
+	// Fault reports that a part broke its contract.
 	Fault(now fabric.Time, err error)
 }
 
-// Config is what a [Core] needs to know.
+// Config sets up a [Core].
 type Config struct {
 	balance.Config
 	Scheme string
 	Params map[string]string `json:",omitempty"`
-	// BatchWindow is for how long messages are gathered into a batch.
+	// BatchWindow is the time for which messages are gathered into a batch.
 	BatchWindow fabric.Time `json:",omitempty"`
-	// ResendOnFlip has a queue pair that leaves a dead path resend at once what it has
-	// on the way.
+	// ResendOnFlip makes a queue pair that leaves a dead path retransmit its packets in flight at once.
 	ResendOnFlip bool `json:",omitempty"`
-	Log          *Log `json:"-"` // nil: nothing is written
+	Log          *Log `json:"-"` // nil: no log
 }
 
 // Core is a host at run time; see the package comment.
 type Core struct {
 	cfg      Config
 	scheme   balance.Host
-	packets  balance.PacketHost  // the scheme if it labels every packet, else nil
-	holder   balance.Holder      // the scheme if it holds queue pairs, else nil
-	ender    balance.Ender       // the scheme if it ends probes, else nil
-	losses   balance.LossHost    // the scheme if it receives losses, else nil
-	asks     asker               // the scheme if acknowledgements and marks can have it ask for something, else nil
-	lostBy   endpoint.PathLosses // the scheme if it receives lost packets' labels, else nil
+	packets  balance.PacketHost  // the scheme if it labels every packet, otherwise nil
+	holder   balance.Holder      // the scheme if it holds queue pairs, otherwise nil
+	ender    balance.Ender       // the scheme if it ends probes, otherwise nil
+	losses   balance.LossHost    // the scheme if it uses losses, otherwise nil
+	asks     asker               // the scheme if acknowledgements and marks can cause requests, otherwise nil
+	lostBy   endpoint.PathLosses // the scheme if it uses lost packets' labels, otherwise nil
 	endpoint Endpoint
 	shell    Shell
 	log      *Log
@@ -89,12 +86,12 @@ type Core struct {
 	tickAt    fabric.Time // when the scheme's tick is due
 
 	qps     map[endpoint.QP]queuePair
-	sending map[uint64]int32 // by message: queue pairs that are open
-	probes  int              // queue pairs that are the scheme's probes
-	peak    int              // most queue pairs at once, probes apart
+	sending map[uint64]int32 // by message: number of open queue pairs
+	probes  int              // number of the scheme's probes among the queue pairs
+	peak    int              // largest number of queue pairs at once, without probes
 	asked   asked
 
-	away bool // the agent is
+	away bool // the agent is absent
 }
 
 type asker interface {
@@ -108,7 +105,7 @@ type queuePair struct {
 	probe   bool
 }
 
-// New returns a core without an endpoint, see [Core.Attach], or what is wrong with c.
+// New returns a core without an endpoint (see [Core.Attach]), or an error in c.
 func New(c Config) (*Core, error) {
 	spec, err := balance.Find(c.Scheme)
 	if err != nil {
@@ -132,7 +129,7 @@ func New(c Config) (*Core, error) {
 	return h, nil
 }
 
-// Attach gives the core its endpoint and the shell around it, before anything else.
+// Attach sets the core's endpoint and shell. Call it first.
 func (c *Core) Attach(e Endpoint, s Shell) {
 	c.endpoint, c.shell = e, s
 	if c.log != nil {
@@ -141,15 +138,13 @@ func (c *Core) Attach(e Endpoint, s Shell) {
 	}
 }
 
-// Scheme returns the balancer, for what a core has no part in: labels of ACKs, and
-// counts.
+// Scheme returns the balancer, for tasks outside the core: labels of ACKs, and counts.
 func (c *Core) Scheme() balance.Host { return c.scheme }
 
-// PerPacket reports whether the scheme labels every packet: the core is then to be
-// the endpoint's balancer.
+// PerPacket reports whether the scheme labels every packet: the core must then be the endpoint's balancer.
 func (c *Core) PerPacket() bool { return c.packets != nil }
 
-// Post takes a message into the batching window.
+// Post adds a message to the batching window.
 func (c *Core) Post(now fabric.Time, m hostagent.Flow) {
 	if c.log != nil {
 		c.log.add(Record{At: now, Call: "post", Message: m.ID, Dst: m.Dst, Bytes: m.Bytes})
@@ -161,7 +156,7 @@ func (c *Core) Post(now fabric.Time, m hostagent.Flow) {
 	}
 }
 
-// closeWindow has the scheme deal out what was posted.
+// closeWindow makes the scheme deal out the posted messages.
 func (c *Core) closeWindow(now fabric.Time) {
 	c.gathering = false
 	err := c.scheme.Post(now, c.batch)
@@ -172,7 +167,7 @@ func (c *Core) closeWindow(now fabric.Time) {
 	c.act(now)
 }
 
-// act does what the scheme asks for.
+// act carries out the scheme's requests.
 func (c *Core) act(now fabric.Time) {
 	if c.away {
 		return
@@ -211,7 +206,7 @@ func (c *Core) act(now fabric.Time) {
 	}
 }
 
-// close ends a probe that is of no interest any more.
+// close ends a probe whose result is no longer needed.
 func (c *Core) close(now fabric.Time, qp endpoint.QP) {
 	if _, open := c.end(now, qp); open {
 		c.check(now, c.endpoint.Close(qp))
@@ -286,7 +281,7 @@ func (c *Core) Tick(now fabric.Time) {
 	c.endProbes(now)
 }
 
-// Deadline returns when Tick is to be called next; ok is false if not at all.
+// Deadline returns when to call Tick next; ok is false if no timer runs.
 func (c *Core) Deadline() (at fabric.Time, ok bool) {
 	at = c.asked.next()
 	if !c.away {
@@ -298,7 +293,7 @@ func (c *Core) Deadline() (at fabric.Time, ok bool) {
 	return at, at != never
 }
 
-// Received does what the packet that the endpoint has just taken asks for.
+// Received carries out the requests that the packet just received by the endpoint has caused.
 func (c *Core) Received(now fabric.Time) {
 	if c.packets != nil {
 		if c.log != nil {
@@ -334,7 +329,7 @@ func (c *Core) LostBy(now fabric.Time, qp endpoint.QP, l fabric.Label) {
 	c.lostBy.LostBy(now, qp, l)
 }
 
-// Acked takes an endpoint's word that payload bytes are newly acknowledged.
+// Acked processes the endpoint's report that payload bytes are newly acknowledged.
 func (c *Core) Acked(now fabric.Time, qp endpoint.QP, bytes int64) {
 	if c.log != nil {
 		c.log.add(Record{At: now, Call: "acked", QP: qp, Bytes: bytes})
@@ -343,14 +338,14 @@ func (c *Core) Acked(now fabric.Time, qp endpoint.QP, bytes int64) {
 	c.actIfAsked(now)
 }
 
-// actIfAsked is act where the scheme says whether it asks for anything.
+// actIfAsked calls act, unless the scheme reports that it has no requests.
 func (c *Core) actIfAsked(now fabric.Time) {
 	if c.asks != nil && c.asks.Pending() {
 		c.act(now)
 	}
 }
 
-// Done takes an endpoint's word that all of a queue pair is acknowledged.
+// Done processes the endpoint's report that all of a queue pair is acknowledged.
 func (c *Core) Done(now fabric.Time, qp endpoint.QP) {
 	if c.log != nil {
 		c.log.add(Record{At: now, Call: "done", QP: qp})
@@ -366,7 +361,7 @@ func (c *Core) Done(now fabric.Time, qp endpoint.QP) {
 	case !ok:
 		c.shell.Fault(now, fmt.Errorf("queue pair %d completed twice", qp))
 	case q.probe:
-		c.act(now) // its answer can ask for something
+		c.act(now) // its answer can cause requests
 	case c.sending[q.message] > 1:
 		c.sending[q.message]--
 	default:
@@ -375,8 +370,8 @@ func (c *Core) Done(now fabric.Time, qp endpoint.QP) {
 	}
 }
 
-// Refuse takes an endpoint's word that a queue pair's message was refused for good,
-// and returns which message that was.
+// Refuse processes the endpoint's report that a queue pair's message was permanently refused, and returns the
+// message.
 func (c *Core) Refuse(now fabric.Time, qp endpoint.QP) (message uint64, ok bool) {
 	if c.log != nil {
 		c.log.add(Record{At: now, Call: "refuse", QP: qp})
@@ -385,8 +380,7 @@ func (c *Core) Refuse(now fabric.Time, qp endpoint.QP) (message uint64, ok bool)
 	return q.message, ok && !q.probe
 }
 
-// Forget takes the shell's word that a message of which queue pairs were refused is of
-// no interest any more. [Shell.Sent] may still be called for it.
+// Forget ends a message of which queue pairs were refused. [Shell.Sent] may still be called for it.
 func (c *Core) Forget(message uint64) { delete(c.sending, message) }
 
 // end forgets a queue pair.
@@ -400,7 +394,7 @@ func (c *Core) end(now fabric.Time, qp endpoint.QP) (queuePair, bool) {
 	return q, ok
 }
 
-// Timeout takes an endpoint's word that a retransmission timer expired.
+// Timeout processes the endpoint's report that a retransmission timer expired.
 func (c *Core) Timeout(now fabric.Time, qp endpoint.QP) {
 	if c.log != nil {
 		c.log.add(Record{At: now, Call: "timeout", QP: qp})
@@ -455,7 +449,7 @@ func (c *Core) Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, in
 	}
 }
 
-// Quench takes a source quench. The verdict is for the record.
+// Quench processes a source quench. The verdict is for the log.
 func (c *Core) Quench(now fabric.Time, q hostagent.Quench) hostagent.Verdict {
 	if c.log != nil {
 		c.log.add(Record{At: now, Call: "quench", Quench: &q})
@@ -468,7 +462,7 @@ func (c *Core) Quench(now fabric.Time, q hostagent.Quench) hostagent.Verdict {
 	return v
 }
 
-// Update takes a controller's word.
+// Update processes a controller's notification.
 func (c *Core) Update(now fabric.Time, u *statepb.Update) {
 	if c.log != nil {
 		c.log.add(Record{At: now, Call: "update", Update: u})
@@ -479,7 +473,7 @@ func (c *Core) Update(now fabric.Time, u *statepb.Update) {
 	}
 }
 
-// Leave says that the agent has ended.
+// Leave reports that the agent has ended.
 func (c *Core) Leave(now fabric.Time) {
 	if c.log != nil {
 		c.log.add(Record{At: now, Call: "leave"})
@@ -487,8 +481,8 @@ func (c *Core) Leave(now fabric.Time) {
 	c.away = true
 }
 
-// Return says that the agent is back. It learns of all links from u, a snapshot, if
-// there is one, and finds what was posted meanwhile.
+// Return reports that the agent is back. It learns the state of all links from u, a snapshot or nil, and takes the
+// messages posted meanwhile.
 func (c *Core) Return(now fabric.Time, u *statepb.Update) {
 	if !c.away {
 		return
@@ -507,14 +501,14 @@ func (c *Core) Return(now fabric.Time, u *statepb.Update) {
 	c.act(now)
 }
 
-// Open returns how many queue pairs are open, probes apart.
+// Open returns the number of open queue pairs, without probes.
 func (c *Core) Open() int { return len(c.qps) - c.probes }
 
-// Sending returns how many messages have open queue pairs.
+// Sending returns the number of messages with open queue pairs.
 func (c *Core) Sending() int { return len(c.sending) }
 
-// Peak returns the most queue pairs that were open at once, probes apart.
+// Peak returns the largest number of queue pairs open at once, without probes.
 func (c *Core) Peak() int { return c.peak }
 
-// Probes returns how many probes of the scheme and of controllers are under way.
+// Probes returns the number of open probes of the scheme and of controllers.
 func (c *Core) Probes() int { return c.probes + len(c.asked.open) }

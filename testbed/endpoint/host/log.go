@@ -14,8 +14,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 )
 
-// Record is a line of an event log: what a core is made of, a call that goes into it, or an effect, one thing that comes
-// out. Effects follow their call. Nodes and links are numbers; what is zero is left out.
+// Record is a line of an event log: the configuration of a core, a call of its methods, or one effect. Effects
+// follow their call. Nodes and links are numbers; zero values are left out.
 //
 //	{"new":{"Host":0,"Seed":1,"Scheme":"ethereal","BatchWindow":"100ns"}}
 //	{"at":"10us","call":"post","message":7,"dst":4,"bytes":8192}
@@ -23,7 +23,7 @@ import (
 //	{"do":"open","qp":1,"message":7,"dst":4,"bytes":4096,"label":1,"start":"10.1us"}
 //	{"do":"open","qp":2,"message":7,"dst":4,"offset":4096,"bytes":4096,"start":"10.1us"}
 //
-// Label and Echo are logged as what they are, a line a packet; their effect is the label.
+// Label and Echo are logged one line per packet; their effect is the label.
 type Record struct {
 	New  *Start      `json:"new,omitempty"`
 	At   fabric.Time `json:"at,omitempty"`   // of a call
@@ -50,7 +50,8 @@ type Record struct {
 	Probed     *ProbeResult       `json:"probed,omitempty"`
 }
 
-// Start is what a core is made of. Written times are not below zero, which means none: two flags say that.
+// Start is the configuration of a core. Written times are not negative; two flags replace the negative values that
+// mean none.
 type Start struct {
 	Config
 	NoJitter bool `json:",omitempty"`
@@ -77,7 +78,7 @@ func (s *Start) restore(f *fabric.Fabric) error {
 	return nil
 }
 
-// Log writes an event log, a [Record] a line.
+// Log writes an event log, one [Record] per line.
 type Log struct {
 	to  *json.Encoder
 	err error
@@ -86,7 +87,7 @@ type Log struct {
 // NewLog returns a log. Writes are small: give it a buffered writer.
 func NewLog(w io.Writer) *Log { return &Log{to: json.NewEncoder(w)} }
 
-// Err returns the first error of writing. Nothing was written after it.
+// Err returns the first error of writing. Nothing is written after it.
 func (l *Log) Err() error { return l.err }
 
 func (l *Log) add(r Record) {
@@ -98,7 +99,7 @@ func (l *Log) add(r Record) {
 // ErrLog is wrapped by every error about a line of an event log.
 var ErrLog = errors.New("host: bad line of an event log")
 
-// maxRecord bounds a line of an event log, in bytes.
+// maxRecord is the maximum length of a line, in bytes.
 const maxRecord = 1 << 20
 
 // ReadLog calls each with the records of an event log. The first one is a New, whose host is one of f.
@@ -137,7 +138,7 @@ func ReadLog(r io.Reader, f *fabric.Fabric, each func(Record) error) error {
 	return nil
 }
 
-// Play makes a call again. The error says what the record lacks.
+// Play repeats a call. The error names what the record lacks.
 func (r *Record) Play(c *Core) error {
 	switch {
 	case r.Call == "quench" && r.Quench == nil, r.Call == "echo" && r.Echo == nil, r.Call == "probe" && r.Probe == nil,
@@ -205,7 +206,7 @@ func (r *Record) Play(c *Core) error {
 	return nil
 }
 
-// loggedEndpoint writes what is asked of an endpoint.
+// loggedEndpoint logs the calls of an endpoint.
 type loggedEndpoint struct {
 	Endpoint
 	log *Log

@@ -8,55 +8,53 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 )
 
-// firstAsked is the first queue pair number of the probes that controllers ask for;
-// those of the scheme are below.
+// firstAsked is the first queue pair number of controllers' probes; the scheme's queue pairs have smaller numbers.
 const firstAsked endpoint.QP = 1 << 31
 
 // Asked reports whether a queue pair is a controller's probe.
 func Asked(qp endpoint.QP) bool { return qp >= firstAsked }
 
-// Bounds of what controllers can have a host do.
+// Limits of controllers' probes.
 const (
-	maxAsked        = 64 // at a time
+	maxAsked        = 64 // at the same time
 	maxAskedPackets = 64 // each
 	maxAskedTime    = 10 * fabric.Second
 )
 
-// ProbeRequest asks for zero-length writes to a host down a path, although the
-// scheme may avoid that path.
+// ProbeRequest requests zero-length writes to a host on a path, even if the scheme avoids that path.
 type ProbeRequest struct {
 	ID      uint64
 	Dst     fabric.NodeID
 	Label   fabric.Label
 	Packets int
-	Timeout fabric.Time // what is not answered by then is lost
-	Early   bool        `json:",omitempty"` // the result is reported when all are answered, and not at the end of that time
+	Timeout fabric.Time // packets without answer by then are lost
+	Early   bool        `json:",omitempty"` // report the result when all are answered, not at the end of that time
 }
 
-// ProbeResult says what became of a [ProbeRequest].
+// ProbeResult is the result of a [ProbeRequest].
 type ProbeResult struct {
 	ID         uint64
-	Sent, Lost int // packets; none sent: nothing is known
-	// Trip is the mean round trip of those answered, Least the shortest; 0: none was.
+	Sent, Lost int // packets; Sent 0: nothing is known
+	// Trip is the mean round trip of the answered packets, Least the shortest; 0: no answer.
 	Trip, Least fabric.Time
 }
 
-// asked is the controllers' probes under way.
+// asked are the controllers' open probes.
 type asked struct {
-	probes []*probe // by when they end
+	probes []*probe // by end time
 	open   map[endpoint.QP]*probe
-	last   endpoint.QP // number given, less firstAsked
+	last   endpoint.QP // last number given, minus firstAsked
 }
 
-// probe is one request, each packet on a queue pair of its own.
+// probe is one request; each packet has its own queue pair.
 type probe struct {
 	id    uint64
 	qps   []endpoint.QP
-	lost  int // not answered
+	lost  int // unanswered
 	left  int // still to be answered
 	early bool
 	begun fabric.Time
-	trips fabric.Time // the sum of those answered
+	trips fabric.Time // sum over the answered packets
 	least fabric.Time
 	until fabric.Time
 }
@@ -68,8 +66,7 @@ func (a *asked) next() fabric.Time {
 	return a.probes[0].until
 }
 
-// answer takes the word that a probe's packet was answered, and reports whether that
-// ended its probe.
+// answer records the answer to a probe's packet, and reports whether the probe is thereby complete.
 func (a *asked) answer(now fabric.Time, qp endpoint.QP) (ended bool) {
 	p := a.open[qp]
 	if p == nil {
@@ -89,9 +86,8 @@ func (a *asked) answer(now fabric.Time, qp endpoint.QP) (ended bool) {
 	return true
 }
 
-// Probe sends what a controller asks for. Beyond the bounds, and to hosts that do not
-// exist, nothing is sent, and the result says so. While the agent is away nobody
-// receives.
+// Probe sends a controller's probe. Above the limits, or to a host that does not exist, nothing is sent, and the
+// result reports that. While the agent is absent there is no result.
 func (c *Core) Probe(now fabric.Time, r ProbeRequest) {
 	if c.log != nil {
 		c.log.add(Record{At: now, Call: "probe", Probe: &r})
@@ -129,7 +125,7 @@ func (c *Core) Probe(now fabric.Time, r ProbeRequest) {
 	c.shell.Alarm(p.until)
 }
 
-// endProbes reports the probes whose time is over.
+// endProbes reports the probes whose time has passed.
 func (c *Core) endProbes(now fabric.Time) {
 	for len(c.asked.probes) > 0 && c.asked.probes[0].until <= now {
 		p := c.asked.probes[0]
@@ -139,7 +135,7 @@ func (c *Core) endProbes(now fabric.Time) {
 				p.lost++
 				delete(c.asked.open, qp)
 			}
-			_ = c.endpoint.Close(qp) // unknown when it was answered
+			_ = c.endpoint.Close(qp) // unknown if it was answered
 		}
 		r := ProbeResult{ID: p.id, Sent: len(p.qps), Lost: p.lost, Least: p.least}
 		if n := r.Sent - r.Lost; n > 0 {

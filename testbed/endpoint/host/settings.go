@@ -10,8 +10,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
 )
 
-// Settings say how a host's endpoint and agent behave, in every world. A field that is
-// zero has the default of the part that it goes to.
+// Settings are the settings of a host's endpoint and agent, in every world. A zero field means the default of its
+// part.
 type Settings struct {
 	Seed   uint64            `json:"seed"`
 	Scheme string            `json:"scheme"`
@@ -31,32 +31,32 @@ type Settings struct {
 	Receiver      endpoint.Receiver `json:"receiver"`
 	ReorderWindow int               `json:"reorder_window"`
 	Reordered     bool              `json:"reordered"`           // switches reorder packets
-	LateLoss      bool              `json:"late_loss,omitempty"` // losses of reordered packets are found by time
+	LateLoss      bool              `json:"late_loss,omitempty"` // losses of reordered packets are detected by time
 	NoNudge       bool              `json:"no_nudge"`
-	NoResend      bool              `json:"no_resend"` // a flipped queue pair waits until it is asked for what is missing
+	NoResend      bool              `json:"no_resend"` // a flipped queue pair waits for a NAK
 	NoTailProbe   bool              `json:"no_tail_probe"`
-	// LeastTrip is what a round trip takes at least, where wires are not what it takes
-	// longest on: no answer to a last packet is late before.
+	// LeastTrip is the minimum round trip where wires are not its slowest part: no answer to a last packet is late
+	// before.
 	LeastTrip fabric.Time `json:"least_trip"`
 
 	BatchWindow  fabric.Time `json:"window"`
 	StartJitter  fabric.Time `json:"jitter"`
 	NoJitter     bool        `json:"no_jitter"`
-	FailedMemory fabric.Time `json:"memory"` // how long a path stays dead without news
+	FailedMemory fabric.Time `json:"memory"` // time for which a path stays dead without new reports
 	TimeoutGrace fabric.Time `json:"grace"`
 	QuenchBurst  int         `json:"quench_burst"`
-	// QuenchInterval is for one more quench believed.
+	// QuenchInterval is the time per additional believed quench.
 	QuenchInterval fabric.Time `json:"quench_interval"`
-	// Losses is the test by which paths are left for what they lose. It is to be off
-	// where switches drop packets and mark none: such a loss looks like any other.
+	// Losses is the test that decides when a path is left because of losses. Disable it where switches drop packets
+	// without marking: such losses look like any other.
 	Losses hostagent.LossTest `json:"losses"`
-	// Slow is the test by which paths count as slow.
+	// Slow is the test that decides which paths count as slow.
 	Slow       hostagent.SlowTest `json:"slow"`
 	Calm       fabric.Time        `json:"calm"`
 	ProbeEvery fabric.Time        `json:"probe_every"`
 }
 
-// Core returns what [New] takes for a host.
+// Core returns the configuration of a host's core, for [New].
 func (s *Settings) Core(f *fabric.Fabric, id fabric.NodeID) Config {
 	jitter := s.StartJitter
 	if s.NoJitter {
@@ -75,8 +75,8 @@ func (s *Settings) Core(f *fabric.Fabric, id fabric.NodeID) Config {
 	}
 }
 
-// Endpoint returns what [endpoint.New] takes for the interface under a core: the core
-// labels its packets and learns what they meet, as far as its scheme does.
+// Endpoint returns the configuration of the interface under a core, for [endpoint.New]: the core labels its packets
+// and learns their fate, as far as its scheme needs.
 func (s *Settings) Endpoint(c *Core) endpoint.Config {
 	f := c.cfg.Fabric
 	e := endpoint.Config{

@@ -8,22 +8,21 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/soft"
 )
 
-// Device is what sends other programs' messages by a rank's endpoint and agent: a
-// nic.NIC. It calls [Rank.PostFlow] and [Rank.CloseFlow].
+// Device sends other programs' messages by a rank's endpoint and agent: a nic.NIC. It calls [Rank.PostFlow] and
+// [Rank.CloseFlow].
 type Device interface {
-	// Reset ends what is under way: endpoint and agent begin anew.
+	// Reset ends everything in progress: endpoint and agent restart.
 	Reset(now fabric.Time)
-	// Open says what the bytes of a queue pair are, where they go and whose they are:
-	// From, Key, Address and Share; ok is false if nobody wants them any more.
+	// Open describes the bytes of a queue pair, their destination and their owner: From, Key, Address and Share; ok
+	// is false if they are no longer needed.
 	Open(qp endpoint.QP, flow uint64, off, bytes int64) (m soft.Message, ok bool)
-	// Acked, Done and Refused say what became of a queue pair, which may not be the
-	// device's.
+	// Acked, Done and Refused report events of a queue pair, which may not be the device's.
 	Acked(now fabric.Time, qp endpoint.QP)
 	Done(now fabric.Time, qp endpoint.QP)
 	Refused(now fabric.Time, qp endpoint.QP, s rocev2.Syndrome)
-	// Place is soft.Config.Place.
+	// Place is as in soft.Config.Place.
 	Place(now fabric.Time, p *endpoint.Placement, payload []byte) endpoint.Placing
-	// Tick and Wake are [soft.Driven]'s.
+	// Tick and Wake are as in [soft.Driven].
 	Tick(now fabric.Time)
 	Wake() (at fabric.Time, ok bool)
 }
@@ -31,11 +30,11 @@ type Device interface {
 // ownFlow marks a device's flows among the messages.
 const ownFlow = 1 << 63
 
-// wholeFlow is up to how many bytes a device's flow stays in one piece: most messages
-// of programs are short, and all are in order at the other side.
+// wholeFlow is the largest size in bytes of a device's flow that is not split: most messages of programs are short,
+// and the receiver delivers all in order.
 const wholeFlow = 8 << 10
 
-// PostFlow has the agent deal out a flow of the device's. Its number is above 1<<63.
+// PostFlow makes the agent deal out a flow of the device. Its number is above 1<<63.
 func (r *Rank) PostFlow(now fabric.Time, flow uint64, dst fabric.NodeID, bytes int64) {
 	r.core.Post(now, hostagent.Flow{ID: ownFlow | flow, Dst: dst, Bytes: bytes})
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/soft"
 )
 
-// effects is the rank as its core's endpoint and shell: it puts bytes into queue
-// pairs.
+// effects is the rank as its core's endpoint and shell: it supplies queue pairs with bytes.
 type effects Rank
 
 var (
@@ -62,20 +61,19 @@ func (x *effects) Close(qp endpoint.QP) error {
 	return nil
 }
 
-// Alarm implements [host.Shell]: [Rank.Wake] asks.
+// Alarm implements [host.Shell]. It is empty, because [Rank.Wake] asks the core.
 func (x *effects) Alarm(fabric.Time) {}
 
-// Wake implements [host.Shell]: the endpoint is asked after every call.
+// Wake implements [host.Shell]. It is empty, because the endpoint is asked after every call.
 func (x *effects) Wake(fabric.Time) {}
 
-// Flipped implements [host.Shell]. It is reported when the first packet has left by the
-// new path.
+// Flipped implements [host.Shell]. A flip is reported when the first packet has left on the new path.
 func (x *effects) Flipped(now fabric.Time, f hostagent.Flip) {
 	if x.cfg.Flipped != nil {
 		x.cfg.Flipped(f)
 	}
 	if old, ok := x.flipped[f.QP]; ok {
-		x.notify(old) // it never came to a packet
+		x.notify(old) // no packet was sent on the new path
 	}
 	x.flipped[f.QP] = hostproto.Event{
 		Kind: hostproto.Flip, At: (*Rank)(x).stamp(now), QP: uint32(f.QP), From: uint16(f.From), To: uint16(f.To), Reason: f.Reason.String(),

@@ -23,7 +23,7 @@ func (r *Rank) Acked(now fabric.Time, qp endpoint.QP, bytes int64) {
 
 // Done implements [soft.Handler].
 func (r *Rank) Done(now fabric.Time, qp endpoint.QP) {
-	if ev, ok := r.flipped[qp]; ok { // what was on its way had arrived
+	if ev, ok := r.flipped[qp]; ok { // the packets in flight had arrived
 		delete(r.flipped, qp)
 		r.notify(ev)
 	}
@@ -33,7 +33,7 @@ func (r *Rank) Done(now fabric.Time, qp endpoint.QP) {
 	}
 }
 
-// sentAll takes note that a message is acknowledged to the end.
+// sentAll records that a message is completely acknowledged.
 func (r *Rank) sentAll(now fabric.Time, o *outbound) {
 	delete(r.sending, o.id)
 	r.sent++
@@ -69,7 +69,7 @@ func (r *Rank) Failed(now fabric.Time, qp endpoint.QP, s rocev2.Syndrome) {
 func (r *Rank) Written(now fabric.Time, src fabric.NodeID, key uint32, address uint64, n int64) {
 	g := r.regions[key]
 	if g == nil {
-		return // of what was forgotten
+		return // of a forgotten message
 	}
 	s := g.at(int64(address), n)
 	if s == nil {
@@ -89,7 +89,7 @@ func (r *Rank) Written(now fabric.Time, src fabric.NodeID, key uint32, address u
 	}
 }
 
-// arrived takes a message that is whole.
+// arrived processes a complete message.
 func (r *Rank) arrived(now fabric.Time, src fabric.NodeID, id uint64, msg []byte) {
 	r.received++
 	r.notify(hostproto.Event{
@@ -104,7 +104,7 @@ func (r *Rank) arrived(now fabric.Time, src fabric.NodeID, id uint64, msg []byte
 	r.checkDone(now)
 }
 
-// ofJob reports whether an ID is the job's; others were posted beside it.
+// ofJob reports whether an ID is the job's; other messages may have been posted too.
 func (r *Rank) ofJob(id collective.ID) bool { return id.Job() == r.job.Spec().Job }
 
 func (r *Rank) checkDone(now fabric.Time) {
@@ -130,9 +130,9 @@ func (r *Rank) Quench(now fabric.Time, q hostagent.Quench) {
 	r.notify(ev)
 }
 
-// Update takes a controller's word.
+// Update processes a controller's notification.
 func (r *Rank) Update(now fabric.Time, u *statepb.Update) {
-	if u.GetHeartbeat() { // of a controller that may confirm what quenches say
+	if u.GetHeartbeat() { // from a controller that may confirm quenches
 		if !r.set.NoUpdates {
 			r.core.Update(now, u)
 		}
@@ -143,7 +143,7 @@ func (r *Rank) Update(now fabric.Time, u *statepb.Update) {
 		if r.set.NoReports {
 			return
 		}
-		// What agents found out together is not the controller's word on links.
+		// Suspicions from all agents' reports are not the controller's own report of links.
 		u = &statepb.Update{Instance: u.GetInstance(), Epoch: u.GetEpoch(), Snapshot: u.GetSnapshot(), Suspects: u.GetSuspects()}
 	}
 	r.notify(hostproto.Event{Kind: hostproto.Push, At: r.stamp(now), Instance: u.GetInstance(), Epoch: u.GetEpoch(), Snapshot: u.GetSnapshot()})

@@ -9,7 +9,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// crcTable is of CRC-32C, another polynomial than the packets' own CRC has.
+// crcTable is that of CRC-32C, which has another polynomial than the packets' CRC.
 var crcTable = crc32.MakeTable(crc32.Castagnoli)
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, crcTable) }
@@ -38,17 +38,17 @@ type slot struct {
 	id    uint64
 	start int64
 	bytes int64
-	left  int64 // that have not arrived
+	left  int64 // missing bytes
 }
 
-// region is memory that others write to.
+// region is memory to which other hosts write.
 type region struct {
 	buf   []byte
 	slots []slot // by start
-	once  bool   // it goes when its message has arrived
+	once  bool   // it is freed when its message has arrived
 }
 
-// at returns the slot of a WRITE, nil if it fits none.
+// at returns the slot of a WRITE, or nil if it fits none.
 func (r *region) at(address, n int64) *slot {
 	i, ok := slices.BinarySearchFunc(r.slots, address, func(s slot, a int64) int {
 		switch {
@@ -65,13 +65,13 @@ func (r *region) at(address, n int64) *slot {
 	return &r.slots[i]
 }
 
-// maxMessage bounds a message, in bytes.
+// maxMessage is the largest message, in bytes.
 const maxMessage = 1 << 30
 
-// maxJobBytes bounds what a job makes a host keep.
+// maxJobBytes is the largest region of a job, in bytes.
 const maxJobBytes = 1 << 32
 
-// layout lays out what a job sends to one rank, in the order of its phases.
+// layout computes the places of a job's messages to one rank, in the order of its phases.
 func layout(j *collective.Job, rank int) (slots []slot, total int64, err error) {
 	for p := range j.Phases() {
 		for s := range j.Traffic(p) {

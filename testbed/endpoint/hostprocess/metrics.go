@@ -12,7 +12,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
 )
 
-// Status is what a host says of itself.
+// Status is a host's status.
 type Status struct {
 	Host        string              `json:"host"`
 	Controllers []daemon.Controller `json:"controllers"`
@@ -29,11 +29,10 @@ func (p *Process) Handler() http.Handler {
 	}, registry)
 }
 
-// collector gathers a process's counts when it is asked.
+// collector collects a process's counts on request.
 type collector struct{ p *Process }
 
-// Describe implements [prometheus.Collector]: what is collected depends on what
-// has happened.
+// Describe implements [prometheus.Collector]. It is empty: the metrics depend on what has happened.
 func (collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements [prometheus.Collector].

@@ -9,11 +9,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
 )
 
-// answer takes what became of a probe.
+// answer processes the result of a probe.
 type answer func(host.ProbeResult)
 
-// Probe sends what a controller asks for, down the label it names although the
-// scheme may avoid it, and calls done with the result, in the shell's goroutine.
+// Probe sends a controller's probe with the label that it names, even if the scheme avoids that path, and calls
+// done with the result, in the shell's goroutine.
 func (r *Rank) Probe(now fabric.Time, p *statepb.ProbeRequest, done func(*statepb.ProbeResult)) {
 	id := p.GetId()
 	r.probe(now, host.ProbeRequest{
@@ -27,7 +27,7 @@ func (r *Rank) Probe(now fabric.Time, p *statepb.ProbeRequest, done func(*statep
 	})
 }
 
-// ProbePath is Probe for who asks at the control socket.
+// ProbePath is Probe for requests at the control socket.
 func (r *Rank) ProbePath(now fabric.Time, p hostproto.Probe, done func(hostproto.Probed)) {
 	r.probe(now, host.ProbeRequest{
 		Dst: fabric.NodeID(max(-1, min(p.Dst, math.MaxInt32))), Label: fabric.Label(p.Label), Packets: p.Packets, Early: true,

@@ -22,46 +22,45 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 )
 
-// ProcessConfig sets up a host as a process has it.
+// ProcessConfig sets up a host as a process.
 type ProcessConfig struct {
 	Fabric *fabric.Fabric
 	Host   fabric.NodeID
-	Port   port.Port    // the process's from now on
+	Port   port.Port    // the process owns it from now on
 	Rate   fabric.Rate  // of the host's link; 0: the fabric's
 	Listen net.Listener // for coordinators; nil: none
-	// Device makes what sends other programs' messages by this host, and Serve serves
-	// them until ctx ends; nil: nothing does.
+	// Device makes the device that sends other programs' messages by this host, and Serve serves them until ctx
+	// ends; nil: none.
 	Device func(r *Rank) Device
 	Serve  func(ctx context.Context, s *soft.Shell) error
-	// Settings are those to begin with.
+	// Settings are the initial settings.
 	Settings hostproto.Settings
 
 	Controllers []string
 	Dial        func(addr string) (*grpc.ClientConn, error)
 	Known       *statepb.Update // see daemon.WatchConfig
-	// OnUpdate keeps what is known of links, a snapshot, when it has changed, and is called again after an error; nil: it
-	// is not kept.
+	// OnUpdate stores the state of links, a snapshot, when it has changed; it is called again after an error. Nil:
+	// not stored.
 	OnUpdate func(*statepb.Update) error
 
-	EventLog io.Writer // see Config; nil: nobody
+	EventLog io.Writer // see Config; nil: none
 	Log      *slog.Logger
 
-	Clock func() hostproto.Clock // of which the host's times are; nil: this machine's
+	Clock func() hostproto.Clock // the clock of the host's times; nil: this machine's
 }
 
-// Process is a host at work: rank, shell, coordinator's server and controllers'
-// watcher. Its methods are safe for concurrent use.
+// Process is a running host: rank, shell, coordinator's server and controllers' watcher. Its methods are safe for
+// concurrent use.
 type Process struct {
 	cfg     ProcessConfig
 	rank    *Rank
 	shell   *soft.Shell
 	server  *Server
 	watcher *daemon.Watcher
-	known   chan *statepb.Update // the latest snapshot for OnUpdate, which may take its time
+	known   chan *statepb.Update // the latest snapshot for OnUpdate, which may be slow
 }
 
-// NewProcess makes a host. On an error the port and the listener stay the
-// caller's.
+// NewProcess makes a host. After an error the port and the listener stay the caller's.
 func NewProcess(cfg ProcessConfig) (*Process, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -122,7 +121,7 @@ func NewProcess(cfg ProcessConfig) (*Process, error) {
 				if cfg.OnUpdate == nil || u.GetHeartbeat() {
 					return
 				}
-				select { // in place of one that was not taken
+				select { // replaces one that was not taken
 				case <-p.known:
 				default:
 				}
@@ -147,7 +146,7 @@ func NewProcess(cfg ProcessConfig) (*Process, error) {
 	return p, nil
 }
 
-// Run works until ctx ends and returns ctx's error, or what failed.
+// Run runs the host until ctx ends and returns ctx's error, or the first failure.
 func (p *Process) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return p.shell.Run(ctx) })
@@ -163,10 +162,10 @@ func (p *Process) Run(ctx context.Context) error {
 	return errors.Join(g.Wait(), p.shell.Close())
 }
 
-// keepAgain is the pause before what [ProcessConfig.OnUpdate] could not keep is handed to it again.
+// keepAgain is the pause before [ProcessConfig.OnUpdate] is called again after an error.
 const keepAgain = time.Second
 
-// keep hands what is known of links to OnUpdate until ctx ends.
+// keep passes the state of links to OnUpdate until ctx ends.
 func (p *Process) keep(ctx context.Context) error {
 	var last *statepb.Update
 	var again <-chan time.Time
@@ -184,7 +183,7 @@ func (p *Process) keep(ctx context.Context) error {
 	}
 }
 
-// reportLargest reports to controllers to whom the host sends most, until ctx ends.
+// reportLargest reports to controllers the host's largest destinations, until ctx ends.
 func (p *Process) reportLargest(ctx context.Context) error {
 	every := time.NewTicker(daemon.LargestEvery)
 	defer every.Stop()
@@ -206,11 +205,10 @@ func (p *Process) reportLargest(ctx context.Context) error {
 	}
 }
 
-// Controllers returns what is known of the controllers.
+// Controllers returns the states of the controllers.
 func (p *Process) Controllers() []daemon.Controller { return p.watcher.Controllers() }
 
-// Stats returns what the host has counted. The error is ctx's, or says that the
-// host has ended.
+// Stats returns the host's counts. The error is ctx's, or means that the host has ended.
 func (p *Process) Stats(ctx context.Context) (*hostproto.Stats, error) {
 	var s *hostproto.Stats
 	if err := p.shell.Call(ctx, func(fabric.Time) { s = p.rank.Stats() }); err != nil {

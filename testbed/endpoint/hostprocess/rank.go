@@ -20,21 +20,20 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// Config says which host a [Rank] is.
+// Config sets up a [Rank].
 type Config struct {
 	Fabric *fabric.Fabric
 	Host   fabric.NodeID
-	// Origin is when the rank's clock was 0, in ns of CLOCK_MONOTONIC.
+	// Origin is the zero of the rank's clock, in ns of CLOCK_MONOTONIC.
 	Origin int64
-	// Notify takes what happens, in the shell's goroutine. It must not block.
+	// Notify receives events, in the shell's goroutine. It must not block.
 	Notify func(hostproto.Event)
-	// Report takes the paths that timed out though nothing on them was known to be
-	// dead, at a time in ns of CLOCK_MONOTONIC, in the shell's goroutine. It must
-	// not block, nor keep the slice. Nil: nobody.
+	// Report receives the paths that timed out though no link on them was known to be dead, with the time in ns of
+	// CLOCK_MONOTONIC, in the shell's goroutine. It must not block, nor keep the slice. May be nil.
 	Report func(failed []hostagent.Failed, at int64)
-	// Flipped takes queue pairs that were moved, in the shell's goroutine. It must not block. Nil: nobody.
+	// Flipped receives moved queue pairs, in the shell's goroutine. It must not block. May be nil.
 	Flipped func(...hostagent.Flip)
-	// EventLog takes the host's event log, see package host; nil: nobody.
+	// EventLog receives the host's event log, see package host; may be nil.
 	EventLog io.Writer
 	Log      *slog.Logger
 }
@@ -49,17 +48,17 @@ type Rank struct {
 	core   *host.Core
 	events *host.Log // nil: none
 
-	answers map[uint64]answer               // to controllers' probes under way, by the core's number
+	answers map[uint64]answer               // of controllers' open probes, by the core's number
 	asked   uint64                          // the last of these numbers
-	flipped map[endpoint.QP]hostproto.Event // flips whose first packet is still to come
+	flipped map[endpoint.QP]hostproto.Event // flips whose first packet has not left yet
 	sending map[uint64]*outbound
 	regions map[uint32]*region
-	last    *statepb.Update // the state of links as last reported
+	last    *statepb.Update // the last reported state of links
 
 	job    *collective.Job
 	jobKey uint32
-	jobAt  fabric.Time              // when it begins, if due
-	due    bool                     // it has its start time, and has not begun
+	jobAt  fabric.Time              // its start, if due
+	due    bool                     // it has a start time, and has not begun
 	dests  map[int]map[uint64]int64 // of the job's messages: destination, ID -> place
 
 	posted, sent, received uint64
@@ -67,7 +66,7 @@ type Rank struct {
 	device Device // for other programs' queue pairs; nil: none
 }
 
-// outbound is a message under way.
+// outbound is a message being sent.
 type outbound struct {
 	id   uint64
 	dst  fabric.NodeID
@@ -104,27 +103,26 @@ func orDefault[T comparable](v *T, to T) {
 	}
 }
 
-// inSoftware sets what hosts and switches in software need in place of what hardware
-// does: times are those of processes that wait for a processor, and loss ratios those
-// of their queues.
+// inSoftware sets defaults for hosts and switches in software: times in which a process may wait for a processor,
+// and loss ratios of their queues.
 func inSoftware(s *host.Settings) {
 	orDefault(&s.Scheme, balance.Ethereal)
 	orDefault(&s.Payload, 1024)
 	orDefault(&s.RTO, 50*fabric.Millisecond)
 	orDefault(&s.Control, endpoint.NoControl)
-	orDefault(&s.LeastTrip, s.RTO/5)     // two of it, then the last packet is asked for again
-	orDefault(&s.Losses.Patience, s.RTO) // processes wait for a processor for less
+	orDefault(&s.LeastTrip, s.RTO/5)     // after two of these the last packet is requested again
+	orDefault(&s.Losses.Patience, s.RTO) // processes wait for a processor for a shorter time
 	orDefault(&s.Slow.After, s.RTO)
 	orDefault(&s.Slow.Memory, s.RTO)
 	orDefault(&s.TimeoutGrace, s.RTO/4) // some trips
-	orDefault(&s.Calm, s.RTO)           // what drains slower times out
+	orDefault(&s.Calm, s.RTO)           // slower queues cause time-outs
 	orDefault(&s.ProbeEvery, s.RTO)
 	orDefault(&s.Losses.Healthy, 1e-4)
 	orDefault(&s.Losses.Lossy, 1e-2)
 }
 
-// Configure starts the endpoint and the balancer anew. What was under way is
-// forgotten. On an error all is as it was.
+// Configure restarts the endpoint and the balancer. Everything in progress is forgotten. After an error nothing has
+// changed.
 func (r *Rank) Configure(now fabric.Time, s hostproto.Settings) error {
 	inSoftware(&s.Settings)
 	coreConfig := s.Core(r.cfg.Fabric, r.cfg.Host)
@@ -155,20 +153,19 @@ func (r *Rank) Configure(now fabric.Time, s hostproto.Settings) error {
 	if r.device != nil {
 		r.device.Reset(now)
 	}
-	// What a controller has said holds for the new agent, too.
+	// A controller's reports also apply to the new agent.
 	if !s.NoUpdates && r.last != nil {
 		core.Update(now, r.last)
 	}
 	return nil
 }
 
-// partition returns the partition of a nonce: packets of an endpoint that was are
-// then not taken for its successor's. It has full membership's bit, and is not the
-// default one.
+// partition returns the partition of a nonce, so that packets of an earlier endpoint are not taken for its
+// successor's. It has the bit of full membership, and is not the default one.
 func partition(nonce uint64) uint16 { return 0x8000 | uint16(nonce>>20)%0x7fff }
 
-// initialPSN returns how first sequence numbers follow from the ends of a queue
-// pair and its number, another way for each nonce.
+// initialPSN returns the function that computes first sequence numbers from a queue pair's ends and number,
+// different for each nonce.
 func initialPSN(nonce uint64) func(src, dst fabric.NodeID, qpn uint32) uint32 {
 	return func(src, dst fabric.NodeID, qpn uint32) uint32 {
 		h := nonce ^ uint64(src)<<44 ^ uint64(dst)<<24 ^ uint64(qpn)
@@ -182,7 +179,7 @@ func initialPSN(nonce uint64) func(src, dst fabric.NodeID, qpn uint32) uint32 {
 
 // forget forgets jobs, messages and probes.
 func (r *Rank) forget() {
-	for _, n := range slices.Sorted(maps.Keys(r.answers)) { // nobody knows what became of it
+	for _, n := range slices.Sorted(maps.Keys(r.answers)) { // their results are unknown
 		r.answers[n](host.ProbeResult{})
 	}
 	r.job, r.due, r.answers = nil, false, map[uint64]answer{}
@@ -190,7 +187,7 @@ func (r *Rank) forget() {
 	r.regions = map[uint32]*region{}
 }
 
-// Prepare gets ready for a job: memory for what it will send here.
+// Prepare prepares a job: it allocates memory for the job's messages to this host.
 func (r *Rank) Prepare(j hostproto.Job) error {
 	job, err := collective.New(j.Spec)
 	if err != nil {
@@ -213,7 +210,7 @@ func (r *Rank) Prepare(j hostproto.Job) error {
 	return nil
 }
 
-// Start says when the job that Prepare took begins.
+// Start sets the start time of the job that Prepare took.
 func (r *Rank) Start(at int64) error {
 	if r.job == nil {
 		return fmt.Errorf("host: no job is prepared")
@@ -237,7 +234,7 @@ func (r *Rank) register(key uint32, g *region) error {
 func (r *Rank) time(ns int64) fabric.Time { return fabric.Time(ns-r.cfg.Origin) * fabric.Nanosecond }
 func (r *Rank) stamp(t fabric.Time) int64 { return r.cfg.Origin + int64(t/fabric.Nanosecond) }
 
-// Expect makes room for messages that are to come.
+// Expect allocates memory for incoming messages.
 func (r *Rank) Expect(in []hostproto.Inbound) error {
 	for _, m := range in {
 		if m.Bytes < 1 || m.Bytes > maxMessage {
@@ -267,7 +264,7 @@ func (r *Rank) Post(now fabric.Time, out []hostproto.Outbound) error {
 	return nil
 }
 
-// post takes a message into the batching window.
+// post adds a message to the batching window.
 func (r *Rank) post(now fabric.Time, o *outbound, bytes int64) {
 	o.data = make([]byte, bytes)
 	fill(o.data, r.set.Seed^r.posted<<40, o.id)
@@ -279,7 +276,7 @@ func (r *Rank) post(now fabric.Time, o *outbound, bytes int64) {
 	r.core.Post(now, hostagent.Flow{ID: o.id, Dst: o.dst, Bytes: bytes})
 }
 
-// postJob takes a send of the collective.
+// postJob posts a send of the collective.
 func (r *Rank) postJob(now fabric.Time, s collective.Send) {
 	o := &outbound{id: uint64(s.ID), dst: fabric.NodeID(s.Dst), key: r.jobKey, job: true}
 	places := r.dests[s.Dst]

@@ -19,23 +19,22 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/soft"
 )
 
-// maxRequest bounds a line from a coordinator, in bytes.
+// maxRequest is the maximum length of a line from a coordinator, in bytes.
 const maxRequest = 16 << 20
 
-// maxWaiting bounds what waits for a coordinator that does not read, in events.
+// maxWaiting is the largest number of events that wait for a coordinator that does not read.
 const maxWaiting = 1 << 20
 
-// Server lets a coordinator drive a rank. Notify is for the rank, in the shell's
-// goroutine; Run is called once.
+// Server lets a coordinator drive a rank. The rank calls Notify, in the shell's goroutine; Run is called once.
 type Server struct {
 	rank  *Rank
 	shell *soft.Shell
 	log   *slog.Logger
-	// Controller says which controller the rank listens to; nil: none.
+	// Controller returns the controller that the rank follows; nil: none.
 	Controller func() string
 	// PortLost returns the frames that the port lost; nil: none.
 	PortLost func() uint64
-	// Clock reads the clock of which the rank's times are.
+	// Clock reads the clock of the rank's times.
 	Clock func() hostproto.Clock
 
 	mu   sync.Mutex
@@ -50,8 +49,7 @@ type peer struct {
 	more    chan struct{}
 }
 
-// NewServer returns a server for a rank that a shell drives. Both may be set
-// later, before Run, with Attach.
+// NewServer returns a server for a rank that a shell drives. Both may be set later, before Run, with Attach.
 func NewServer(log *slog.Logger) *Server {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -59,10 +57,10 @@ func NewServer(log *slog.Logger) *Server {
 	return &Server{log: log}
 }
 
-// Attach says what the server serves.
+// Attach sets the rank and the shell that the server serves.
 func (s *Server) Attach(r *Rank, shell *soft.Shell) { s.rank, s.shell = r, shell }
 
-// Notify hands an event to the coordinator, if there is one. It does not block.
+// Notify sends an event to the coordinator, if there is one. It does not block.
 func (s *Server) Notify(e hostproto.Event) {
 	s.mu.Lock()
 	p := s.peer
@@ -96,10 +94,10 @@ func (s *Server) Run(ctx context.Context, lis net.Listener) error {
 	})
 }
 
-// maxCoordinators bounds the connections that are open at once: one coordinator, and those who ask for the clock.
+// maxCoordinators is the largest number of open connections: one coordinator, and clients that ask for the clock.
 const maxCoordinators = 64
 
-// replace makes p the coordinator and ends the one before.
+// replace makes p the coordinator and ends the previous one.
 func (s *Server) replace(p *peer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +163,7 @@ func (s *Server) serve(ctx context.Context, p *peer) error {
 	return lines.Err()
 }
 
-// do carries a request out, in the shell's goroutine.
+// do carries out a request, in the shell's goroutine.
 func (s *Server) do(now fabric.Time, q *hostproto.Request, r *hostproto.Reply) error {
 	switch {
 	case q.Configure != nil:
@@ -193,7 +191,7 @@ func (s *Server) do(now fabric.Time, q *hostproto.Request, r *hostproto.Reply) e
 	return nil
 }
 
-// write writes what waits until ctx ends.
+// write writes the waiting replies until ctx ends.
 func (p *peer) write(ctx context.Context) error {
 	w := bufio.NewWriterSize(p.conn, 64<<10)
 	enc := json.NewEncoder(w)

@@ -7,7 +7,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
 )
 
-// agentStats is what a balancer has that is a hostagent.Core.
+// agentStats is implemented by a balancer that is a hostagent.Core.
 type agentStats interface{ Stats() hostagent.Stats }
 
 // Stats returns the counts since Configure.

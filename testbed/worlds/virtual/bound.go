@@ -22,8 +22,7 @@ func ipBytes(run scenario.Run) int64 {
 	return n
 }
 
-// Bound returns the lower bound on the completion time of a run's collective, in
-// any world; math.MaxInt64: there is none.
+// Bound returns the lower bound on the completion time of a run's collective, in any world; math.MaxInt64: none.
 func Bound(run scenario.Run, job *collective.Job) fabric.Time {
 	servers := run.Scenario.Servers
 	phases := make([][]bound.Transfer, job.Phases())
@@ -31,7 +30,7 @@ func Bound(run scenario.Run, job *collective.Job) fabric.Time {
 	for p := range phases {
 		to := p
 		if servers.CrossRail == scenario.ByServer {
-			to = 0 // a rank's sends are not all on its own host's link: no order is taken for granted
+			to = 0 // a rank's sends are not all on its own host's link: assume no order
 		}
 		for send := range job.Traffic(p) {
 			t, internal, ok := way(run, send)
@@ -49,8 +48,8 @@ func Bound(run scenario.Run, job *collective.Job) fabric.Time {
 	return max(bound.CCT(run.Fabric, phases, format(run), outages(run)), insideBound(run, inside))
 }
 
-// way returns what a send is to the fabric, and whether it takes its sender's
-// internal link first; ok is false if it never leaves the server.
+// way returns the transfer of a send through the fabric, and whether it first crosses its sender's internal link;
+// ok is false if it never leaves the server.
 func way(run scenario.Run, s collective.Send) (t bound.Transfer, internal, ok bool) {
 	servers, f := run.Scenario.Servers, run.Fabric
 	from, _ := servers.Server(s.Src)
@@ -62,8 +61,7 @@ func way(run scenario.Run, s collective.Send) (t bound.Transfer, internal, ok bo
 	return bound.Transfer{Src: servers.Host(f, relay), Dst: servers.Host(f, s.Dst), Bytes: s.Bytes}, relay != s.Src, true
 }
 
-// insideBound returns the least time that internal links need for what each rank
-// sends over its own.
+// insideBound returns the minimum time that internal links need for the bytes that each rank sends over its own.
 func insideBound(run scenario.Run, bytes []int64) fabric.Time {
 	most, link := slices.Max(bytes), run.Scenario.Servers.Link()
 	if most == 0 {
@@ -72,7 +70,7 @@ func insideBound(run scenario.Run, bytes []int64) fabric.Time {
 	return link.Rate.TimeFor(most) + link.Delay
 }
 
-// format returns what a packet of the run costs on the wire.
+// format returns the wire format of the run's packets.
 func format(run scenario.Run) bound.Format {
 	return bound.Format{
 		Payload: int64(run.Scenario.Host.Payload),
@@ -81,13 +79,12 @@ func format(run scenario.Run) bound.Format {
 	}
 }
 
-// programBound returns the lower bound on the completion time of a run's program:
-// its messages as one phase, which takes no order for granted, and the longest
-// computation of a rank.
+// programBound returns the lower bound on the completion time of a run's program: its messages as one phase,
+// without assumptions about their order, and the longest computation of a rank.
 func programBound(run scenario.Run) fabric.Time {
 	all, err := run.Program.Traffic()
 	if err != nil {
-		return 0 // it would not have run
+		return 0 // the run would have been refused
 	}
 	var phase []bound.Transfer
 	for _, s := range all {

@@ -9,14 +9,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// ErrDisagree is returned when a run's fast path through the P4 program did
-// something else than its interpreter: a defect.
+// ErrDisagree is returned if a run's fast path through the P4 program and its interpreter disagree, which is a
+// defect.
 var ErrDisagree = errors.New("virtual: the P4 program's fast path and its interpreter disagree")
 
-// Checked returns what carries out runs as run does and then once more, with
-// every packet through the P4 interpreter, neither traces nor what switches
-// remember, and with the network in one region. The digests of all that happened must be equal; else the error wraps
-// [ErrDisagree]. A run that was interrupted is not checked.
+// Checked returns a function that carries out runs by run, and then once more with every packet through the P4
+// interpreter, without traces and caches of switches, and with the network in one region. The digests of all events
+// must be equal; otherwise the error wraps [ErrDisagree]. An interrupted run is not checked.
 func Checked(run func(context.Context, scenario.Run, scenario.Observer) (*report.Result, error),
 ) func(context.Context, scenario.Run, scenario.Observer) (*report.Result, error) {
 	return func(ctx context.Context, what scenario.Run, obs scenario.Observer) (*report.Result, error) {

@@ -5,12 +5,12 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// clearances hold messages back until their receivers have come to their step as well, as NCCL does, whose sender waits for
-// the receiver's buffer: so the message of a later step does not share the receiver's link with one of an earlier step,
-// which the receiver waits for. They belong to no host.
+// clearances hold messages back until their receivers have reached the same step, as NCCL does, whose sender waits
+// for the receiver's buffer. So the message of a later step does not share the receiver's link with one of an
+// earlier step, for which the receiver waits. They belong to no host.
 type clearances struct {
 	w    *world
-	came map[rankStep]fabric.Time       // when a rank came to a step: it posted what it sends
+	came map[rankStep]fabric.Time       // when a rank reached a step by posting its sends
 	held map[rankStep][]collective.Send // by receiver
 }
 
@@ -20,7 +20,7 @@ func newClearances(w *world) *clearances {
 	return &clearances{w, map[rankStep]fabric.Time{}, map[rankStep][]collective.Send{}}
 }
 
-// posted takes a message that its sender has posted.
+// posted processes a message that its sender has posted.
 func (c *clearances) posted(now fabric.Time, s collective.Send) {
 	from, to := rankStep{s.Src, s.Step}, rankStep{s.Dst, s.Step}
 	if _, came := c.came[from]; !came {

@@ -23,33 +23,31 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/controlplane"
 )
 
-// controllerSessions are a plane's controller and its sessions to the switches. Its messages are those of a
-// controller on a network; only their way is modelled.
+// controllerSessions are a plane's controller and its sessions to the switches. Its messages are the same as on a
+// network; only their transport is modelled.
 type controllerSessions struct {
 	*controlplane.Process
 	w        *world
 	plane    int            // of the fabric
-	f        *fabric.Fabric // the plane: what the core knows, by its own numbers
+	f        *fabric.Fabric // the plane, with the core's numbers
 	sessions []session      // by NodeID - Hosts
 }
 
 var _ controlplane.World = (*controllerSessions)(nil)
 
-// session is the controller's P4Runtime stream to one switch and what it knows of
-// the switch's ports.
+// session is the controller's P4Runtime stream to one switch and its state of the switch's ports.
 type session struct {
 	stream  *p4runtime.Stream
 	primary bool
-	stray   []*p4.Entity       // read back, to be deleted by the next repair
-	monitor *linkstate.Monitor // nil where the run does not use gNMI
+	stray   []*p4.Entity       // found when read back; the next repair deletes them
+	monitor *linkstate.Monitor // nil if the run does not use gNMI
 	ports   *gnmi.Subscription
 }
 
-// neverStale is longer than any run: sessions in one process do not die.
+// neverStale is longer than any run: sessions in one process do not break.
 const neverStale = 1000 * fabric.Second
 
-// probeShare is how many probes' time-outs there are in a retransmission timer:
-// round trips are short against both.
+// probeShare is the number of probe time-outs in a retransmission timer: round trips are short compared with both.
 const probeShare = 10
 
 func newController(w *world, plane int) (*controllerSessions, error) {
@@ -73,15 +71,15 @@ func newController(w *world, plane int) (*controllerSessions, error) {
 	return c, err
 }
 
-// repairs reports whether tables are repaired when switches notice dead ports: by the controller that is notified of them, or
-// by a routing protocol.
+// repairs reports whether tables are repaired when switches notice dead ports: by a notified controller, or by a
+// routing protocol.
 func (w *world) repairs() bool {
 	_, routed := w.run.Routing()
 	return routed || w.run.Notifier.GNMI()
 }
 
-// repair returns how long it takes. What routers exchange and compute is one time, from a switch's notice until
-// the tables of all are written; the tables are those that the controller would write.
+// repair returns the delays of the repair. For a routing protocol, one time covers the routers' exchange and
+// computation, from a switch's notice until all tables are written; the tables are the controller's.
 func (w *world) repair() scenario.Control {
 	c := w.run.Scenario.Control
 	if after, routed := w.run.Routing(); routed {
@@ -93,7 +91,7 @@ func (w *world) repair() scenario.Control {
 // takeOver connects to every switch and writes its tables.
 func (c *controllerSessions) takeOver() error {
 	return c.TakeOver(func(w rollout.Write) error {
-		requests, err := c.requests(w) // before the run: no one is notified
+		requests, err := c.requests(w) // before the run: nobody is notified
 		for i := 0; err == nil && i < len(requests); i++ {
 			err = requests[i](0)
 		}
@@ -105,7 +103,7 @@ func (c *controllerSessions) session(id fabric.NodeID) *session {
 	return &c.sessions[int(id)-c.f.Hosts()]
 }
 
-// node returns a switch as the core numbers them, known its number there.
+// node returns a switch by the core's number.
 func (c *controllerSessions) node(id fabric.NodeID) *node {
 	return c.w.node(c.w.f.PlaneNode(c.plane, id))
 }
@@ -118,8 +116,8 @@ func (c *controllerSessions) At(t fabric.Time, f func(now fabric.Time)) { c.w.ne
 // Fail implements [controlplane.World].
 func (c *controllerSessions) Fail(err error) { c.w.fail(err) }
 
-// Connect implements [controlplane.World]: it becomes primary, pushes the pipeline if no controller before has, and
-// subscribes to the ports where the run uses gNMI.
+// Connect implements [controlplane.World]: it becomes primary, pushes the pipeline if no earlier controller has,
+// and subscribes to the ports if the run uses gNMI.
 func (c *controllerSessions) Connect(id fabric.NodeID) error {
 	s, n := c.session(id), c.node(id)
 	*s = session{}
@@ -152,7 +150,7 @@ func (c *controllerSessions) Connect(id fabric.NodeID) error {
 	return nil
 }
 
-// electionID is the controller's; a later life outbids an earlier one.
+// electionID returns the controller's election id; a later life outbids an earlier one.
 func (c *controllerSessions) electionID() *p4.Uint128 { return &p4.Uint128{Low: uint64(c.Life()) + 1} }
 
 // Disconnect implements [controlplane.World].
@@ -178,7 +176,7 @@ func (c *controllerSessions) push(n *node) error {
 	return err
 }
 
-// subscribe asks a switch for the states of its ports.
+// subscribe requests the states of a switch's ports.
 func (c *controllerSessions) subscribe(s *session, n *node) (err error) {
 	if s.monitor, err = linkstate.NewMonitor(neverStale, nil); err != nil {
 		return err
@@ -188,7 +186,7 @@ func (c *controllerSessions) subscribe(s *session, n *node) (err error) {
 	if err != nil {
 		return err
 	}
-	before := c.Life() == 0 && c.w.reportsSpeeds() // the run: what is planned is known
+	before := c.Life() == 0 && c.w.reportsSpeeds() // before the run: planned rates are known
 	s.ports, err = n.gnmi.Subscribe(request, func(m *gnmipb.SubscribeResponse) bool {
 		m = proto.CloneOf(m)
 		if before && m.GetUpdate() != nil {
@@ -211,12 +209,12 @@ func (c *controllerSessions) subscribe(s *session, n *node) (err error) {
 	return err
 }
 
-// receive takes a gNMI message.
+// receive processes a gNMI message.
 func (c *controllerSessions) receive(now fabric.Time, core *rollout.Core, id fabric.NodeID, m *gnmipb.SubscribeResponse) error {
 	monitor := c.session(id).monitor
 	kind, fresh := "gnmi", monitor.Health() == linkstate.Fresh
 	if !fresh {
-		kind = "sync" // the states that a subscription begins with
+		kind = "sync" // the initial states of a subscription
 	}
 	changes, err := monitor.Receive(now, m)
 	if err != nil {
@@ -268,8 +266,8 @@ func (c *controllerSessions) Probe(now fabric.Time, p suspicion.Probe) {
 	c.w.hosts[p.Host].probe(now, p)
 }
 
-// Requests implements [controlplane.World]: they are P4Runtime's. A write is recorded once, however many requests it
-// takes.
+// Requests implements [controlplane.World]: they are P4Runtime's. A write is recorded once, however many requests
+// it has.
 func (c *controllerSessions) Requests(w rollout.Write) ([]controlplane.Request, error) {
 	requests, err := c.requests(w)
 	if len(requests) > 0 {
@@ -315,7 +313,7 @@ func (c *controllerSessions) Read(id fabric.NodeID) ([]controller.Entry, int, er
 	return tables.Entries, len(tables.Stray), nil
 }
 
-// read asks a switch for entities over P4Runtime.
+// read reads entities of a switch over P4Runtime.
 func (c *controllerSessions) read(n *node, entities ...*p4.Entity) ([]*p4.Entity, error) {
 	var got []*p4.Entity
 	err := n.core.Read(&p4.ReadRequest{DeviceId: deviceID(n.id), Entities: entities}, func(r *p4.ReadResponse) error {

@@ -6,17 +6,17 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
-// regions returns into how many parts the network is to be cut: one where something
-// needs all that happens in its order. The result is the same.
+// regions returns the number of regions of the network: one if something needs all events in order. The result is
+// the same.
 func (w *world) regions() int {
 	switch {
-	case w.f.Planes() > 1: // a host is in several
-	case w.servers.On(): // their links are nobody's region's
-	case w.run.Scenario.Host.Completion == scenario.OnAck: // a host's receipt lets another host go on at once
+	case w.f.Planes() > 1: // a host is in several regions
+	case w.servers.On(): // their links belong to no region
+	case w.run.Scenario.Host.Completion == scenario.OnAck: // a host's receipt lets another host continue at once
 	case w.run.Program != nil: // its computations have one clock
-	case len(w.obs.Captures) > 0 || w.obs.Events != nil || w.obs.Recorder != nil: // are written by one
+	case len(w.obs.Captures) > 0 || w.obs.Events != nil || w.obs.Recorder != nil: // one goroutine writes them
 	case w.spec.SharesSuspicion(w.run.Scheme.Params) &&
-		w.run.Scenario.Control.PushDelay < longestDelay(w.f): // an agent's report would come too soon
+		w.run.Scenario.Control.PushDelay < longestDelay(w.f): // an agent's report would arrive too early
 	case w.obs.Regions > 0:
 		return w.obs.Regions
 	default:
@@ -25,8 +25,8 @@ func (w *world) regions() int {
 	return 1
 }
 
-// longestDelay returns the most propagation of all links: no window of regions side
-// by side is longer, whichever links are between them.
+// longestDelay returns the largest propagation delay of all links: no window of parallel regions is longer,
+// whichever links are between them.
 func longestDelay(f *fabric.Fabric) fabric.Time {
 	most := fabric.Time(0)
 	for i := range f.Links() {
@@ -35,9 +35,8 @@ func longestDelay(f *fabric.Fabric) fabric.Time {
 	return most
 }
 
-// mayFinish reports whether the collective might be finished by a time. It is
-// not while a rank, the witness, has more bytes to receive than its link carries
-// until then.
+// mayFinish reports whether the collective might be finished by a time. It is not while a rank, the witness, has
+// more bytes to receive than its link can carry until then.
 func (w *world) mayFinish(by fabric.Time) bool {
 	j, ok := w.job.(single)
 	if !ok || w.servers.On() {
@@ -54,8 +53,7 @@ func (w *world) mayFinish(by fabric.Time) bool {
 	left := func(h fabric.NodeID) int64 {
 		return w.incoming[h] - int64(w.hosts[h].nic.Stats().BytesDelivered)
 	}
-	// Two packets more: one may have begun to arrive, and at another rate than the
-	// link has now.
+	// Two packets more: one may have begun to arrive, and at another rate than the link's present one.
 	carried := func(h fabric.NodeID) int64 {
 		rate := w.net.Rate(sim.Downward(w.net.Dir(h, 1).Link()))
 		return int64(float64(by-w.net.Now())*float64(rate)/8/float64(fabric.Second)) + 2*int64(w.run.Scenario.Host.Payload)

@@ -11,16 +11,15 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// Estimate is what a run is likely to take on one core. See docs/results/performance.md for
-// what it was fitted to, and its error.
+// Estimate is the expected cost of a run on one core. docs/results/performance.md has the measurements to which it
+// was fitted, and its error.
 type Estimate struct {
-	Bytes int64   // resident at most, less [EstimateProcess]; on one core
+	Bytes int64   // largest resident size, minus [EstimateProcess]; on one core
 	Hops  float64 // packets and acknowledgements through switches and hosts
-	set   float64 // seconds that do not follow from hops
+	set   float64 // seconds independent of hops
 }
 
-// The fit, to fat-trees of 16 to 8,192 hosts. Squared ports: the pairs of ports that
-// packets take through a switch are what it remembers.
+// The fit, to fat-trees of 16 to 8,192 hosts. Squared ports: a switch caches the pairs of ports that packets take.
 const (
 	EstimateProcess = 50 << 20 // bytes of the program itself, with the P4 program compiled
 
@@ -28,14 +27,14 @@ const (
 	bytesPerPortPair = 2400
 	bytesPerMessage  = 2000
 
-	secondsPerPortPair = 2.9e-6 // to the power below: what is remembered leaves the caches
+	secondsPerPortPair = 2.9e-6 // to the power below: the cached data exceeds the caches
 	portPairPower      = 1.25
 	secondsPerMessage  = 40e-6
 	hopsPerSecond      = 1.2e6
 )
 
-// The fit for the world without packets, to fat-trees of 128 to 32,768 hosts: an agent
-// keeps something of each label, a controller of each ToR in each switch.
+// The fit for the world without packets, to fat-trees of 128 to 32,768 hosts: an agent has state per label, a
+// controller per ToR in each switch.
 const (
 	flowBytesPerLabel   = 900
 	flowBytesPerRoute   = 100
@@ -49,11 +48,10 @@ const (
 	planesSecondsPerPiece = 11e-6
 )
 
-// severalCores is how much more a run takes on several cores, whose regions remember by
-// themselves.
+// severalCores is the factor of a run's memory on several cores, whose regions have separate caches.
 const severalCores = 1.45
 
-// BytesOn is Bytes on so many cores.
+// BytesOn returns Bytes for a number of cores.
 func (e Estimate) BytesOn(cores int) int64 {
 	if cores > 1 {
 		return int64(severalCores * float64(e.Bytes))
@@ -61,10 +59,10 @@ func (e Estimate) BytesOn(cores int) int64 {
 	return e.Bytes
 }
 
-// Seconds is the CPU time of the run.
+// Seconds returns the CPU time of the run.
 func (e Estimate) Seconds() float64 { return e.set + e.Hops/hopsPerSecond }
 
-// Done is how much of Seconds is done once a run has had so many hops.
+// Done returns the part of Seconds that is done after a number of hops.
 func (e Estimate) Done(hops uint64) float64 {
 	if e.Hops == 0 {
 		return 0
@@ -72,11 +70,10 @@ func (e Estimate) Done(hops uint64) float64 {
 	return e.Seconds() * min(1, float64(hops)/e.Hops)
 }
 
-// Estimates returns what each run is likely to take, by packets.
+// Estimates returns the expected cost of each run in the world with packets.
 func Estimates(runs []scenario.Run) []Estimate { return estimates(runs, estimate) }
 
-// FlowEstimates returns what each run is likely to take in the world without packets,
-// which runs on one core.
+// FlowEstimates returns the expected cost of each run in the world without packets, which uses one core.
 func FlowEstimates(runs []scenario.Run) []Estimate { return estimates(runs, flowEstimate) }
 
 func flowEstimate(r scenario.Run) Estimate {
@@ -98,8 +95,8 @@ func flowEstimate(r scenario.Run) Estimate {
 	}
 }
 
-// planesEstimate is the fit to 131,072 hosts in 8 planes, where agents use a share of the uplinks: what
-// counts is the queue pairs, those of two steps at once.
+// planesEstimate is the fit to 131,072 hosts in 8 planes, where agents use a share of the uplinks: the cost depends
+// on the queue pairs of two steps at once.
 func planesEstimate(r scenario.Run) Estimate {
 	f := r.Fabric
 	share := f.ToRUplinks()
@@ -165,11 +162,11 @@ func estimate(r scenario.Run) Estimate {
 	}
 }
 
-// sampled is about how many messages are looked at one by one.
+// sampled is the approximate number of messages that are examined singly.
 const sampled = 50_000
 
-// traffic returns how many messages a run has, and over how many links its packets go
-// in all. Of a large collective it looks at a sample of the ranks.
+// traffic returns the number of a run's messages, and the total number of links on their packets' paths. Of a large
+// collective it examines a sample of the ranks.
 func traffic(r scenario.Run) (messages, links float64) {
 	payload := int64(max(1, r.Scenario.Host.Payload))
 	return weigh(r, func(s collective.Send) float64 {
@@ -178,7 +175,7 @@ func traffic(r scenario.Run) (messages, links float64) {
 	})
 }
 
-// weigh returns how many messages a run has, and the sum of their weights.
+// weigh returns the number of a run's messages, and the sum of their weights.
 func weigh(r scenario.Run, weight func(collective.Send) float64) (messages, sum float64) {
 	seen := 0.0
 	see := func(s collective.Send) {
@@ -195,7 +192,7 @@ func weigh(r scenario.Run, weight func(collective.Send) float64) (messages, sum 
 	}
 	job, err := collective.New(r.CollectiveSpec())
 	if err != nil {
-		return 0, 0 // the run will say so
+		return 0, 0 // the run will report the error
 	}
 	messages = float64(job.Messages())
 	for _, rank := range rand.New(rand.NewPCG(1, 1)).Perm(job.Spec().Ranks) {
@@ -209,7 +206,7 @@ func weigh(r scenario.Run, weight func(collective.Send) float64) (messages, sum 
 	return messages, sum * messages / max(1, seen)
 }
 
-// distance returns how many links a path between hosts has.
+// distance returns the number of links of a path between hosts.
 func distance(f *fabric.Fabric, a, b fabric.NodeID) int {
 	switch ta, tb := f.ToROf(a), f.ToROf(b); {
 	case ta == tb:

@@ -23,7 +23,7 @@ func directions(e scenario.LinkEvent) []sim.LinkDir {
 	return []sim.LinkDir{sim.Upward(e.Link), sim.Downward(e.Link)}
 }
 
-// linkEvent does to a link what the scenario says. Nobody knows yet.
+// linkEvent applies a scenario's event to a link. Nobody is notified yet.
 func (w *world) linkEvent(now fabric.Time, e scenario.LinkEvent) {
 	where, way := w.f.LinkName(e.Link), ""
 	if e.Direction != scenario.BothWays {
@@ -58,9 +58,9 @@ func (w *world) linkEvent(now fabric.Time, e scenario.LinkEvent) {
 	}
 }
 
-// detect notifies the switches at both ends of a link of what happened to it; of one
-// direction the far end notifies the sender, as Ethernet's remote fault does. A run
-// whose only notifier is the time-out has switches that notice nothing, unless they are routers.
+// detect notifies the switches at both ends of a link of its event; if it concerns one direction, the far end
+// notifies the sender, as Ethernet's remote fault does. With time-outs as the only notifier, switches notice
+// nothing, unless they are routers.
 func (w *world) detect(now fabric.Time, e scenario.LinkEvent) {
 	if e.Reported && w.run.Notifier.GNMI() {
 		w.reportSpeed(now, e)
@@ -79,7 +79,7 @@ func (w *world) detect(now fabric.Time, e scenario.LinkEvent) {
 	}
 }
 
-// reportSpeed has the switches at both ends of a link report what it carries.
+// reportSpeed makes the switches at both ends of a link report its rate.
 func (w *world) reportSpeed(now fabric.Time, e scenario.LinkEvent) {
 	l, rate := w.f.Link(e.Link), e.Rate
 	if e.Up {
@@ -93,7 +93,7 @@ func (w *world) reportSpeed(now fabric.Time, e scenario.LinkEvent) {
 	}
 }
 
-// initialRate returns what a link carries before time 0, by its switches' reports.
+// initialRate returns a link's rate before time 0, as its switches report it.
 func (w *world) initialRate(id fabric.LinkID) fabric.Rate {
 	for _, e := range w.run.Events {
 		if e.Link == id && e.Reported && e.At == 0 && e.Detection == 0 && !e.Up {
@@ -103,17 +103,16 @@ func (w *world) initialRate(id fabric.LinkID) fabric.Rate {
 	return w.f.Link(id).Rate
 }
 
-// reportsSpeeds says whether switches report a port's speed in this run.
+// reportsSpeeds reports whether switches report port speeds in this run.
 func (w *world) reportsSpeeds() bool {
 	return slices.ContainsFunc(w.run.Events, func(e scenario.LinkEvent) bool { return e.Reported })
 }
 
-// outages returns what the run's events take of the links' capacity. A gray link
-// keeps all of it: a run may be lucky. A degraded one is slower from its next
-// packet on.
+// outages returns the capacity that the run's events remove from the links. A gray link keeps all of it, since a
+// run may be lucky. A degraded link is slower from its next packet on.
 func outages(run scenario.Run) []bound.Outage {
 	var out []bound.Outage
-	open := map[sim.LinkDir]int{} // the outage that goes on
+	open := map[sim.LinkDir]int{} // the present outage
 	end := func(d sim.LinkDir, at fabric.Time) {
 		if i, ok := open[d]; ok {
 			out[i].Until = at

@@ -19,21 +19,20 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/controlplane"
 )
 
-// hostShell is one rank: a host's core on the simulator's RoCEv2 interface, and the
-// messages that are on their way to it.
+// hostShell is one rank: a host's core on the simulator's RoCEv2 interface, and its incoming messages.
 type hostShell struct {
 	w    *world
 	id   fabric.NodeID
 	rank int
-	port int // that the packet in hand came by
+	port int // ingress port of the present packet
 	nic  *endpoint.Endpoint
 	wrap *usid.Encapsulator // nil: labels need no outer header
 	core *host.Core
 
 	tick     func(now fabric.Time)
-	arriving map[collective.ID]int64 // bytes that are still to come
+	arriving map[collective.ID]int64 // missing bytes
 
-	// Firsts that are on the timeline already.
+	// Events whose first occurrence is on the timeline already.
 	timedOut, quenched, resent bool
 }
 
@@ -79,12 +78,12 @@ func (w *world) newHostOf(config host.Config, settings *host.Settings) (*hostShe
 	return h, nil
 }
 
-// postTo has a host send a message of the collective.
+// postTo makes a host send a message of the collective.
 func (w *world) postTo(now fabric.Time, h *hostShell, s collective.Send) {
 	to := w.host(s.Dst)
 	if w.net.Cores() == 1 || w.net.Region(h.id) == w.net.Region(to.id) {
 		to.arriving[s.ID] = s.Bytes
-	} else { // it knows in time: the first packet will take longer
+	} else { // it is notified in time: the first packet takes longer
 		w.net.Serially(h.id, func(fabric.Time) { to.arriving[s.ID] = s.Bytes })
 	}
 	h.w.obs.Recorder.Posted(now, h.id, uint64(s.ID), to.id, s.Bytes)
@@ -105,14 +104,14 @@ func (h *hostShell) Flipped(now fabric.Time, f hostagent.Flip) {
 
 // PathsFailed implements [host.Shell].
 func (h *hostShell) PathsFailed(_ fabric.Time, failed []hostagent.Failed) {
-	if c := h.w.controllers[0]; c.Joins() { // of planes nobody shares: see checkPlanes
+	if c := h.w.controllers[0]; c.Joins() { // planes share no suspicions: see checkPlanes
 		for _, f := range failed {
 			h.w.net.Serially(h.id, func(now fabric.Time) { c.Report(now, h.id, f) })
 		}
 	}
 }
 
-// probe carries out what the controller asks for.
+// probe carries out a controller's request.
 func (h *hostShell) probe(now fabric.Time, p suspicion.Probe) {
 	h.core.Probe(now, host.ProbeRequest{ID: p.ID, Dst: p.Dst, Label: p.Label, Packets: p.Packets, Timeout: p.Timeout})
 }
@@ -127,7 +126,7 @@ func (h *hostShell) Fault(_ fabric.Time, err error) {
 	h.w.fail(fmt.Errorf("%s: %w", h.w.f.Name(h.id), err))
 }
 
-// back lets an agent go on: it learns of all links, as one that connects does.
+// back lets an agent continue: it learns the state of all links, as an agent that connects does.
 func (h *hostShell) back(now fabric.Time) {
 	var snapshot *statepb.Update
 	for _, c := range h.w.controllers {
@@ -163,8 +162,7 @@ func (h *hostShell) next(port int, now fabric.Time, buf []byte) (sim.Frame, fabr
 // Pause implements [sim.Pausable].
 func (h *hostShell) Pause(_ fabric.Time, paused bool) { h.nic.Pause(paused) }
 
-// noteResending puts a host's first retransmission after a failure on the
-// timeline.
+// noteResending records a host's first retransmission after a failure on the timeline.
 func (h *hostShell) noteResending() {
 	if h.resent || h.w.firstCut < 0 || h.nic.Stats().Retransmissions == 0 {
 		return
@@ -179,7 +177,7 @@ func (h *hostShell) Receive(now fabric.Time, header []byte, tail int) {
 		header = usid.Unwrap(header)
 	}
 	h.nic.Receive(now, header, tail)
-	h.core.Received(now) // an echo can ask for probes
+	h.core.Received(now) // an echo can cause probes
 }
 
 // Acked implements [endpoint.Handler].
@@ -201,7 +199,7 @@ func (h *hostShell) Sent(now fabric.Time, message uint64) {
 	if err := h.w.job.sent(now, id); err != nil {
 		h.w.fail(err)
 	}
-	h.w.host(id.Src()).checkFinished() // this host, or one it sends for
+	h.w.host(id.Src()).checkFinished() // this host, or one for which it forwards
 }
 
 // Timeout implements [endpoint.Handler].
@@ -215,8 +213,7 @@ func (h *hostShell) Timeout(now fabric.Time, qp endpoint.QP) {
 	h.w.obs.Recorder.Answered(h.id)
 }
 
-// Delivered implements [endpoint.Handler]. A message has arrived when all its pieces
-// have.
+// Delivered implements [endpoint.Handler]. A message has arrived when all its pieces have.
 func (h *hostShell) Delivered(now fabric.Time, _ fabric.NodeID, message uint64, bytes int64) {
 	id := collective.ID(message)
 	left, ok := h.arriving[id]
@@ -234,7 +231,7 @@ func (h *hostShell) Delivered(now fabric.Time, _ fabric.NodeID, message uint64, 
 	}
 }
 
-// received has the rank go on with what waits for a message.
+// received lets the rank continue with the operations that wait for a message.
 func (h *hostShell) received(now fabric.Time, id collective.ID) {
 	if err := h.w.job.received(now, id); err != nil {
 		h.w.fail(err)
@@ -259,7 +256,7 @@ func (h *hostShell) Quench(now fabric.Time, payload []byte, src netip.Addr) {
 	h.w.obs.Recorder.Answered(h.id)
 }
 
-// checkFinished notes when the rank, and when the collective, is done.
+// checkFinished records when the rank, and when the collective, is done.
 func (h *hostShell) checkFinished() {
 	if !h.w.job.done(h.rank) {
 		return
@@ -277,7 +274,7 @@ type recordedEndpoint struct {
 	h *hostShell
 }
 
-// recorded returns the host's endpoint for its core.
+// recorded returns the endpoint for the host's core.
 func (h *hostShell) recorded() host.Endpoint {
 	if h.w.obs.Recorder == nil {
 		return h.nic
@@ -297,7 +294,7 @@ func (e recordedEndpoint) Close(qp endpoint.QP) error {
 	return e.Endpoint.Close(qp)
 }
 
-// note puts an event of the host's on the timeline.
+// note adds an event of the host to the timeline.
 func (h *hostShell) note(kind report.Kind, text string) {
 	h.w.net.Serially(h.id, func(now fabric.Time) { h.w.note(now, kind, h.w.f.Name(h.id), text) })
 }

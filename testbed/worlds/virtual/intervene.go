@@ -8,7 +8,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
-// record hands an event to the run's observers.
+// record passes an event to the run's observers.
 func (w *world) record(now fabric.Time, kind, where, text string) {
 	w.obs.Recorder.Happened(now, kind, where, text)
 	if w.obs.Happened != nil {
@@ -16,7 +16,7 @@ func (w *world) record(now fabric.Time, kind, where, text string) {
 	}
 }
 
-// intervene carries out what the run asks for besides failures of links.
+// intervene carries out the run's events other than failures of links.
 func (w *world) intervene(now fabric.Time, i scenario.Intervention) {
 	switch i.Do {
 	case scenario.ControllerDown:

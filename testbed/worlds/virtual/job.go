@@ -6,8 +6,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// job is what a run carries out: a collective, or a program of several. What it
-// posts goes to [world.post].
+// job is the work of a run: a collective, or a program of several. Its sends go to [world.post].
 type job interface {
 	start()
 	received(fabric.Time, collective.ID) error
@@ -47,7 +46,7 @@ func (s single) received(now fabric.Time, id collective.ID) error {
 	return s.Received(id, s.w.poster(now))
 }
 
-// poster returns what takes the sends that ranks can post at a time.
+// poster returns a function that posts the ranks' sends at a time.
 func (w *world) poster(now fabric.Time) func(collective.Send) {
 	return func(s collective.Send) {
 		w.after(s.Src, now, w.late.Lags(s.Src), func(now fabric.Time) {
@@ -60,7 +59,7 @@ func (w *world) poster(now fabric.Time) func(collective.Send) {
 	}
 }
 
-// after has a rank do something later.
+// after makes a rank do something after a delay.
 func (w *world) after(rank int, now, delay fabric.Time, do func(now fabric.Time)) {
 	if delay == 0 {
 		do(now)
@@ -73,7 +72,7 @@ func (w *world) after(rank int, now, delay fabric.Time, do func(now fabric.Time)
 type workloadJob struct {
 	w *world
 	*workload.Runner
-	tick fabric.Time // when the next end of a computation is scheduled for; 0: none is
+	tick fabric.Time // time of the next scheduled end of a computation; 0: none
 }
 
 func (p *workloadJob) start() {
@@ -95,7 +94,7 @@ func (p *workloadJob) done(rank int) bool { return p.Done(rank) }
 func (p *workloadJob) finished() bool     { return p.Finished() }
 func (p *workloadJob) bound() fabric.Time { return programBound(p.w.run) }
 
-// schedule sees to the next end of a computation.
+// schedule schedules the next end of a computation.
 func (p *workloadJob) schedule() {
 	at, ok := p.Deadline()
 	if !ok || p.tick != 0 && p.tick <= at {
@@ -113,8 +112,7 @@ func (p *workloadJob) schedule() {
 	})
 }
 
-// checkFinished ends the run when all ranks are done: with a message, or a
-// program with a computation.
+// checkFinished ends the run when all ranks are done: with a message, or, in a program, with a computation.
 func (w *world) checkFinished(now fabric.Time) {
 	if w.job.finished() && !w.finished {
 		w.finished, w.end = true, now

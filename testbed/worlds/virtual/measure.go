@@ -15,15 +15,15 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
-// Indices of the P4 program's counter `drops` that count packets for which
-// every way on was dead; see p4src/shared/headers.p4.
+// Indices of the P4 program's counter `drops` for packets for which every possible next link was dead; see
+// p4src/shared/headers.p4.
 const (
 	dropDeadDownPath = 2
 	dropNoLiveUplink = 3
 )
 
-// Headers of a data packet that the bound counts: Ethernet, UDP, BTH and ICRC,
-// without the RETH that a message's first packet has, and IP.
+// Headers of a data packet that the bound counts: Ethernet, UDP, BTH, ICRC and IP, without the RETH of a message's
+// first packet.
 const (
 	headerBytes = 14 + 8 + 12 + 4
 	ipv4Bytes   = 20
@@ -32,7 +32,7 @@ const (
 	rethBytes   = 16
 )
 
-// note puts an event on the timeline and into the event log.
+// note adds an event to the timeline and the event log.
 func (w *world) note(now fabric.Time, kind report.Kind, where, text string) {
 	w.timeline = append(w.timeline, report.Event{Time: now.Micros(), Kind: kind, Where: where, Text: text})
 	w.net.Note(-1, string(kind)+" "+where+" "+text)
@@ -56,7 +56,7 @@ func (w *world) noteFlip(now fabric.Time, id fabric.NodeID, f hostagent.Flip) {
 	w.net.Note(id, fmt.Sprintf("flip qp %d from %d to %d by %v", f.QP, f.From, f.To, f.Reason))
 }
 
-// measure collects the result of the run as it stands.
+// measure collects the present result of the run.
 func (w *world) measure() (*report.Result, error) {
 	r := &report.Result{
 		Scenario: w.run.Scenario.Name, Scheme: w.run.Scheme.String(), Collective: w.run.Collective.Name(),
@@ -110,8 +110,8 @@ func (w *world) measure() (*report.Result, error) {
 	return r, nil
 }
 
-// measureLinks reads the switches' counters over P4Runtime. What hosts send,
-// no switch counts on the way out: it is taken from the network.
+// measureLinks reads the switches' counters over P4Runtime. Switches do not count what hosts send: the network's
+// counts are used.
 func (w *world) measureLinks(r *report.Result) error {
 	ids := counterIDs()
 	cut := map[fabric.LinkID]bool{}
@@ -176,7 +176,7 @@ func (w *world) measureLinks(r *report.Result) error {
 		}
 		c := w.net.SwitchCounters(n.id)
 		for reason, count := range c.Drops {
-			// What the program drops, it counts itself.
+			// The program counts its own drops.
 			if sim.DropReason(reason) != sim.DropPipeline {
 				r.Drops += int64(count)
 			}
@@ -211,7 +211,7 @@ func (w *world) readCounter(n *node, id uint32) (map[int64]*p4.CounterData, erro
 	return cells, nil
 }
 
-// measureFailure counts what the cut links swallowed and when that began.
+// measureFailure counts the packets lost on cut links and when that began.
 func (w *world) measureFailure(r *report.Result) {
 	first, where := fabric.Time(math.MaxInt64), ""
 	for d := range sim.LinkDir(2 * w.f.Links()) {

@@ -8,9 +8,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
-// In a fabric of planes a host has a port into each, and a label names one; every plane has a controller of its own.
+// In a fabric of planes a host has one port per plane, and a label names a plane; every plane has its own
+// controller.
 
-// checkPlanes refuses what a run on several planes cannot have.
+// checkPlanes refuses what a run on several planes does not support.
 func checkPlanes(run scenario.Run) error {
 	if run.Fabric.Planes() == 1 {
 		return nil

@@ -6,11 +6,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// servers moves messages inside servers. A GPU sends one message at a time over
-// its internal link, in the order of posting.
+// servers moves messages inside servers. A GPU sends one message at a time over its internal link, in the order of
+// posting.
 type servers struct {
 	scenario.Servers
-	free []fabric.Time // by rank: when its internal link is
+	free []fabric.Time // by rank: when its internal link is free
 }
 
 func newServers(s scenario.Servers, ranks int) servers {
@@ -23,8 +23,7 @@ func newServers(s scenario.Servers, ranks int) servers {
 // host returns the host of a rank.
 func (w *world) host(rank int) *hostShell { return w.hosts[w.servers.Host(w.f, rank)] }
 
-// post carries a send of the collective: into its rank's batching window, over
-// the links of its server, or over both.
+// post carries out a send of the collective: through its rank's batching window, over its server's links, or both.
 func (w *world) post(now fabric.Time, s collective.Send) {
 	if !w.servers.On() {
 		w.postTo(now, w.hosts[s.Src], s)
@@ -43,7 +42,7 @@ func (w *world) post(now fabric.Time, s collective.Send) {
 	}
 }
 
-// move takes a message over the internal link of its sender.
+// move sends a message over its sender's internal link.
 func (w *world) move(now fabric.Time, s collective.Send, then func(now fabric.Time)) {
 	link := w.servers.Link()
 	free := &w.servers.free[s.Src]

@@ -26,12 +26,11 @@ func (w *world) measureSpread(r *report.Result) {
 	r.UplinkLoads, r.QueueMax, r.QueueMean = quantiles(loads), quantiles(longest), quantiles(mean)
 }
 
-// quantileSteps is how many equal steps there are from the least value to the
-// largest.
+// quantileSteps is the number of equal steps from the smallest value to the largest.
 const quantileSteps = 20
 
-// quantiles returns the values at 0, 5, ... 100 % of all, by nearest rank, with
-// four significant digits. None have none.
+// quantiles returns the values at 0, 5, ... 100 % of all, by nearest rank, with four significant digits. Empty for
+// no values.
 func quantiles(values []float64) []float64 {
 	if len(values) == 0 {
 		return nil

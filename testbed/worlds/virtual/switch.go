@@ -71,26 +71,25 @@ func (w *world) newNode(id fabric.NodeID) (*node, error) {
 	return n, nil
 }
 
-// nanoseconds is the wall clock of the control plane: it starts with the run.
+// nanoseconds returns the control plane's wall clock, which starts with the run.
 func (w *world) nanoseconds() int64 { return int64(w.net.Now() / fabric.Nanosecond) }
 
-// portChanged notifies the switch what it detects of its own port: gNMI
-// subscribers and the data plane learn of it.
+// portChanged notifies the switch of its own port's change: gNMI subscribers and the data plane learn of it.
 func (n *node) portChanged(now fabric.Time, port fabric.PortNo, up bool) {
 	if err := n.ports.SetOper(uint32(port), up, int64(now/fabric.Nanosecond)); err != nil {
 		n.w.fail(fmt.Errorf("%s: port %d: %w", n.w.f.Name(n.id), port, err))
 	}
 }
 
-// speedChanged notifies the switch of what its own port carries: gNMI subscribers are notified.
+// speedChanged notifies the switch of its own port's rate, and through it the gNMI subscribers.
 func (n *node) speedChanged(now fabric.Time, port fabric.PortNo, rate fabric.Rate) {
 	if err := n.ports.SetSpeed(uint32(port), fabric.SpeedName(rate), int64(now/fabric.Nanosecond)); err != nil {
 		n.w.fail(fmt.Errorf("%s: port %d: %w", n.w.f.Name(n.id), port, err))
 	}
 }
 
-// portEvent makes the packet by which the data plane learns of a port, as a
-// packet generator would, where the run lets the data plane know.
+// portEvent makes the packet that notifies the data plane of a port, as a packet generator would, if the run
+// notifies the data plane.
 func (n *node) portEvent(number uint32, up bool) {
 	if _, routed := n.w.run.Routing(); !routed && !n.w.run.Notifier.Quench() || n.known[number-1] == up {
 		return
@@ -100,9 +99,8 @@ func (n *node) portEvent(number uint32, up bool) {
 	n.injectPortEvent(number, up)
 }
 
-// repeatPortEvents sends the data plane the last port events again: it
-// knows now which of them are uplinks. Ports that are up come first, for an
-// uplink's place may have gone from a dead port to a live one.
+// repeatPortEvents sends the data plane the last port events again, because it has only now learned which ports are
+// uplinks. Ports that are up come first, since an uplink's index may have moved from a dead port to a live one.
 func (n *node) repeatPortEvents() {
 	if slices.Max(n.epochs) == 0 {
 		return

@@ -17,8 +17,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/sim/hugepages"
 )
 
-// Lab holds what all runs share: the compiled P4 program and the controller's
-// view of its P4Info. It is safe for concurrent use.
+// Lab holds the parts shared by all runs: the compiled P4 program and the controller's view of its P4Info. It is
+// safe for concurrent use.
 type Lab struct {
 	program *program.Program
 	schema  *p4rt.Schema
@@ -39,15 +39,14 @@ func NewLab() (*Lab, error) {
 	return &Lab{program: program, schema: schema}, nil
 }
 
-// heapAhead is for how much of the heap huge pages are asked, in bytes of address
-// space: more than a packet-level run of a thousand GPUs takes.
+// heapAhead is the part of the heap for which huge pages are requested, in bytes of address space: more than a
+// packet-level run of a thousand GPUs takes.
 const heapAhead = 1 << 30
 
-// Runner returns a function that carries out runs, compiling the P4 program at
-// the first.
+// Runner returns a function that carries out runs; the first call compiles the P4 program.
 func Runner() func(context.Context, scenario.Run, scenario.Observer) (*report.Result, error) {
 	lab := sync.OnceValues(func() (*Lab, error) {
-		_ = hugepages.Prefer(heapAhead) // or slower
+		_ = hugepages.Prefer(heapAhead) // without huge pages it is slower
 		return NewLab()
 	})
 	return func(ctx context.Context, run scenario.Run, obs scenario.Observer) (*report.Result, error) {
@@ -59,8 +58,8 @@ func Runner() func(context.Context, scenario.Run, scenario.Observer) (*report.Re
 	}
 }
 
-// Run carries out one run. When ctx ends early it returns what is known so far,
-// marked as not finished, together with ctx's error.
+// Run carries out one run. If ctx ends early it returns the partial result, marked as not finished, with ctx's
+// error.
 func (l *Lab) Run(ctx context.Context, run scenario.Run, obs scenario.Observer) (*report.Result, error) {
 	began := time.Now() // of the machine, for the report only
 	w, err := newWorld(l, run, obs, nil)
@@ -109,7 +108,7 @@ func (w *world) simulate(ctx context.Context) error {
 	return err
 }
 
-// progressEvery is the simulated time between two words of progress.
+// progressEvery is the simulated time between two progress reports.
 const progressEvery = 20 * fabric.Microsecond
 
 func (w *world) reportProgress() {

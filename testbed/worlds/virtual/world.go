@@ -17,12 +17,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
-// frameOverhead is what Ethernet adds to a frame on the wire: 4 B frame check
-// sequence, 8 B preamble, 12 B gap.
+// frameOverhead is Ethernet's overhead per frame on the wire: 4 B frame check sequence, 8 B preamble, 12 B gap.
 const frameOverhead = 24
 
-// framing returns what the run adds to every frame on the wire: what Ethernet
-// does, or what makes its full packets as long as the scenario says.
+// framing returns the run's overhead per frame on the wire: Ethernet's, or the one that makes full packets as long
+// as the scenario says.
 func framing(run scenario.Run) int64 {
 	if h := int64(run.Scenario.Host.Headers); h > 0 {
 		return h - headerBytes - ipBytes(run)
@@ -42,32 +41,32 @@ type world struct {
 	spec balance.Spec
 	net  *sim.Network
 
-	traces   []*interp.Traces // by region, one for all regions of one core; nil: the interpreter does all
+	traces   []*interp.Traces // by region, one for all regions of one core; nil: the interpreter processes all packets
 	switches []*node          // by NodeID - Hosts
 	hosts    []*hostShell     // by NodeID
-	// controllers are one a plane: each knows its own.
+	// controllers are one per plane.
 	controllers []*controllerSessions
 	servers     servers
-	clearances  *clearances // nil: messages are sent when their senders have come to their step
+	clearances  *clearances // nil: a message is sent when its sender has reached its step
 	late        scenario.Lateness
 	job         job
 	log         *sim.JSONL
 
-	incoming []int64       // by rank: bytes it receives in all; of several cores only
+	incoming []int64       // by rank: total bytes to receive; on several cores only
 	witness  fabric.NodeID // a rank that will not finish soon
 
 	finished bool
 	end      fabric.Time // of the collective
-	fault    error       // something broke its contract: the run is void
+	fault    error       // a part broke its contract: the run is invalid
 	faulty   sync.Mutex  // for fault, while regions run side by side
 
-	firstCut fabric.Time // -1: nothing was cut yet
+	firstCut fabric.Time // -1: no cut yet
 	lastFlip fabric.Time // -1: no flip yet
 	timeline []report.Event
 	flips    []report.FlipEvent
 }
 
-// newWorld builds a run. tracer, if not nil, sees what the event log would.
+// newWorld builds a run. tracer, if not nil, receives the same events as the event log.
 func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer sim.Tracer) (*world, error) {
 	if err := run.Ready(); err != nil {
 		return nil, err
@@ -164,8 +163,7 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer sim.Trac
 	return w, nil
 }
 
-// finishFrame gives a captured frame the invariant CRC it would have if its
-// payload were zeros, as it is in the capture.
+// finishFrame gives a captured frame the invariant CRC for a payload of zeros, as in the capture.
 func finishFrame(frame []byte, _ int) {
 	if f, err := rocev2.Parse(frame); err == nil {
 		f.SetICRC()
@@ -182,7 +180,7 @@ func (w *world) start() {
 		w.net.At(i.At, func(now fabric.Time) { w.intervene(now, i) })
 	}
 	w.obs.Recorder.Begin()
-	for _, c := range w.controllers { // agents know the rates that are known by now
+	for _, c := range w.controllers { // agents learn the rates known so far
 		if u := c.Snapshot(); len(u.GetRates()) > 0 {
 			c.Update(0, u)
 		}
@@ -192,7 +190,7 @@ func (w *world) start() {
 
 func (w *world) node(id fabric.NodeID) *node { return w.switches[int(id)-w.f.Hosts()] }
 
-// fail ends the run: a part broke its contract.
+// fail ends the run, because a part broke its contract.
 func (w *world) fail(err error) {
 	w.faulty.Lock()
 	defer w.faulty.Unlock()
@@ -209,7 +207,7 @@ func upDown(up bool) string {
 	return "down"
 }
 
-// controllerConfig is what the scenario asks the tables of a plane to be.
+// controllerConfig returns the scenario's configuration of a plane's tables.
 func (w *world) controllerConfig(plane *fabric.Fabric) (controller.Config, error) {
 	s := w.run.Scenario
 	balancer, err := w.spec.Switches(w.run.Scheme.Params, balance.SwitchConfig{
