@@ -172,9 +172,11 @@ struct ibv_qp *create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex 
 			     IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
 			     IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV |
 			     IBV_QP_EX_WITH_SEND_WITH_INV;
-	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
 	bool with_ops = x->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-	if ((x->comp_mask & ~known) || !(x->comp_mask & IBV_QP_INIT_ATTR_PD) || (with_ops && (x->send_ops_flags & ~ops))) {
+	bool with_flags = x->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS;
+	if ((x->comp_mask & ~known) || !(x->comp_mask & IBV_QP_INIT_ATTR_PD) || (with_ops && (x->send_ops_flags & ~ops)) ||
+	    (with_flags && x->create_flags)) {
 		errno = EOPNOTSUPP;
 		return NULL;
 	}

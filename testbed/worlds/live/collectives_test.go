@@ -100,12 +100,18 @@ func TestMPICH(t *testing.T) {
 	}
 }
 
-// glooFailures are tests of gloo that do not pass, and why.
-var glooFailures = map[string]string{}
-
-// glooEnds is a test that ends the whole suite: it writes 2 GiB in one message and does not ask for the device's longest, 1 GiB. It is
-// as long on ConnectX.
-const glooEnds = "LargeBroadcast/*"
+// glooLacks says why a test ends or blocks the whole suite: what it asks for, gloo's transport ibverbs does not do.
+func glooLacks(test, parameter string) string {
+	switch {
+	case strings.HasPrefix(test, "LargeBroadcast/"):
+		return "it writes 2 GiB at once without asking for the device's longest message, which is 1 GiB, as ConnectX's is"
+	case strings.Contains(test, ".AbortSend/"):
+		return "waitSend fails where no send was posted"
+	case strings.Contains(test, ".RecvFromAny") && !strings.Contains(parameter, "(3, 2, "):
+		return "a receive from several ranks is not implemented"
+	}
+	return ""
+}
 
 // TestGloo runs gloo's tests of its transport ibverbs on one host, and its benchmark, which compares results, on four. GLOO_BUILD
 // names the folder gloo of a build with USE_IBVERBS, BUILD_TEST and BUILD_BENCHMARK.
@@ -123,8 +129,8 @@ func TestGloo(t *testing.T) {
 			t.Fatalf("%s: %v", suite, err)
 		}
 		c := command("exec", "h0", "--", suite)
-		c.Env = append(c.Env, "GTEST_FILTER="+strings.Join(overVerbs(string(list)), ":")+"-"+glooEnds)
-		judged(t, c, glooFailures)
+		c.Env = append(c.Env, "GTEST_FILTER="+strings.Join(overVerbs(t, string(list)), ":"))
+		judged(t, c, nil)
 	})
 	for _, algorithm := range []string{
 		"allgather", "allgather_ring", "allreduce_ring", "allreduce_ring_chunked", "allreduce_halving_doubling", "allreduce_bcube",
@@ -136,8 +142,8 @@ func TestGloo(t *testing.T) {
 	}
 }
 
-// overVerbs returns the tests in a list whose first parameter is 3, the transport ibverbs.
-func overVerbs(list string) (tests []string) {
+// overVerbs returns the tests in a list whose first parameter is 3, the transport ibverbs, and logs those that gloo cannot do.
+func overVerbs(t *testing.T, list string) (tests []string) {
 	suite := ""
 	for line := range strings.Lines(list) {
 		name, parameter, _ := strings.Cut(line, "#")
@@ -147,6 +153,10 @@ func overVerbs(list string) (tests []string) {
 		case !inside:
 			suite = name
 		case strings.Contains(parameter, "GetParam() = (3,"):
+			if why := glooLacks(suite+name, parameter); why != "" {
+				t.Logf("%s%s: %s", suite, name, why)
+				continue
+			}
 			tests = append(tests, suite+name)
 		}
 	}

@@ -55,10 +55,11 @@ int main(void)
 	need(pd && channel, "ibv_create_comp_channel");
 	struct ibv_cq *sent = ibv_create_cq(ctx, 4, NULL, channel, 0), *got = ibv_create_cq(ctx, 4, NULL, channel, 0);
 	need(sent && got && !ibv_req_notify_cq(sent, 0) && !ibv_req_notify_cq(got, 0), "ibv_create_cq");
-	struct ibv_qp_init_attr init = { .send_cq = sent, .recv_cq = got, .qp_type = IBV_QPT_RC,
-					 .cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 } };
-	struct ibv_qp *qp = ibv_create_qp(pd, &init);
-	need(qp != NULL, "ibv_create_qp");
+	struct ibv_qp_init_attr_ex init = { .send_cq = sent, .recv_cq = got, .qp_type = IBV_QPT_RC, .pd = pd,
+					    .cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
+					    .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS }; /* there are none */
+	struct ibv_qp *qp = ibv_create_qp_ex(ctx, &init);
+	need(qp != NULL, "ibv_create_qp_ex");
 	connect_self(ctx, qp);
 
 	struct ibv_recv_wr recv = { 0 }, *bad_recv;
