@@ -100,7 +100,7 @@ func TestMPICH(t *testing.T) {
 	}
 }
 
-// glooLacks says why a test ends or blocks the whole suite: what it asks for, gloo's transport ibverbs does not do.
+// glooLacks says why a test ends or blocks the whole suite, or fails by chance: gloo's transport ibverbs does not do what it asks for.
 func glooLacks(test, parameter string) string {
 	switch {
 	case strings.HasPrefix(test, "LargeBroadcast/"):
@@ -109,6 +109,8 @@ func glooLacks(test, parameter string) string {
 		return "waitSend fails where no send was posted"
 	case strings.Contains(test, ".RecvFromAny") && !strings.Contains(parameter, "(3, 2, "):
 		return "a receive from several ranks is not implemented"
+	case strings.HasPrefix(test, "AllreduceBcube") && strings.Contains(parameter, ", 1, 32-byte"):
+		return "with one element, ranks share it: gloo changes it while it is being sent"
 	}
 	return ""
 }

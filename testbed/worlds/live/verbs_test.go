@@ -60,7 +60,11 @@ func exploring(t *testing.T, spec string, flags ...string) (command func(args ..
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(tmp) })
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	most := limit
+	if end, ok := t.Deadline(); ok { // go test -timeout
+		most = max(most, time.Until(end)-time.Minute)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), most)
 	t.Cleanup(cancel)
 	command = func(args ...string) *exec.Cmd {
 		c := exec.CommandContext(ctx, bin, append([]string{"live"}, args...)...)
@@ -97,7 +101,7 @@ func exploring(t *testing.T, spec string, flags ...string) (command func(args ..
 	return command, tmp
 }
 
-// limit is how long a fabric is up, at most.
+// limit is how long a fabric is up, at most, unless the tests may take longer.
 const limit = 15 * time.Minute
 
 // leafSpine is a fabric of two ToRs.
