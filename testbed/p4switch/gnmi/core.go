@@ -14,27 +14,26 @@ import (
 
 // Config sets up a [Core].
 type Config struct {
-	// Ports are what is served. Required.
+	// Ports are the ports to serve. Required.
 	Ports *portstate.Ports
 	// Now is the time in ns since the Unix epoch. Required.
 	Now func() int64
-	// MinInterval is the shortest sample and heartbeat interval, in ns; it
-	// is also what a sample interval of 0 means. 0: 10 ms.
+	// MinInterval is the shortest sample and heartbeat interval, in ns; a sample interval of 0 means the same. 0:
+	// 10 ms.
 	MinInterval int64
 	// DefaultInterval is the sample interval, in ns, of counters under
 	// TARGET_DEFINED. 0: 10 s.
 	DefaultInterval int64
-	// Budget bounds what clients may ask for.
+	// Budget bounds clients' requests.
 	Budget rpc.Budget
 }
 
-// Core is the gNMI side of one switch: openconfig-interfaces over its
-// [Ports]. Like [Core] it has no goroutine, socket or clock, and is not safe
-// for concurrent use.
+// Core is the gNMI side of one switch: openconfig-interfaces over its ports. It has no goroutine, socket or clock,
+// and is not safe for concurrent use.
 type Core struct {
 	cfg    Config
 	budget rpc.Budget
-	values [][]value // what ON_CHANGE compares with: by port, by leaf
+	values [][]value // base of the ON_CHANGE comparison: by port, by leaf
 	subs   []*Subscription
 }
 
@@ -67,7 +66,7 @@ func New(cfg Config) (*Core, error) {
 	return g, nil
 }
 
-// Capabilities answers the RPC of that name.
+// Capabilities answers the Capabilities RPC.
 func (g *Core) Capabilities(*gnmipb.CapabilityRequest) (*gnmipb.CapabilityResponse, error) {
 	resp := &gnmipb.CapabilityResponse{
 		SupportedEncodings: []gnmipb.Encoding{gnmipb.Encoding_JSON, gnmipb.Encoding_JSON_IETF, gnmipb.Encoding_PROTO},
@@ -102,7 +101,7 @@ func checkModels(use []*gnmipb.ModelData) error {
 	return nil
 }
 
-// Get answers the RPC of that name: one notification per path, and per interface that a path names.
+// Get answers the Get RPC: one notification per path, and per interface that a path names.
 func (g *Core) Get(req *gnmipb.GetRequest) (*gnmipb.GetResponse, error) {
 	resp, err := g.get(req)
 	return resp, rpc.Status(err)
@@ -146,7 +145,7 @@ func (g *Core) get(req *gnmipb.GetRequest) (*gnmipb.GetResponse, error) {
 		}
 		for first := true; first || len(kept) > 0; first = false {
 			k := len(kept)
-			if pat.depth(2) == 2 { // below the list: each interface that a wildcard stands for is a path
+			if pat.depth(2) == 2 { // below the list: each interface of a wildcard is a path
 				k = slices.IndexFunc(kept, func(r ref) bool { return r.port != kept[0].port })
 				if k < 0 {
 					k = len(kept)
@@ -163,7 +162,7 @@ func (g *Core) get(req *gnmipb.GetRequest) (*gnmipb.GetResponse, error) {
 	return resp, nil
 }
 
-// classes says which leaves a Get of a data type returns.
+// classes returns a test for the leaves that a Get of a data type returns.
 func classes(t gnmipb.GetRequest_DataType) (func(class) bool, error) {
 	switch t {
 	case gnmipb.GetRequest_ALL:
@@ -178,7 +177,7 @@ func classes(t gnmipb.GetRequest_DataType) (func(class) bool, error) {
 	return nil, rpc.Invalidf("data type %v", t)
 }
 
-// answerPrefix echoes the target and origin of a request.
+// answerPrefix returns a prefix with the target and origin of a request.
 func answerPrefix(prefix, path *gnmipb.Path) *gnmipb.Path {
 	origin := prefix.GetOrigin()
 	if origin == "" {
@@ -190,8 +189,7 @@ func answerPrefix(prefix, path *gnmipb.Path) *gnmipb.Path {
 	return &gnmipb.Path{Target: prefix.GetTarget(), Origin: origin}
 }
 
-// NextDeadline returns when Advance has something to do next (ns since the
-// Unix epoch), and false if nothing is pending.
+// NextDeadline returns when to call Advance next (ns since the Unix epoch), and false if nothing is pending.
 func (g *Core) NextDeadline() (int64, bool) {
 	var next int64
 	ok := false
@@ -203,16 +201,14 @@ func (g *Core) NextDeadline() (int64, bool) {
 	return next, ok
 }
 
-// Advance sends the samples and heartbeats that are due at now (ns since the
-// Unix epoch).
+// Advance sends the samples and heartbeats that are due at now (ns since the Unix epoch).
 func (g *Core) Advance(now int64) {
 	for _, s := range g.subs {
 		s.advance(now)
 	}
 }
 
-// portChanged sends ON_CHANGE subscribers what a port's change did to its
-// leaves.
+// portChanged sends ON_CHANGE subscribers the leaves that a port's change has changed.
 func (g *Core) portChanged(ev portstate.Event) {
 	for i, s := range g.cfg.Ports.States() {
 		if s.Number != ev.State.Number {

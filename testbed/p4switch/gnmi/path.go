@@ -9,8 +9,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
-// pattern is a request's path, prefix included. It names a node and all that
-// is below.
+// pattern is a request's path, including the prefix. It names nodes and everything below them.
 type pattern struct {
 	elems []patternElem
 }
@@ -62,7 +61,7 @@ func (g *Core) compile(prefix, path *gnmipb.Path) (*pattern, error) {
 	return p, nil
 }
 
-// String writes the pattern as people write paths.
+// String returns the pattern as a path.
 func (p *pattern) String() string {
 	var b strings.Builder
 	for _, e := range p.elems {
@@ -77,8 +76,7 @@ func (p *pattern) String() string {
 	return rpc.Cut(b.String())
 }
 
-// depth is the number of elements of a path of length full that the pattern's
-// node has.
+// depth returns the number of elements of the pattern's node on a path of length full.
 func (p *pattern) depth(full int) int {
 	for _, e := range p.elems {
 		if e.name == "..." {
@@ -88,12 +86,11 @@ func (p *pattern) depth(full int) int {
 	return min(len(p.elems), full)
 }
 
-// matchLeaf reports whether a leaf lies at or below a node that the pattern
-// names. A nil key stands for any interface: then only the schema counts. It
-// follows all ways to read "..." at once, so its work is the product of the two
-// lengths; a pattern has at most 63 elements.
+// matchLeaf reports whether a leaf is at or below a node of the pattern. A nil key means any interface: then only
+// the schema counts. It follows all readings of "..." at once, so its work is the product of the two lengths; a
+// pattern has at most 63 elements.
 func matchLeaf(elems []patternElem, path []string, key *string) bool {
-	skip := func(at uint64) uint64 { // over "...", which may stand for nothing
+	skip := func(at uint64) uint64 { // skips "...", which may match nothing
 		for i, e := range elems {
 			if e.name == "..." && at&(1<<i) != 0 {
 				at |= 1 << (i + 1)
@@ -122,13 +119,12 @@ func matchLeaf(elems []patternElem, path []string, key *string) bool {
 	return at&end != 0
 }
 
-// hasKey reports whether an element's key fits the node with a name.
+// hasKey reports whether an element's key matches the node with a name.
 func (e patternElem) hasKey(name string, key *string) bool {
 	return e.key == "" || e.key == "*" || name == "interface" && (key == nil || *key == e.key)
 }
 
-// resolve lists the leaves that a pattern names. The error is UNIMPLEMENTED
-// if the schema served has no such path.
+// resolve lists the leaves of a pattern. The error is UNIMPLEMENTED if the served schema has no such path.
 func (g *Core) resolve(p *pattern) ([]ref, error) {
 	var which []int
 	full := make([][]string, len(leaves))

@@ -13,12 +13,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
-// maxSubscriberQueue bounds the notifications that wait for one subscriber;
-// beyond it the latest value of each leaf is kept.
+// maxSubscriberQueue is the largest number of notifications that wait for one subscriber; above it only the latest
+// value of each leaf is kept.
 const maxSubscriberQueue = 64
 
-// Server serves a [Core] over gRPC. It is safe for concurrent use: every
-// call into the core is made under one lock.
+// Server serves a [Core] over gRPC. It is safe for concurrent use: every call into the core is made under one lock.
 type Server struct {
 	gnmipb.UnimplementedGNMIServer
 	*rpc.Clock // samples and heartbeats
@@ -107,7 +106,7 @@ func (s *Server) Subscribe(stream gnmipb.GNMI_SubscribeServer) error {
 		m, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
 			if mode == gnmipb.SubscriptionList_STREAM {
-				return wait() // the subscriber has no more to say and goes on listening
+				return wait() // the subscriber sends no more and goes on receiving
 			}
 			return nil
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
-// changes are the settings that a Set asks for, by index of the port.
+// changes are the settings in a Set, by index of the port.
 type changes map[int]map[setting]value
 
 func (c changes) want(port int, s setting, v value) {
@@ -25,8 +25,8 @@ func (c changes) want(port int, s setting, v value) {
 	c[port][s] = v
 }
 
-// Set answers the RPC of that name. What can be set are the leaves with a [setting], by themselves or inside a subtree.
-// All of a request happens, or nothing.
+// Set answers the Set RPC. Leaves with a [setting] can be set, singly or within a subtree. Either all of a request
+// is carried out, or nothing.
 func (g *Core) Set(req *gnmipb.SetRequest) (*gnmipb.SetResponse, error) {
 	resp, err := g.set(req)
 	return resp, rpc.Status(err)
@@ -69,7 +69,7 @@ func (g *Core) set(req *gnmipb.SetRequest) (*gnmipb.SetResponse, error) {
 	return resp, g.carryOut(want, resp.GetTimestamp())
 }
 
-// carryOut applies the changes, or takes back those made if one is refused.
+// carryOut applies the changes, or reverts those made if one is refused.
 func (g *Core) carryOut(want changes, now int64) error {
 	type step struct {
 		number uint32
@@ -110,7 +110,7 @@ func (g *Core) settable(l int) bool {
 	return leaves[l].sets != fixed && (leaves[l].sets != viableSetting || g.cfg.Ports.Watched)
 }
 
-// delete reverts settings to their defaults wherever path covers them.
+// delete resets the settings that path covers to their defaults.
 func (g *Core) delete(want changes, prefix, path *gnmipb.Path) error {
 	pat, err := g.compile(prefix, path)
 	if err != nil {
@@ -120,7 +120,7 @@ func (g *Core) delete(want changes, prefix, path *gnmipb.Path) error {
 	if err != nil {
 		return err
 	}
-	touched := len(refs) == 0 // what is not there is deleted already
+	touched := len(refs) == 0 // missing leaves count as deleted
 	for _, r := range refs {
 		switch leaves[r.leaf].class {
 		case configLeaf:
@@ -188,7 +188,7 @@ func (g *Core) portIndex(name string) int {
 	return slices.IndexFunc(g.cfg.Ports.States(), func(s *portstate.State) bool { return s.Name == name })
 }
 
-// plain decodes a typed value into what encoding/json makes of JSON.
+// plain decodes a typed value to the types that encoding/json uses for JSON.
 func plain(v *gnmipb.TypedValue) (any, error) {
 	var raw []byte
 	switch x := v.GetValue().(type) {
@@ -216,11 +216,10 @@ func plain(v *gnmipb.TypedValue) (any, error) {
 	return out, nil
 }
 
-// maxJSONDepth bounds the nesting of a value; the schema is shallower.
+// maxJSONDepth is the largest nesting of a value; the schema is shallower.
 const maxJSONDepth = 8
 
-// walk takes a value apart down to leaves. path is the schema path of the
-// node, port the interface it belongs to, or -1 above one.
+// walk divides a value into leaves. path is the schema path of the node, port its interface, or -1 above one.
 func (g *Core) walk(want changes, path []string, port int, data any, depth int) error {
 	if depth > maxJSONDepth {
 		return rpc.Invalidf("the value is nested too deeply")
@@ -258,7 +257,7 @@ func (g *Core) walk(want changes, path []string, port int, data any, depth int) 
 	return g.assignLeaf(want, path, port, data)
 }
 
-// walkItem takes one member of the list interface apart.
+// walkItem divides one member of the list interface into leaves.
 func (g *Core) walkItem(want changes, path []string, item map[string]any, depth int) error {
 	name, ok := item["name"].(string)
 	if !ok {

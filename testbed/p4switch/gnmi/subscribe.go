@@ -6,7 +6,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
-// maxBundle bounds the updates in one notification.
+// maxBundle is the largest number of updates in one notification.
 const maxBundle = 128
 
 // Subscription is one Subscribe RPC.
@@ -17,16 +17,15 @@ type Subscription struct {
 	prefix   *gnmipb.Path
 	streams  []*stream
 	onChange map[ref]bool
-	all      []ref // every leaf subscribed to, once, in order
+	all      []ref // every subscribed leaf, once, in order
 
-	// What could not be sent yet: the latest value of each leaf, so there are
-	// at most as many as leaves.
+	// Unsent values: the latest one of each leaf, so there are at most as many as leaves.
 	pending []pendingUpdate
 	at      map[ref]int // index into pending
 	sync    bool        // a sync_response follows what is pending
 	synced  bool
 	closed  bool
-	rate    float64 // leaves a second that it samples
+	rate    float64 // sampled leaves per second
 }
 
 type pendingUpdate struct {
@@ -36,7 +35,7 @@ type pendingUpdate struct {
 	duplicates uint32
 }
 
-// stream is one of the subscription list's paths, as far as time drives it.
+// stream is one of the subscription list's paths, with its timers.
 type stream struct {
 	sampled   []ref // leaves sent at every interval
 	beating   []ref // leaves sent at every heartbeat
@@ -48,10 +47,9 @@ type stream struct {
 	last      map[ref]value
 }
 
-// Subscribe starts the subscription that req describes. send takes a response
-// and returns true, or returns false if the subscriber is not ready: the
-// subscription then keeps the latest value of each leaf until Drain is
-// called. send must not call back into the core. The error is a gRPC status.
+// Subscribe starts the subscription in req. send takes a response and returns true, or returns false if the
+// subscriber is not ready: the subscription then keeps the latest value of each leaf until Drain is called. send
+// must not call back into the core. The error is a gRPC status.
 func (g *Core) Subscribe(req *gnmipb.SubscribeRequest, send func(*gnmipb.SubscribeResponse) bool) (*Subscription, error) {
 	s, err := g.subscribe(req, send)
 	return s, rpc.Status(err)
@@ -178,7 +176,7 @@ func (s *Subscription) addStream(sub *gnmipb.Subscription, pat *pattern, refs []
 	return nil
 }
 
-// perSecond is how often n leaves are sent in a second; an interval of 0 is never.
+// perSecond returns the number of leaves sent per second; an interval of 0 means never.
 func perSecond(n int, interval int64) float64 {
 	if interval <= 0 {
 		return 0
@@ -186,7 +184,7 @@ func perSecond(n int, interval int64) float64 {
 	return float64(n) * 1e9 / float64(interval)
 }
 
-// interval checks an interval that the client chose; 0 stays 0.
+// interval checks a client's interval; 0 stays 0.
 func (g *Core) interval(name string, ns uint64) (int64, error) {
 	if ns != 0 && (ns < uint64(g.cfg.MinInterval) || ns > 1<<62) {
 		return 0, rpc.Invalidf("%s is %d ns; the shortest is %d", name, ns, g.cfg.MinInterval)
@@ -194,8 +192,7 @@ func (g *Core) interval(name string, ns uint64) (int64, error) {
 	return int64(ns), nil
 }
 
-// snapshot sends the current values and a sync_response; with updates_only
-// the latter alone.
+// snapshot sends the current values and a sync_response; with updates_only only the latter.
 func (s *Subscription) snapshot(now int64) {
 	if !s.list.GetUpdatesOnly() {
 		rd := &reader{g: s.g}
@@ -207,8 +204,7 @@ func (s *Subscription) snapshot(now int64) {
 	s.Drain()
 }
 
-// Recv handles a further message from the subscriber. The error is a gRPC
-// status with which the RPC must end.
+// Recv handles a further message from the subscriber. The error is a gRPC status with which the RPC must end.
 func (s *Subscription) Recv(req *gnmipb.SubscribeRequest) error {
 	switch {
 	case s.closed:
@@ -222,12 +218,12 @@ func (s *Subscription) Recv(req *gnmipb.SubscribeRequest) error {
 	return nil
 }
 
-// Done reports whether all is sent: a ONCE subscription is over then.
+// Done reports whether everything is sent, which ends a ONCE subscription.
 func (s *Subscription) Done() bool {
 	return s.list.GetMode() == gnmipb.SubscriptionList_ONCE && s.synced && len(s.pending) == 0 && !s.sync
 }
 
-// Pending is the number of leaves that wait for the subscriber.
+// Pending returns the number of leaves that wait for the subscriber.
 func (s *Subscription) Pending() int { return len(s.pending) }
 
 // Close ends the subscription.
@@ -244,8 +240,7 @@ func (s *Subscription) Close() {
 	}
 }
 
-// queue puts a value in line. A value of the same leaf that still waits is
-// replaced, and counted as a duplicate.
+// queue queues a value. A waiting value of the same leaf is replaced, and counted as a duplicate.
 func (s *Subscription) queue(r ref, v value, now int64) {
 	if i, ok := s.at[r]; ok {
 		p := &s.pending[i]
@@ -257,7 +252,7 @@ func (s *Subscription) queue(r ref, v value, now int64) {
 	s.pending = append(s.pending, pendingUpdate{ref: r, value: v, time: now})
 }
 
-// Drain sends what waits, until the subscriber is not ready again.
+// Drain sends waiting values until the subscriber is not ready again.
 func (s *Subscription) Drain() {
 	sent := 0
 	for sent < len(s.pending) && !s.closed {
@@ -293,7 +288,7 @@ func (s *Subscription) Drain() {
 	}
 }
 
-// changed queues those of the changed leaves that are subscribed ON_CHANGE.
+// changed queues the changed leaves that are subscribed ON_CHANGE.
 func (s *Subscription) changed(refs []ref, now int64) {
 	rd := &reader{g: s.g}
 	queued := false
@@ -308,7 +303,7 @@ func (s *Subscription) changed(refs []ref, now int64) {
 	}
 }
 
-// next is when a sample or heartbeat is due.
+// next returns the time of the next sample or heartbeat.
 func (s *Subscription) next() (int64, bool) {
 	var next int64
 	ok := false

@@ -12,17 +12,17 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/portstate"
 )
 
-// class is a leaf's part in YANG's division of data.
+// class is a leaf's class in YANG's division of data.
 type class uint8
 
 const (
 	keyLeaf         class = iota // the list key
 	configLeaf                   // config true
 	stateLeaf                    // config false, applied configuration
-	operationalLeaf              // config false, of the switch's own doing
+	operationalLeaf              // config false, not from configuration
 )
 
-// kind is a leaf's YANG type, as far as encodings tell types apart.
+// kind is a leaf's YANG type, as far as encodings distinguish types.
 type kind uint8
 
 const (
@@ -51,7 +51,7 @@ func boolean(b bool) value {
 	return v
 }
 
-// setting is what can be set of a port. Several leaves may set the same.
+// setting is a settable property of a port. Several leaves may set the same one.
 type setting uint8
 
 const (
@@ -61,19 +61,19 @@ const (
 	healthSetting
 )
 
-// unset are the values of settings before anyone sets them.
+// unset are the settings' default values.
 var unset = [...]value{adminSetting: boolean(true), viableSetting: boolean(true), healthSetting: text("GOOD")}
 
 // leafSpec is one leaf below interfaces/interface[name].
 type leafSpec struct {
 	path    []string
-	module  string // of the last element, where it is not outer
-	outer   string // of the path's other elements, where it is not openconfig-interfaces
+	module  string // of the last element, if it differs from outer
+	outer   string // of the path's other elements, if it is not openconfig-interfaces
 	class   class
 	counter bool                        // sampled; others are sent on change
-	casts   bool                        // not there unless Ports.Casts
-	sets    setting                     // what a Set of the leaf changes
-	has     func(*portstate.State) bool // not there for other ports; nil: for all
+	casts   bool                        // absent unless Ports.Casts
+	sets    setting                     // the setting that a Set of the leaf changes
+	has     func(*portstate.State) bool // absent for other ports; nil: present for all
 	get     func(*portstate.State, *portstate.Counters) value
 }
 
@@ -81,7 +81,7 @@ const (
 	interfacesModule = "openconfig-interfaces"
 	ethernetModule   = "openconfig-if-ethernet"
 	sdnModule        = "openconfig-if-sdn-ext"
-	herculesModule   = "openconfig-hercules-interfaces" // as Stratum has it
+	herculesModule   = "openconfig-hercules-interfaces" // as in Stratum
 )
 
 func upDown(up bool) value {
@@ -98,15 +98,14 @@ func counterLeaf(name string, get func(*portstate.Counters) uint64) leafSpec {
 	}
 }
 
-// castLeaf is a counter that not all data paths keep.
+// castLeaf is a counter that only some data paths have.
 func castLeaf(name string, get func(*portstate.Counters) uint64) leafSpec {
 	l := counterLeaf(name, get)
 	l.casts = true
 	return l
 }
 
-// leaves is the tree below interfaces/interface[name], in schema order. It is
-// never changed.
+// leaves is the tree below interfaces/interface[name], in schema order. It is never changed.
 var leaves = []leafSpec{
 	{path: []string{"name"}, class: keyLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return text(s.Name) }},
 	{path: []string{"config", "name"}, class: configLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return text(s.Name) }},
@@ -148,7 +147,8 @@ var leaves = []leafSpec{
 	counterLeaf("in-discards", func(c *portstate.Counters) uint64 { return c.InDiscards }),
 	counterLeaf("in-errors", func(c *portstate.Counters) uint64 { return c.InErrors }),
 	counterLeaf("in-fcs-errors", func(c *portstate.Counters) uint64 { return c.InFCSErrors }),
-	// A switch without protocols of its own discards no packet for its protocol. What the program drops is in in-discards.
+	// A switch without its own protocols discards no packet for its protocol. in-discards counts the program's
+	// drops.
 	counterLeaf("in-unknown-protos", func(*portstate.Counters) uint64 { return 0 }),
 	counterLeaf("out-octets", func(c *portstate.Counters) uint64 { return c.OutOctets }),
 	counterLeaf("out-pkts", func(c *portstate.Counters) uint64 { return c.OutPkts }),
@@ -200,7 +200,7 @@ func viableNow(s *portstate.State, _ *portstate.Counters) value {
 
 func healthConfig(s *portstate.State, _ *portstate.Counters) value { return text(s.Health) }
 
-// health is the configured health of a port. If that is good, it is whether an enabled port has a link.
+// health returns the configured health of a port. If that is good, it returns whether an enabled port has a link.
 func health(s *portstate.State, _ *portstate.Counters) value {
 	switch {
 	case s.Health != "GOOD":
@@ -213,7 +213,7 @@ func health(s *portstate.State, _ *portstate.Counters) value {
 	return text("BAD")
 }
 
-// ref names a leaf of a port.
+// ref identifies a leaf of a port.
 type ref struct {
 	port int // index into Ports.States
 	leaf int // index into leaves
@@ -231,7 +231,7 @@ func snapshot(s *portstate.State, c *portstate.Counters) []value {
 	return out
 }
 
-// reader reads leaves, each port's counters once.
+// reader reads leaves, and each port's counters once.
 type reader struct {
 	g        *Core
 	port     int
@@ -248,7 +248,7 @@ func (rd *reader) read(r ref) value {
 	return l.get(s, rd.counters)
 }
 
-// path is the full path of a leaf.
+// path returns the full path of a leaf.
 func (g *Core) path(r ref) []*gnmipb.PathElem {
 	out := []*gnmipb.PathElem{
 		{Name: "interfaces"},
@@ -260,7 +260,7 @@ func (g *Core) path(r ref) []*gnmipb.PathElem {
 	return out
 }
 
-// json is the value as encoding/json writes it.
+// json returns the value in the form that encoding/json writes.
 func (v value) json(ietf bool) any {
 	switch v.kind {
 	case boolKind:
@@ -280,7 +280,7 @@ func (v value) json(ietf bool) any {
 	return v.s
 }
 
-// typed is the value of a leaf in an encoding.
+// typed returns the value of a leaf in an encoding.
 func (v value) typed(e gnmipb.Encoding) (*gnmipb.TypedValue, error) {
 	switch e {
 	case gnmipb.Encoding_JSON, gnmipb.Encoding_JSON_IETF:
@@ -306,8 +306,7 @@ func typedJSON(x any, e gnmipb.Encoding) (*gnmipb.TypedValue, error) {
 	return &gnmipb.TypedValue{Value: &gnmipb.TypedValue_JsonVal{JsonVal: b}}, nil
 }
 
-// updates encodes leaves: PROTO as one update each, JSON as one subtree for
-// each node that the pattern names.
+// updates encodes leaves: PROTO as one update each, JSON as one subtree per node of the pattern.
 func (g *Core) updates(pat *pattern, refs []ref, e gnmipb.Encoding) ([]*gnmipb.Update, error) {
 	rd := &reader{g: g}
 	var out []*gnmipb.Update
@@ -337,7 +336,7 @@ func (g *Core) updates(pat *pattern, refs []ref, e gnmipb.Encoding) ([]*gnmipb.U
 	return out, nil
 }
 
-// samePrefix reports whether two leaves lie below the same node.
+// samePrefix reports whether two leaves are below the same node.
 func (g *Core) samePrefix(a, b ref, depth int) bool {
 	if depth < 2 {
 		return true

@@ -18,7 +18,7 @@ type Port struct {
 	poller *port.Poller
 	id     int
 
-	tag uint64 // of the packet that Receive hands over
+	tag uint64 // of the packet in Receive
 }
 
 // packet is a client's packet with the id of its request.
@@ -27,7 +27,7 @@ type packet struct {
 	id    uint64
 }
 
-// Number is the port's in the program.
+// Number returns the port's number in the program.
 func (p *Port) Number() uint32 { return p.number }
 
 func (p *Port) deliver(frame []byte, request uint64) {
@@ -71,13 +71,13 @@ func (p *Port) Receive(limit int, f func([]byte)) int {
 	return n
 }
 
-// Tag is the id of the request whose packet Receive hands over.
+// Tag returns the id of the request whose packet Receive is passing on.
 func (p *Port) Tag() uint64 { return p.tag }
 
 // Send implements [port.Port].
 func (p *Port) Send(frames [][]byte) int { return p.SendTagged(frames, make([]uint64, len(frames))) }
 
-// SendTagged sends frames with the ids of the requests that they come from. Without a client they are lost.
+// SendTagged sends frames with the ids of their requests. Without a client they are lost.
 func (p *Port) SendTagged(frames [][]byte, tags []uint64) int {
 	for i, b := range frames {
 		sent := p.service.send(p.number, b, tags[i])
@@ -112,7 +112,7 @@ type Links struct {
 	id      int
 }
 
-// Attach has changes reported to a poller.
+// Attach makes a poller report changes.
 func (l *Links) Attach(p *port.Poller, id int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,7 +127,7 @@ func (l *Links) List() ([]port.Link, error) {
 	return slices.Clone(l.all), nil
 }
 
-// Read calls f with what changed.
+// Read calls f with each change.
 func (l *Links) Read(f func(port.Link)) error {
 	l.mu.Lock()
 	var out []port.Link
@@ -142,7 +142,7 @@ func (l *Links) Read(f func(port.Link)) error {
 	return nil
 }
 
-// SetUp enables or disables a link; as a client may, too.
+// SetUp enables or disables a link, as a client may too.
 func (l *Links) SetUp(index int, up bool) error {
 	l.mu.Lock()
 	l.all[index-1].Enabled = up

@@ -18,10 +18,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 )
 
-// maxWaiting is how many packets wait for the client; more are lost, and counted.
+// maxWaiting is the largest number of packets that wait for the client; further ones are lost, and counted.
 const maxWaiting = 4096
 
-// quiet is for how long nothing must have left for the packets of a client that sends no more to be done with.
+// quiet is the time without outgoing packets after which the packets of a client that sends no more count as
+// finished.
 const quiet = 200 * time.Millisecond
 
 // Oper statuses of p4.bm.PortOperStatus.
@@ -56,10 +57,10 @@ func New(device uint64, numbers []uint32) (*Service, error) {
 	return s, nil
 }
 
-// Ports are the switch's ports; port i has the link index i+1.
+// Ports returns the switch's ports; port i has the link index i+1.
 func (s *Service) Ports() []*Port { return s.ports }
 
-// Links has the ports' states.
+// Links returns the ports' states.
 func (s *Service) Links() *Links { return &s.links }
 
 func (s *Service) register(srv *grpc.Server) {
@@ -127,7 +128,8 @@ func (s *Service) setOper(m *dynamicpb.Message) (*dynamicpb.Message, error) {
 	return dynamicpb.NewMessage(s.schema.operResponse), nil
 }
 
-// claim lets one PacketStream in. It is called for streams in the order in which they come; their handlers start in any.
+// claim admits one PacketStream. It is called for streams in the order of their arrival; their handlers start in
+// any order.
 func (s *Service) claim(ctx context.Context, call *tap.Info) (context.Context, error) {
 	if call.FullMethodName != "/"+serviceName+"/PacketStream" {
 		return ctx, nil
@@ -141,7 +143,8 @@ func (s *Service) claim(ctx context.Context, call *tap.Info) (context.Context, e
 	return ctx, nil
 }
 
-// packets is one PacketStream. When the client has no more to send, it still gets what leaves, until nothing does.
+// packets serves one PacketStream. When the client sends no more, it still receives outgoing packets until there
+// are no more.
 func (s *Service) packets(stream grpc.ServerStream) error {
 	s.mu.Lock()
 	out := s.client
@@ -153,7 +156,7 @@ func (s *Service) packets(stream grpc.ServerStream) error {
 	}()
 	received := make(chan error, 1)
 	go func() { received <- s.receive(stream) }()
-	var silence <-chan time.Time // once the client sends no more
+	var silence <-chan time.Time // runs once the client sends no more
 	for {
 		select {
 		case m := <-out:
@@ -176,7 +179,7 @@ func (s *Service) packets(stream grpc.ServerStream) error {
 	}
 }
 
-// receive hands packets to the switch until the client closes its side.
+// receive passes packets to the switch until the client closes its side.
 func (s *Service) receive(stream grpc.ServerStream) error {
 	for {
 		m := dynamicpb.NewMessage(s.schema.request)
@@ -196,7 +199,7 @@ func (s *Service) receive(stream grpc.ServerStream) error {
 	}
 }
 
-// send hands a packet to the client; false when it is lost. id is of the request whose packet became this one.
+// send sends a packet to the client; it returns false if the packet is lost. id is the id of the packet's request.
 func (s *Service) send(number uint32, frame []byte, id uint64) bool {
 	m := dynamicpb.NewMessage(s.schema.response)
 	set(m, "id", id)

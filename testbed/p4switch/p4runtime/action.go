@@ -9,9 +9,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
-// parseAction checks an action of a table or profile. The call's arguments
-// live in sc until the next call. The action is returned in canonical form:
-// a itself, if it is.
+// parseAction checks an action of a table or profile. The call's arguments live in sc until the next call. It
+// returns the action in canonical form: a itself, if it is.
 func (sc *scratch) parseAction(actions map[uint32]*actionRef, a *p4.Action, isDefault bool) (interp.ActionCall, *p4.Action, error) {
 	var none interp.ActionCall
 	ref := actions[a.GetActionId()]
@@ -55,8 +54,8 @@ func (sc *scratch) parseAction(actions map[uint32]*actionRef, a *p4.Action, isDe
 	return interp.ActionCall{Action: ref.aid, Args: sc.args}, a, nil
 }
 
-// actionFromProgram is the P4Runtime form of a call that came with the
-// program; nil if P4Info does not know the action.
+// actionFromProgram returns the P4Runtime form of one of the program's own calls; nil if P4Info does not have the
+// action.
 func (ts *tableSchema) actionFromProgram(call interp.ActionCall) *p4.Action {
 	id, ok := ts.actionByBMv2[call.Action]
 	if !ok {

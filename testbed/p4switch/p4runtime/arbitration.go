@@ -11,7 +11,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
-// roleKey names a role. The deprecated numeric id keeps old controllers apart.
+// roleKey identifies a role. The deprecated numeric id distinguishes old controllers.
 type roleKey struct {
 	name string
 	id   uint64
@@ -48,23 +48,22 @@ func (e electionID) proto() *p4.Uint128 {
 	return &p4.Uint128{High: e.high, Low: e.low}
 }
 
-// role is one partition of the control plane: its live streams, and the one
-// of them that is primary.
+// role is one partition of the control plane: its open streams, one of which may be primary.
 type role struct {
 	key     roleKey
-	msg     *p4.Role   // as the controllers name it; nil: the default role
+	msg     *p4.Role   // in the controllers' form; nil: the default role
 	streams []*Stream  // in order of arrival
 	primary *Stream    // nil: none
-	highest electionID // that a primary ever had
-	emptied uint64     // the closing, by number, that left it without streams
+	highest electionID // the highest of any primary so far
+	emptied uint64     // number of the closing that left it without streams
 }
 
-// may reports whether the role's controllers may touch a P4Info object.
+// may reports whether the role's controllers may access a P4Info object.
 func (r *role) may(o object) bool {
 	return r == nil || r.key == (roleKey{}) || o.role == "" || o.role == r.key.name
 }
 
-// writer returns the role whose primary a request comes from.
+// writer returns the role whose primary sent a request.
 func (c *Core) writer(device uint64, key roleKey, id *p4.Uint128) (*role, error) {
 	if err := c.checkDevice(device); err != nil {
 		return nil, err
@@ -140,9 +139,8 @@ func (c *Core) arbitrate(s *Stream, m *p4.MasterArbitrationUpdate) error {
 	return nil
 }
 
-// roomForRole forgets the role whose last stream closed first, if the budget asks
-// for it. Until then a role's highest election id is remembered, as the
-// specification has it; the default role's always is.
+// roomForRole forgets the role whose last stream closed first, if the budget requires it. Until then a role's
+// highest election id is remembered, as specified; the default role's always is.
 func (c *Core) roomForRole() error {
 	if len(c.roleList) < c.budget.Roles {
 		return nil
@@ -161,7 +159,7 @@ func (c *Core) roomForRole() error {
 	return nil
 }
 
-// elect gives s its election id and notifies the sessions concerned.
+// elect sets s's election id and notifies the sessions concerned.
 func (r *role) elect(c *Core, s *Stream, id electionID) {
 	was := r.primary
 	unchanged := was == s && s.election == id
@@ -188,7 +186,7 @@ func (r *role) elect(c *Core, s *Stream, id electionID) {
 	}
 }
 
-// leave takes a closed stream out.
+// leave removes a closed stream.
 func (r *role) leave(c *Core, s *Stream) {
 	if i := slices.Index(r.streams, s); i >= 0 {
 		r.streams = slices.Delete(r.streams, i, i+1)

@@ -7,8 +7,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
-// Counters, meters and registers: arrays that can be modified and read, at
-// one index or all.
+// Counters, meters and registers: arrays whose cells can be modified and read, at one index or all.
 
 func modifyOnly(kind string, typ p4.Update_Type) error {
 	if typ != p4.Update_MODIFY {
@@ -17,7 +16,7 @@ func modifyOnly(kind string, typ p4.Update_Type) error {
 	return nil
 }
 
-// find returns the array with an id, if the role may have it.
+// find returns the array with an id, if the role may access it.
 func find[A interface{ base() *array }](s *schema, r *role, kind string, arrays map[uint32]A, id uint32) (A, error) {
 	a, ok := arrays[id]
 	if !ok {
@@ -26,8 +25,8 @@ func find[A interface{ base() *array }](s *schema, r *role, kind string, arrays 
 	return a, r.checkOwner(kind, a.base().object)
 }
 
-// writeCells modifies the cells at index, or all. prepare checks the request and
-// returns what sets a cell, nil when there is nothing to set.
+// writeCells modifies the cells at index, or all. prepare checks the request and returns a function that sets a
+// cell; nil: there is nothing to set.
 func writeCells[A interface{ base() *array }](
 	p *pipeline, r *role, typ p4.Update_Type, kind string, arrays map[uint32]A, id uint32, index *p4.Index,
 	prepare func(A) (func(i int) error, error),
@@ -56,7 +55,7 @@ func writeCells[A interface{ base() *array }](
 	return nil
 }
 
-// readArrays calls read with each array that is asked for, and its cells.
+// readArrays calls read with each requested array, and its cells.
 func readArrays[A interface{ base() *array }](
 	s *schema, r *role, kind string, arrays map[uint32]A, list []A, id uint32, index *p4.Index,
 	read func(a A, from, to int) error,
@@ -177,8 +176,7 @@ func (p *pipeline) readRegister(r *role, re *p4.RegisterEntry, emit emitter) err
 	})
 }
 
-// readCells reads cells from the switch, a block at a time, and hands them on
-// while packets may pass.
+// readCells reads cells from the switch, a block at a time, and passes them on while packets may pass.
 func readCells[T any](p *pipeline, from, to int, read func(int) (T, error), put func(int, T) error) error {
 	var block [readBlock]T
 	for from < to {

@@ -11,17 +11,17 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
-// maxWidth bounds the bit widths that a P4Info may claim.
+// maxWidth is the largest bit width accepted in a P4Info.
 const maxWidth = 1 << 16
 
-// binder builds a schema and remembers the ids it has seen.
+// binder builds a schema and remembers the ids that it has seen.
 type binder struct {
 	*schema
 	seen map[uint32]string
 }
 
-// bind checks info and ties it to prog. The errors are INVALID_ARGUMENT: the
-// two do not belong together, or info is no P4Info. restricted has annotations restrict what is written.
+// bind checks info and connects it with prog. The errors are INVALID_ARGUMENT: the two do not belong together, or
+// info is not a valid P4Info. restricted makes annotations restrict writes.
 func bind(info *p4config.P4Info, prog *program.Program, restricted bool) (*schema, error) {
 	b := &binder{
 		schema: &schema{
@@ -54,7 +54,7 @@ func bind(info *p4config.P4Info, prog *program.Program, restricted bool) (*schem
 	return b.schema, nil
 }
 
-// object reads a preamble and refuses ids that are zero or taken.
+// object reads a preamble and refuses ids that are zero or in use.
 func (b *binder) object(kind string, p *p4config.Preamble) (object, error) {
 	o := object{id: p.GetId(), name: p.GetName()}
 	if o.id == 0 || o.name == "" {
@@ -73,8 +73,8 @@ func (b *binder) object(kind string, p *p4config.Preamble) (object, error) {
 	return o, nil
 }
 
-// width checks a bit width. A type that is translated to strings has none in the P4Info: its width is the program's, and
-// maxWidth here.
+// width checks a bit width. A type that is translated to strings has none in the P4Info: its width is the
+// program's, and maxWidth here.
 func (b *binder) width(what string, bits int32, typeName *p4config.P4NamedType) (int, *nameType, error) {
 	if name := typeName.GetName(); name != "" {
 		tr := b.info.GetTypeInfo().GetNewTypes()[name].GetTranslatedType()
@@ -98,9 +98,8 @@ func missing(kind, name string) error {
 	return rpc.Invalidf("p4info: %s %s is in the BMv2 JSON; the P4Info and the JSON must come from one run of the compiler", kind, name)
 }
 
-// unknown is the error for an id that names no object of a kind. The compiler
-// leaves objects out of the JSON that packets never reach; P4Info lists them
-// nevertheless.
+// unknown returns the error for an id without object of a kind. The compiler leaves objects that packets never
+// reach out of the JSON, but P4Info lists them.
 func (s *schema) unknown(kind string, id uint32) error {
 	if name, ok := s.absent[id]; ok {
 		return rpc.Errorf(codes.Unimplemented, "%s is not in the compiled program: packets never reach it", name)
@@ -279,8 +278,8 @@ func (b *binder) bindTableActions(ts *tableSchema, t *p4config.Table) error {
 	return nil
 }
 
-// bindKey pairs match fields with the program's key fields: by name where the
-// names are the same and unique, else by position.
+// bindKey pairs match fields with the program's key fields: by name if the names are equal and unique, otherwise by
+// position.
 func (b *binder) bindKey(what string, fields []*p4config.MatchField, key []program.KeyField) ([]*fieldSchema, map[uint32]int, error) {
 	if len(fields) != len(key) {
 		return nil, nil, rpc.Invalidf("p4info: %s has %d match fields, in the BMv2 JSON %d", what, len(fields), len(key))

@@ -11,8 +11,8 @@ import (
 // value fits the bit width. The canonical form is the shortest: no leading
 // zero byte, and "\x00" for zero. Reads return the canonical form.
 
-// canonical returns b in canonical form: b itself if it is, else a copy, so that
-// no long request stays in memory for a short value.
+// canonical returns b in canonical form: b itself if it is, otherwise a copy, so that a short value does not keep a
+// long request in memory.
 func canonical(b []byte) []byte {
 	n := 0
 	for n < len(b)-1 && b[n] == 0 {
@@ -38,8 +38,8 @@ func bitLen(b []byte) int {
 	return 0
 }
 
-// checkWidth refuses what a bit<width> value cannot be: the empty string and
-// numbers that are too large. The error names what the bytes are.
+// checkWidth returns an error for a string that cannot be a bit<width> value: the empty string, or a number that is
+// too large. what names the bytes in the error.
 func checkWidth(b []byte, width int, what string) error {
 	if len(b) == 0 {
 		return rpc.Invalidf("%s: empty byte string; zero is written as \"\\x00\"", what)
@@ -62,7 +62,7 @@ func appendPadded(dst, b []byte, width int) []byte {
 	return append(dst, b...)
 }
 
-// allOnes is the largest value of width bits.
+// allOnes returns the largest value of width bits.
 func allOnes(width int) []byte {
 	b := make([]byte, (width+7)/8)
 	for i := range b {
@@ -74,7 +74,7 @@ func allOnes(width int) []byte {
 	return b
 }
 
-// prefixMask is a mask of the first n of width bits.
+// prefixMask returns a mask of the first n of width bits.
 func prefixMask(n, width int) []byte {
 	b := allOnes(width)
 	for bit := 0; bit < width-n; bit++ {
@@ -83,7 +83,7 @@ func prefixMask(n, width int) []byte {
 	return b
 }
 
-// at returns byte i of b counted from its least significant end, 0 beyond it.
+// at returns byte i of b, counted from its least significant end, or 0 beyond it.
 func at(b []byte, i int) byte {
 	if i >= len(b) {
 		return 0
@@ -91,7 +91,7 @@ func at(b []byte, i int) byte {
 	return b[len(b)-1-i]
 }
 
-// outside reports whether b has a bit that mask has not.
+// outside reports whether b has a bit outside mask.
 func outside(b, mask []byte) bool {
 	for i := range b {
 		if at(b, i)&^at(mask, i) != 0 {

@@ -22,69 +22,59 @@ type Config struct {
 	// DeviceID is the P4Runtime device id. The specification forbids 0; see
 	// AllowDeviceZero.
 	DeviceID uint64
-	// AllowDeviceZero makes 0 a device id like any other, as BMv2's scripts
-	// use it. Otherwise 0 means that the id is not known yet, and
-	// controllers are refused with FAILED_PRECONDITION.
+	// AllowDeviceZero makes 0 a normal device id, as BMv2's scripts use it. Otherwise 0 means that the id is not
+	// known yet, and controllers are refused with FAILED_PRECONDITION.
 	AllowDeviceZero bool
-	// Ports are the switch's ports. Nil: none are known, and watch ports
-	// are refused.
+	// Ports are the switch's ports. Nil: unknown, and watch ports are refused.
 	Ports *portstate.Ports
 	// CPUPort is the P4 port number of the controller. 0: packet I/O is off.
 	CPUPort uint32
 	// Now is the time in ns since the Unix epoch. Required.
 	Now func() int64
-	// Epoch is what Now would have returned when the data plane's clock
-	// (interp.Input.Now) was 0.
+	// Epoch is the value of Now when the data plane's clock (interp.Input.Now) was 0.
 	Epoch int64
-	// Switch sets up every data-plane switch that a pipeline push makes. Its
-	// Digest is the core's.
+	// Switch configures the data-plane switches that pipeline pushes make. The core sets Digest.
 	Switch interp.Config
-	// Load compiles BMv2 JSON. Nil: program.Load. An owner of many switches
-	// with one program passes a function that remembers it.
+	// Load compiles BMv2 JSON. Nil: program.Load. An owner of many switches with one program passes a function that
+	// caches it.
 	Load func(json []byte) (*program.Program, error)
-	// Budget bounds what clients may ask for and leave here.
+	// Budget bounds clients' requests and stored state.
 	Budget rpc.Budget
-	// DataPath is the lock that the owner of the data plane holds while packets
-	// pass. The core takes it, inside its own lock, while it works on the switch
-	// in the data path, for a bounded time: see plane. No hook is called under
+	// DataPath is the lock that the data plane's owner holds while packets pass. The core takes it, inside its own
+	// lock, while it works on the switch in the data path, for a bounded time: see plane. No hook is called under
 	// it. Nil: packets and requests come one after the other.
 	DataPath sync.Locker
 
-	// Later runs a call into the core once the core may be called: a packet that
-	// makes a digest does not wait for that. It keeps the order of the calls, and
-	// false says that too many wait. Nil: the owner of the data plane holds the
-	// core's lock while packets pass.
+	// Later runs a call into the core once the core may be called: a packet that makes a digest does not wait for
+	// that. It keeps the order of the calls, and returns false if too many wait. Nil: the data plane's owner holds
+	// the core's lock while packets pass.
 	Later func(call func()) bool
 
-	// OnSwitch receives the switch that is in the data path from now on,
-	// with the hooks' caller still inside the core. Packets of the old
-	// switch must be finished or freed there.
+	// OnSwitch receives the new switch in the data path, while the hook's caller is still inside the core. Finish
+	// or free packets of the old switch there.
 	OnSwitch func(*interp.Switch)
 	// OnPacketOut injects a controller's packet: data arrives at CPUPort.
 	OnPacketOut func(data []byte)
-	// PartialPacketOut accepts packets without some of the packet_out header's fields, which are then 0, as BMv2's server
-	// does. Otherwise they are refused.
+	// PartialPacketOut accepts packets without some of the packet_out header's fields, which are then 0, as BMv2's
+	// server does. Otherwise they are refused.
 	PartialPacketOut bool
-	// Unrestricted has the annotations @entry_restriction, @action_restriction and @refers_to of a P4Info mean nothing, as
-	// with BMv2. Otherwise what they forbid is refused.
+	// Unrestricted ignores the annotations @entry_restriction, @action_restriction and @refers_to of a P4Info, as
+	// BMv2 does. Otherwise entries that violate them are refused.
 	Unrestricted bool
-	// OnPortEvent is notified of every change of a port's oper status, after
-	// watch ports have failed over, and of every port's status after a
-	// pipeline came into the data path: the owner of the data plane makes
-	// port-event packets of it.
+	// OnPortEvent is called for every change of a port's oper status, after watch ports have failed over, and for
+	// every port after a pipeline came into the data path. The data plane's owner makes port-event packets from it.
 	OnPortEvent func(number uint32, up bool)
-	// PortTables names the tables that the program consults when a
-	// port-event packet comes. What it made of the events so far is out of
-	// date when they change: OnPortTables is notified of it, after the write, and
-	// the owner of the data plane repeats the events.
+	// PortTables names the tables that the program looks up for a port-event packet. When they change, the results
+	// of earlier events are out of date: OnPortTables is called after the write, and the data plane's owner repeats
+	// the events.
 	PortTables   []string
 	OnPortTables func()
 }
 
-// Stats counts what did not reach a controller.
+// Stats counts messages that did not reach a controller.
 type Stats struct {
 	PacketIn         uint64 // sent to at least one controller
-	PacketInNobody   uint64 // no primary to send to
+	PacketInNobody   uint64 // without a primary
 	PacketInStalled  uint64 // the primary's stream was full
 	PacketInShort    uint64 // shorter than the packet_in header
 	PacketOut        uint64
@@ -92,9 +82,8 @@ type Stats struct {
 	IdleNotification uint64
 }
 
-// Core is the P4Runtime side of one switch: arbitration, pipelines, entries.
-// It has no goroutine, socket or clock, and is not safe for concurrent use;
-// [Server] is a shell that serialises calls.
+// Core is the P4Runtime side of one switch: arbitration, pipelines, entries. It has no goroutine, socket or clock,
+// and is not safe for concurrent use; [Server] is a shell that serialises calls.
 type Core struct {
 	cfg      Config
 	budget   rpc.Budget
@@ -102,13 +91,13 @@ type Core struct {
 	deviceID uint64
 	roles    map[roleKey]*role
 	roleList []*role // in order of appearance
-	closings uint64  // of streams that were the last of their role
+	closings uint64  // of streams that were their role's last
 
 	live        *pipeline // in the data path; nil: none yet
 	saved       *pipeline // saved and not committed; nil: none
 	stats       Stats
-	digestsLost atomic.Uint64 // before they came here
-	earlier     func()        // notifies the shell that NextDeadline came nearer
+	digestsLost atomic.Uint64 // before they reached the core
+	earlier     func()        // notifies the shell that NextDeadline has moved nearer
 
 	scratch scratch
 }
@@ -127,8 +116,7 @@ func New(cfg Config) (*Core, error) {
 	return c, nil
 }
 
-// Switch returns the switch in the data path, or nil before the first
-// pipeline.
+// Switch returns the switch in the data path, or nil before the first pipeline.
 func (c *Core) Switch() *interp.Switch {
 	if c.live == nil {
 		return nil
@@ -136,8 +124,8 @@ func (c *Core) Switch() *interp.Switch {
 	return c.live.sw
 }
 
-// OnDeadline calls f whenever NextDeadline may have come nearer, which packets
-// and writes do. f must not call back into the core.
+// OnDeadline makes the core call f whenever packets or writes may have moved NextDeadline nearer. f must not call
+// back into the core.
 func (c *Core) OnDeadline(f func()) { c.earlier = f }
 
 func (c *Core) deadline() {
@@ -159,8 +147,7 @@ func (c *Core) Stats() Stats {
 // DeviceID returns the device id.
 func (c *Core) DeviceID() uint64 { return c.deviceID }
 
-// SetDeviceID changes the device id. It is refused with FAILED_PRECONDITION
-// while a controller is connected, unless nothing changes.
+// SetDeviceID changes the device id. While a controller is connected, a change is refused with FAILED_PRECONDITION.
 func (c *Core) SetDeviceID(id uint64) error {
 	if id == c.deviceID {
 		return nil
@@ -181,7 +168,7 @@ func (c *Core) checkDevice(id uint64) error {
 	return nil
 }
 
-// Capabilities answers the RPC of that name.
+// Capabilities answers the Capabilities RPC.
 func (c *Core) Capabilities(req *p4.CapabilitiesRequest) (*p4.CapabilitiesResponse, error) {
 	if id := req.GetDeviceId(); id != 0 {
 		if err := c.checkDevice(id); err != nil {
@@ -191,7 +178,7 @@ func (c *Core) Capabilities(req *p4.CapabilitiesRequest) (*p4.CapabilitiesRespon
 	return &p4.CapabilitiesResponse{P4RuntimeApiVersion: apiVersion}, nil
 }
 
-// current is the pipeline that reads and writes refer to.
+// current returns the pipeline to which reads and writes refer.
 func (c *Core) current() *pipeline {
 	if c.saved != nil {
 		return c.saved
@@ -199,11 +186,10 @@ func (c *Core) current() *pipeline {
 	return c.live
 }
 
-// dataplaneNow is the time on the data plane's clock, in ns.
+// dataplaneNow returns the time on the data plane's clock, in ns.
 func (c *Core) dataplaneNow() int64 { return c.cfg.Now() - c.cfg.Epoch }
 
-// portChanged moves selectors and multicast groups off ports that went down
-// and back onto ports that came up.
+// portChanged moves selectors and multicast groups off ports that went down and back onto ports that came up.
 func (c *Core) portChanged(ev portstate.Event) {
 	if !ev.OperChanged && !ev.ConfigChanged {
 		return
@@ -218,19 +204,18 @@ func (c *Core) portChanged(ev portstate.Event) {
 	}
 }
 
-// plane is the data path's lock as requests take it. A packet waits for at most
-// maxHold units of a request's work, but where the request must not be seen half
-// done; a unit is about what one cell of an array costs.
+// plane is the data path's lock as requests use it. A packet waits for at most maxHold units of a request's work,
+// unless the request must be atomic; a unit is about the cost of one cell of an array.
 type plane struct {
 	mu    sync.Locker // nil: packets and requests come one after the other
-	units int         // done since packets could last pass
+	units int         // units done since packets could last pass
 	whole bool        // packets must not pass until unlock
 }
 
 // maxHold is in units.
 const maxHold = 256
 
-// updateUnits is what one update counts for.
+// updateUnits is the cost of one update.
 const updateUnits = 16
 
 func (p *plane) lock() {
@@ -247,7 +232,7 @@ func (p *plane) unlock() {
 	}
 }
 
-// did counts work under the lock and lets packets pass when it was enough.
+// did counts work under the lock and lets packets pass when it reaches the limit.
 func (p *plane) did(units int) {
 	if p.units += units; p.units < maxHold || p.whole {
 		return

@@ -6,9 +6,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// deviceData finds the BMv2 JSON in a p4_device_config: the JSON itself, or
-// the message p4.tmp.P4DeviceConfig around it, in which p4lang's tutorials
-// still send it (field 3, device_data).
+// deviceData returns the BMv2 JSON in a p4_device_config: the JSON itself, or the message p4.tmp.P4DeviceConfig
+// around it, which p4lang's tutorials still send (field 3, device_data).
 func deviceData(b []byte) []byte {
 	if t := bytes.TrimLeft(b, " \t\r\n\uFEFF"); len(t) > 0 && t[0] == '{' {
 		return b

@@ -9,13 +9,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
-// maxDigestList bounds a digest list whose configuration does not.
+// maxDigestList is the limit of a digest list whose configuration has none.
 const maxDigestList = 4096
 
-// maxDigestCache bounds what is remembered of lists that nobody acknowledges.
+// maxDigestCache bounds the memory of unacknowledged lists.
 const maxDigestCache = 1 << 16
 
-// digestState is one digest that a controller enabled.
+// digestState is the state of one enabled digest.
 type digestState struct {
 	*digestSchema
 	config *p4.DigestEntry_Config
@@ -29,7 +29,7 @@ type digestState struct {
 	nextList uint64
 }
 
-// sentList is a digest list that waits for its acknowledgement.
+// sentList is an unacknowledged digest list.
 type sentList struct {
 	id   uint64
 	at   int64 // Unix ns
@@ -96,7 +96,7 @@ func (p *pipeline) readDigest(r *role, q *p4.DigestEntry, emit emitter) error {
 	return nil
 }
 
-// digests is what a pipeline's switch hands digest messages to.
+// digests returns the function that receives a pipeline's digest messages.
 func (c *Core) digests(p *pipeline) func(interp.DigestRecord) {
 	if c.cfg.Later == nil {
 		return p.digest
@@ -113,7 +113,7 @@ func (c *Core) digests(p *pipeline) func(interp.DigestRecord) {
 	}
 }
 
-// digest takes a digest message from the data plane.
+// digest processes a digest message from the data plane.
 func (p *pipeline) digest(rec interp.DigestRecord) {
 	st := p.byDigest[rec.Digest]
 	if st == nil || len(rec.Fields) != len(st.widths) {
@@ -194,7 +194,7 @@ func (c *Core) digestAck(s *Stream, ack *p4.DigestListAck) error {
 		return c.live.unknown("digest", ack.GetDigestId())
 	}
 	if !s.Primary() {
-		return nil // only the primary's word counts
+		return nil // only the primary's acknowledgement counts
 	}
 	st := c.live.learning[ack.GetDigestId()]
 	if st == nil {
@@ -207,7 +207,8 @@ func (c *Core) digestAck(s *Stream, ack *p4.DigestListAck) error {
 	return nil
 }
 
-// toPrimaries sends m to the primary of every role that the object belongs to. It returns how many took it, of how many.
+// toPrimaries sends m to the primary of every role that may access the object. It returns how many took it, of how
+// many.
 func (c *Core) toPrimaries(o object, m *p4.StreamMessageResponse) (sent, primaries int) {
 	for _, r := range c.roleList {
 		if r.primary == nil || !r.may(o) {

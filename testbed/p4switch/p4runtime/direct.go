@@ -75,7 +75,7 @@ func meterConfig(c *p4.MeterConfig) interp.MeterConfig {
 	return interp.MeterConfig{CIR: c.GetCir(), CBurst: c.GetCburst(), PIR: c.GetPir(), PBurst: c.GetPburst()}
 }
 
-// initDirect gives a new entry's counter and meter their first values.
+// initDirect sets the initial values of a new entry's counter and meter.
 func (p *pipeline) initDirect(t *tableState, e *entry, te *p4.TableEntry) error {
 	if d := te.GetCounterData(); d != nil {
 		if err := p.sw.SetDirectCounter(t.tid, e.handle, uint64(d.GetPacketCount()), uint64(d.GetByteCount())); err != nil {
@@ -88,8 +88,8 @@ func (p *pipeline) initDirect(t *tableState, e *entry, te *p4.TableEntry) error 
 	return nil
 }
 
-// modifyDirect applies the direct resources of a MODIFY: an unset counter
-// stays, an unset meter goes back to its default.
+// modifyDirect applies the direct resources of a MODIFY: an absent counter stays, an absent meter returns to its
+// default.
 func (p *pipeline) modifyDirect(t *tableState, e *entry, te *p4.TableEntry) error {
 	if d := te.GetCounterData(); d != nil {
 		if err := p.sw.SetDirectCounter(t.tid, e.handle, uint64(d.GetPacketCount()), uint64(d.GetByteCount())); err != nil {
@@ -119,7 +119,7 @@ func (p *pipeline) setDirectMeter(t *tableState, e *entry, c *p4.MeterConfig) er
 	return nil
 }
 
-// directTable finds the table and entry of a direct counter or meter update.
+// directTable returns the table and entry of a direct counter or meter update.
 func (p *pipeline) directTable(r *role, typ p4.Update_Type, te *p4.TableEntry) (*tableState, *entry, error) {
 	if typ != p4.Update_MODIFY {
 		return nil, nil, rpc.Invalidf("a direct counter or meter lives and dies with its entry; it can be modified only")
@@ -178,7 +178,7 @@ func (p *pipeline) writeDirectMeter(r *role, typ p4.Update_Type, dm *p4.DirectMe
 	return rpc.Within("table "+t.name, p.setDirectMeter(t, e, dm.GetConfig()))
 }
 
-// counterData clamps to the range of P4Runtime's signed counts.
+// counterData converts counts, limited to P4Runtime's signed range.
 func counterData(packets, bytes uint64) *p4.CounterData {
 	return &p4.CounterData{PacketCount: int64(min(packets, math.MaxInt64)), ByteCount: int64(min(bytes, math.MaxInt64))}
 }

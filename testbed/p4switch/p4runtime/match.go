@@ -11,7 +11,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
-// scratch is memory that one operation after the other uses.
+// scratch is memory that operations reuse.
 type scratch struct {
 	match []program.FieldMatch // by position in the program's key
 	key   []byte               // the match, padded, as a map key
@@ -19,9 +19,8 @@ type scratch struct {
 	args  [][]byte
 }
 
-// parseMatch checks the match fields of a table entry or a value set member.
-// It leaves the match in sc.match and an encoding of it in sc.key, both valid
-// until the next call, and returns the fields in canonical form: in itself, if
+// parseMatch checks the match fields of a table entry or a value set member. It leaves the match in sc.match and an
+// encoding of it in sc.key, both valid until the next call, and returns the fields in canonical form: in itself, if
 // all are.
 func (sc *scratch) parseMatch(fields []*fieldSchema, byID map[uint32]int, keyLen int, in []*p4.FieldMatch) ([]*p4.FieldMatch, error) {
 	sc.key = sc.key[:0]
@@ -69,8 +68,7 @@ func (sc *scratch) parseMatch(fields []*fieldSchema, byID map[uint32]int, keyLen
 	return out, nil
 }
 
-// parse checks one field and fills fm with the values as they were sent. It
-// reports whether all of them are canonical.
+// parse checks one field and fills fm with the values as sent. It reports whether all of them are canonical.
 func (f *fieldSchema) parse(m *p4.FieldMatch, fm *program.FieldMatch) (bool, error) {
 	wrong := func() error {
 		return rpc.Invalidf("match field %s is matched as %v, the request has %T", f.name, f.match, m.GetFieldMatchType())
@@ -168,7 +166,7 @@ func (sc *scratch) appendKey(f *fieldSchema, fm *program.FieldMatch) {
 	}
 }
 
-// adapt turns the match into the kind that the program has for the field.
+// adapt converts the match to the program's match kind of the field.
 func (f *fieldSchema) adapt(fm *program.FieldMatch) {
 	if f.kind != program.Ternary {
 		return
@@ -181,7 +179,7 @@ func (f *fieldSchema) adapt(fm *program.FieldMatch) {
 	}
 }
 
-// canonicalMatch is a copy of m with the shortest byte strings.
+// canonicalMatch returns a copy of m with the shortest byte strings.
 func canonicalMatch(m *p4.FieldMatch) *p4.FieldMatch {
 	out := &p4.FieldMatch{FieldId: m.GetFieldId()}
 	switch x := m.GetFieldMatchType().(type) {
@@ -201,8 +199,7 @@ func canonicalMatch(m *p4.FieldMatch) *p4.FieldMatch {
 	return out
 }
 
-// fromProgram is the P4Runtime form of a match that came with the program, or
-// nil if it matches everything.
+// fromProgram returns the P4Runtime form of one of the program's own matches, or nil if it matches everything.
 func (f *fieldSchema) fromProgram(fm program.FieldMatch) *p4.FieldMatch {
 	if fm.Any {
 		return nil

@@ -13,11 +13,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
-// A P4Info may translate a type to strings (sdn_string of @p4runtime_translation): controllers
-// name a next hop "spine-1", the data plane has a number. Requests are turned into numbers as they
-// come in, answers into names as they go out; all between knows numbers alone. The empty string is
-// 0, and a decimal number is itself, as PINS names its ports. Any other name gets a number from the
-// top of the type's range. Numbers that nothing holds any more are given again when none is left.
+// A P4Info may translate a type to strings (sdn_string of @p4runtime_translation): controllers name a next hop
+// "spine-1", the data plane has a number. Names in requests are converted to numbers, and numbers in answers to
+// names; the code between knows numbers alone. The empty string is 0, and a decimal number is itself, as PINS names
+// its ports. Any other name gets a number from the top of the type's range. Unused numbers are assigned again when
+// none is left.
 
 // portTypes are the types that watch ports and replicas have.
 var portTypes = []string{"port_id_t", "PortId_t"}
@@ -25,20 +25,20 @@ var portTypes = []string{"port_id_t", "PortId_t"}
 // nameType is a type that is translated to strings.
 type nameType struct {
 	name  string
-	width int // bits: of the narrowest field or parameter that has the type; 0: none has
+	width int // bits: of the narrowest field or parameter of the type; 0: none
 }
 
-// narrow notes the width of a field of the type; t may be nil.
+// narrow records the width of a field of the type; t may be nil.
 func (t *nameType) narrow(width int) {
 	if t != nil && (t.width == 0 || width < t.width) {
 		t.width = width
 	}
 }
 
-// top is the largest number of the type.
+// top returns the largest number of the type.
 func (t *nameType) top() uint64 { return 1<<min(t.width, 63) - 1 }
 
-// nameTable is the numbers that a pipeline has given to names of one type.
+// nameTable has the numbers that a pipeline has assigned to names of one type.
 type nameTable struct {
 	numbers map[string]uint64
 	strings map[uint64]string
@@ -53,7 +53,7 @@ func (n *nameTable) give(name string, number uint64) {
 	n.numbers[name], n.strings[number] = number, name
 }
 
-// number returns the number of a name, and gives it one.
+// number returns the number of a name, and assigns one if necessary.
 func (p *pipeline) number(t *nameType, name string) (uint64, error) {
 	n := p.names[t.name]
 	if v, ok := n.numbers[name]; ok || name == "" {
@@ -76,7 +76,7 @@ func (p *pipeline) number(t *nameType, name string) (uint64, error) {
 		return 0, rpc.Errorf(codes.ResourceExhausted, "%s %q: all %d numbers of the type are taken; delete entries first", t.name, name, t.top())
 	}
 	for {
-		if n.next == 0 { // which is the empty name's
+		if n.next == 0 { // 0 is the empty name's
 			n.next = t.top()
 		}
 		v := n.next
@@ -99,10 +99,10 @@ func (p *pipeline) name(t *nameType, number uint64) string {
 	return strconv.FormatUint(number, 10)
 }
 
-// forgetNames gives up the names of a type that nothing in the pipeline holds.
+// forgetNames forgets the unused names of a type.
 func (p *pipeline) forgetNames(t *nameType) {
 	if p.inTx {
-		return // what was deleted may come back
+		return // an undone deletion may need its name
 	}
 	n := p.names[t.name]
 	held := map[uint64]bool{}
@@ -151,7 +151,7 @@ func toNumber(b []byte) (v uint64) {
 	return v
 }
 
-// inward and outward are what eachName does with a request, and with an answer.
+// inward and outward are the conversions of eachName for requests and answers.
 func (p *pipeline) inward(t *nameType, value []byte) ([]byte, error) {
 	v, err := p.number(t, string(value))
 	if err != nil {
@@ -164,7 +164,8 @@ func (p *pipeline) outward(t *nameType, value []byte) ([]byte, error) {
 	return []byte(p.name(t, toNumber(value))), nil
 }
 
-// numbered returns an entity of a request with numbers in place of names: itself, if the program translates none.
+// numbered returns a request's entity with numbers in place of names: the entity itself, if the program translates
+// none.
 func (p *pipeline) numbered(e *p4.Entity) (*p4.Entity, error) {
 	if len(p.nameTypes) == 0 {
 		return e, nil
@@ -173,7 +174,7 @@ func (p *pipeline) numbered(e *p4.Entity) (*p4.Entity, error) {
 	return e, p.eachName(e, p.inward)
 }
 
-// named returns an entity of an answer with names in place of numbers.
+// named returns an answer's entity with names in place of numbers.
 func (p *pipeline) named(e *p4.Entity) *p4.Entity {
 	if len(p.nameTypes) == 0 {
 		return e
@@ -183,7 +184,7 @@ func (p *pipeline) named(e *p4.Entity) *p4.Entity {
 	return e
 }
 
-// inheritNames keeps the numbers that entries of the old pipeline have.
+// inheritNames keeps the numbers in the old pipeline's entries.
 func (p *pipeline) inheritNames(old *pipeline) error {
 	for name, n := range old.names {
 		t := p.nameTypes[name]
@@ -200,8 +201,8 @@ func (p *pipeline) inheritNames(old *pipeline) error {
 	return nil
 }
 
-// eachName puts do's answer in place of every value of a translated type in an entity. What has no place in the schema
-// is left for those who refuse it.
+// eachName replaces every value of a translated type in an entity by the result of do. It skips parts that the
+// schema does not have; later checks refuse them.
 func (p *pipeline) eachName(e *p4.Entity, do func(*nameType, []byte) ([]byte, error)) error {
 	v := nameVisit{p: p, do: do}
 	switch x := e.GetEntity().(type) {
@@ -266,7 +267,7 @@ func (v *nameVisit) table(te *p4.TableEntry) {
 	v.err = rpc.Within("table "+t.name, v.err)
 }
 
-// match translates the fields that match one value. P4Runtime allows no others for such types.
+// match translates the fields that match one value. P4Runtime allows no other match kinds for such types.
 func (v *nameVisit) match(fields []*fieldSchema, byID map[uint32]int, ms []*p4.FieldMatch) {
 	for _, m := range ms {
 		i, ok := byID[m.GetFieldId()]
@@ -302,7 +303,7 @@ func (v *nameVisit) replicas(rs []*p4.Replica) {
 	}
 }
 
-// portNamed returns the type of ports, if names stand for them.
+// portNamed returns the type of ports, if it is translated to names.
 func (s *schema) portNamed() *nameType {
 	i := slices.IndexFunc(portTypes, func(name string) bool { return s.nameTypes[name] != nil })
 	if i < 0 {

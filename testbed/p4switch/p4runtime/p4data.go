@@ -9,8 +9,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
-// maxTypeDepth bounds the nesting of types; P4 has no recursive types, a
-// hostile P4Info may.
+// maxTypeDepth is the largest nesting of types; P4 has no recursive types, but a hostile P4Info may.
 const maxTypeDepth = 16
 
 // leaf is one scalar of a type, in declaration order.
@@ -21,7 +20,7 @@ type leaf struct {
 	isEnum bool // serializable: P4Data.enum_value
 }
 
-// flatWidth is the sum of the widths of a type's scalars, in bits.
+// flatWidth returns the sum of the widths of a type's scalars, in bits.
 func (s *schema) flatWidth(spec *p4config.P4DataTypeSpec, depth int) (int, error) {
 	leaves, err := s.leaves(nil, spec, depth)
 	if err != nil {
@@ -96,8 +95,7 @@ func (s *schema) structMembers(name string) []*p4config.P4DataTypeSpec {
 	return out
 }
 
-// compose builds the P4Data of a type; next gives the bits of one scalar
-// after the other.
+// compose builds the P4Data of a type; next returns the bits of one scalar after the other.
 func (s *schema) compose(spec *p4config.P4DataTypeSpec, next func() []byte, depth int) (*p4.P4Data, error) {
 	if depth > maxTypeDepth {
 		return nil, rpc.Invalidf("type is nested deeper than %d", maxTypeDepth)
@@ -142,8 +140,7 @@ func (s *schema) compose(spec *p4config.P4DataTypeSpec, next func() []byte, dept
 	}
 }
 
-// decompose checks data against a type and hands its scalars to put, each
-// with the width it has in the type.
+// decompose checks data against a type and passes its scalars to put, each with its width in the type.
 func (s *schema) decompose(spec *p4config.P4DataTypeSpec, data *p4.P4Data, put func(value []byte, width int), depth int) error {
 	if depth > maxTypeDepth {
 		return rpc.Invalidf("type is nested deeper than %d", maxTypeDepth)
@@ -204,8 +201,7 @@ func (s *schema) decompose(spec *p4config.P4DataTypeSpec, data *p4.P4Data, put f
 	return nil
 }
 
-// unsignedOf reads a two's complement byte string that must fit int<width>
-// and returns its width low bits.
+// unsignedOf reads a two's complement byte string that must fit int<width> and returns its width low bits.
 func unsignedOf(b []byte, width int) ([]byte, error) {
 	if len(b) == 0 {
 		return nil, rpc.Invalidf("bitstring: empty byte string; zero is written as \"\\x00\"")
@@ -232,7 +228,7 @@ func unsignedOf(b []byte, width int) ([]byte, error) {
 	return out, nil
 }
 
-// canonicalSigned is the shortest two's complement form of an int<width>.
+// canonicalSigned returns the shortest two's complement form of an int<width>.
 func canonicalSigned(v []byte, width int) []byte {
 	n := (width + 7) / 8
 	out := appendPadded(nil, v, width)

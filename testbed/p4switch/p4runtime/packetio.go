@@ -7,9 +7,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
-// PacketIn hands a packet that left the data plane at the CPU port to the
-// primary controllers. The packet_in header is taken off and becomes
-// metadata. data is copied.
+// PacketIn sends a packet that left the data plane at the CPU port to the primary controllers. The packet_in header
+// is removed and becomes metadata. data is copied.
 func (c *Core) PacketIn(data []byte) {
 	if c.live == nil {
 		c.stats.PacketInNobody++
@@ -93,7 +92,7 @@ func (c *Core) packetOut(s *Stream, m *p4.PacketOut) error {
 	return nil
 }
 
-// controllerValue returns a value of a header field as controllers know it.
+// controllerValue returns a header field's value in the controllers' form.
 func (p *pipeline) controllerValue(f *paramSchema, value []byte) []byte {
 	if f.named == nil {
 		return value

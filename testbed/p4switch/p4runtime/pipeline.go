@@ -11,8 +11,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
-// pipeline is one forwarding-pipeline configuration with its state: the
-// switch that executes it, and what controllers wrote, in their own words.
+// pipeline is one forwarding-pipeline configuration with its state: the switch that executes it, and the
+// controllers' entries in their original form.
 type pipeline struct {
 	*schema
 	core   *Core
@@ -28,11 +28,11 @@ type pipeline struct {
 	idle            idleQueue
 
 	names      map[string]*nameTable // by type
-	metadata   int                   // bytes that entries keep
+	metadata   int                   // bytes of stored metadata
 	portTables bool                  // one of the core's PortTables changed
 
 	referentStates []*referentState // of schema.referents
-	inheriting     bool             // entries come in any order
+	inheriting     bool             // entries may come in any order
 
 	inTx bool
 	undo []func()
@@ -99,8 +99,8 @@ func (c *Core) load(config []byte) (*program.Program, error) {
 	return program.Load(json)
 }
 
-// SetForwardingPipelineConfig answers the RPC of that name. The error is a
-// gRPC status; after an error the old program goes on.
+// SetForwardingPipelineConfig answers the RPC of that name. The error is a gRPC status; after an error the old
+// program continues.
 func (c *Core) SetForwardingPipelineConfig(req *p4.SetForwardingPipelineConfigRequest) (*p4.SetForwardingPipelineConfigResponse, error) {
 	if err := c.setPipeline(req); err != nil {
 		return nil, rpc.Status(err)
@@ -160,8 +160,8 @@ func (c *Core) setPipeline(req *p4.SetForwardingPipelineConfigRequest) error {
 	}
 }
 
-// Install puts a pipeline into the data path without a controller, as a
-// switch does that is started with its program as an argument.
+// Install puts a pipeline into the data path without a controller, for a switch that is started with its program as
+// an argument.
 func (c *Core) Install(config *p4.ForwardingPipelineConfig) error {
 	p, err := c.realize(config)
 	if err != nil {
@@ -174,7 +174,7 @@ func (c *Core) Install(config *p4.ForwardingPipelineConfig) error {
 // commit puts p into the data path.
 func (c *Core) commit(p *pipeline) {
 	c.live, c.saved = p, nil
-	p.portTables = false // the events follow
+	p.portTables = false // the events follow anyway
 	if c.cfg.OnSwitch != nil {
 		c.cfg.OnSwitch(p.sw)
 	}
@@ -185,8 +185,8 @@ func (c *Core) commit(p *pipeline) {
 	}
 }
 
-// GetForwardingPipelineConfig answers the RPC of that name, with the saved
-// configuration if there is one that is not committed yet.
+// GetForwardingPipelineConfig answers the RPC of that name, with the saved configuration if there is one that is
+// not committed yet.
 func (c *Core) GetForwardingPipelineConfig(req *p4.GetForwardingPipelineConfigRequest) (*p4.GetForwardingPipelineConfigResponse, error) {
 	if err := c.checkDevice(req.GetDeviceId()); err != nil {
 		return nil, rpc.Status(err)
@@ -217,7 +217,7 @@ func (p *pipeline) begin() {
 	p.sw.Begin()
 }
 
-// end keeps or undoes what happened since begin.
+// end keeps or undoes the changes since begin.
 func (p *pipeline) end(keep bool) {
 	p.inTx = false
 	if keep {
@@ -235,7 +235,7 @@ func (p *pipeline) end(keep bool) {
 	}
 }
 
-// onUndo remembers how to take a change back, if the batch may need it.
+// onUndo records how to undo a change, if the batch may need it.
 func (p *pipeline) onUndo(f func()) {
 	if p.inTx {
 		p.undo = append(p.undo, f)

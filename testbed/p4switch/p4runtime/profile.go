@@ -12,19 +12,18 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
-// watch is the port whose liveness a member depends on.
+// watch is the port on whose liveness a member depends.
 type watch struct {
 	on   bool
 	port uint32
 }
 
-// variant is one member of the switch's profile. P4Runtime attaches the watch
-// port to a member's place in a group, the switch to the member: a member
-// that is watched in different ways is several in the switch.
+// variant is one member of the switch's profile. P4Runtime attaches the watch port to a member's place in a group,
+// but the switch attaches it to the member: a member with several watch ports is several members in the switch.
 type variant struct {
 	mid   interp.MemberID
 	watch watch
-	refs  int // groups and entries that use it
+	refs  int // number of groups and entries that use it
 }
 
 type member struct {
@@ -46,10 +45,10 @@ type group struct {
 	gid  interp.GroupID
 	msg  *p4.ActionProfileGroup // as written, canonical
 	uses []use
-	refs int // entries that point at it
+	refs int // number of entries that refer to it
 }
 
-// profileState is what controllers wrote into one action profile.
+// profileState has the controllers' entries of one action profile.
 type profileState struct {
 	*profileSchema
 	members  map[uint32]*member
@@ -173,7 +172,7 @@ func (p *pipeline) updateMember(ps *profileState, typ p4.Update_Type, msg *p4.Ac
 	return nil
 }
 
-// acquire finds or makes the member of the switch for one use of m.
+// acquire finds or makes the switch's member for one use of m.
 func (p *pipeline) acquire(ps *profileState, m *member, w watch) (interp.MemberID, error) {
 	for i := range m.variants {
 		if v := &m.variants[i]; v.watch == w {
@@ -228,8 +227,7 @@ func (p *pipeline) release(ps *profileState, m *member, w watch) error {
 	return nil
 }
 
-// rewatch makes a member of the switch depend on another port, and gives it
-// that port's state.
+// rewatch makes a member of the switch depend on another port, and gives it that port's state.
 func (p *pipeline) rewatch(ps *profileState, mid interp.MemberID, old, w watch) error {
 	if old == w {
 		return nil
@@ -264,7 +262,7 @@ func (p *pipeline) dropMember(ps *profileState, mid interp.MemberID, w watch) er
 	return nil
 }
 
-// portChanged moves traffic off a port that went down, and back.
+// portChanged moves traffic off a port that went down, or back.
 func (p *pipeline) portChanged(port uint32, up bool) {
 	p.core.plane.lock()
 	defer p.core.plane.unlock()
@@ -277,7 +275,7 @@ func (p *pipeline) portChanged(port uint32, up bool) {
 	p.pre.portChanged(p, port)
 }
 
-// parseWatch reads a watch port; the deprecated numeric form means the same.
+// parseWatch reads a watch port; the deprecated numeric form has the same meaning.
 func (p *pipeline) parseWatch(kind any) (watch, error) {
 	var w watch
 	switch k := kind.(type) {
@@ -326,11 +324,10 @@ func (ps *profileState) checkWeight(w int32) error {
 	return nil
 }
 
-// maxSlots bounds the places that one group takes in the switch, where each
-// unit of weight is a place.
+// maxSlots is the largest number of places of one group in the switch; each unit of weight takes a place.
 const maxSlots = 1 << 16
 
-// groupSize is what max_group_size and max_size count.
+// groupSize returns the size that max_group_size and max_size limit.
 func (ps *profileState) groupSize(weights []int32) int64 {
 	if ps.sumOfMembers {
 		return int64(len(weights))
@@ -470,8 +467,7 @@ func (p *pipeline) parseGroup(ps *profileState, msg *p4.ActionProfileGroup) ([]u
 	return uses, msg, nil
 }
 
-// acquireAll takes every member of a group and lists the group's places, a
-// member as often as it weighs.
+// acquireAll acquires every member of a group and lists the group's places, each member as often as its weight.
 func (p *pipeline) acquireAll(ps *profileState, uses []use) ([]interp.MemberID, error) {
 	var slots []interp.MemberID
 	for i, u := range uses {

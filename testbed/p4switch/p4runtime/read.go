@@ -8,24 +8,22 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
-// Bounds of one ReadResponse, which is what a reader that does not read keeps in
-// memory. gRPC clients refuse messages above 4 MiB.
+// Limits of one ReadResponse, which stays in memory while a reader does not read. gRPC clients refuse messages
+// above 4 MiB.
 const (
 	maxReadEntities = 512
 	maxReadBytes    = 256 << 10
 )
 
-// readBlock is how many entries or cells are read from the switch in one go.
+// readBlock is the number of entries or cells read from the switch at a time.
 const readBlock = 128
 
-// emitter takes one entity of a read's answer.
+// emitter processes one entity of a read's answer.
 type emitter func(*p4.Entity) error
 
-// Read answers the RPC of that name. It calls send with one or more
-// responses; an error of send ends the read and is returned. The messages
-// share parts with the core and must not be changed. send may let other calls
-// into the core before it returns: what was there all the time is read once, with
-// values that it had meanwhile.
+// Read answers the Read RPC. It calls send with one or more responses; an error of send ends the read and is
+// returned. The messages share parts with the core and must not be changed. send may let other calls into the core
+// before it returns: an entity that exists all the time is read once, with a value that it had meanwhile.
 func (c *Core) Read(req *p4.ReadRequest, send func(*p4.ReadResponse) error) error {
 	if err := c.checkDevice(req.GetDeviceId()); err != nil {
 		return rpc.Status(err)
@@ -69,7 +67,7 @@ func (c *Core) Read(req *p4.ReadRequest, send func(*p4.ReadResponse) error) erro
 		}
 		return nil
 	}
-	var errs []error // made when the first request fails
+	var errs []error // made at the first failure
 	for i, e := range req.GetEntities() {
 		e, err := p.numbered(e)
 		if err == nil {
@@ -125,8 +123,8 @@ func (p *pipeline) read(r *role, e *p4.Entity, emit emitter) error {
 	}
 }
 
-// profilesOf returns the action profiles a read is about: the one named, or all.
-// Without a profile no part of one can be named.
+// profilesOf returns the action profiles that a read concerns: the named one, or all. A part can be named only with
+// its profile.
 func (p *pipeline) profilesOf(r *role, profile, part uint32, what string) ([]*profileState, error) {
 	if profile != 0 {
 		ps, err := p.profile(r, profile)

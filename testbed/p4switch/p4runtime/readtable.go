@@ -11,8 +11,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
-// selectEntries calls f with the entries that a request names, a block of a table
-// at a time: all of all tables, those of one table that pass its filters, or one.
+// selectEntries calls f with the entries that a request names, a block of a table at a time: all entries of all
+// tables, those of one table that pass its filters, or one.
 func (p *pipeline) selectEntries(r *role, q *p4.TableEntry, f func(*tableState, []*entry) error) error {
 	if q.GetTableId() == 0 {
 		for _, t := range p.tableStates {
@@ -38,7 +38,7 @@ func (p *pipeline) selectEntries(r *role, q *p4.TableEntry, f func(*tableState, 
 			return rpc.Invalidf("table %s has no key", t.name)
 		}
 		sc := &p.core.scratch
-		if t.needsPriority && q.GetPriority() == 0 { // which does not filter
+		if t.needsPriority && q.GetPriority() == 0 { // priority 0 does not filter
 			if _, err := sc.parseMatch(t.fields, t.fieldByID, t.keyLen, q.GetMatch()); err != nil {
 				return rpc.Within("table "+t.name, err)
 			}
@@ -57,8 +57,8 @@ func (p *pipeline) selectEntries(r *role, q *p4.TableEntry, f func(*tableState, 
 	return t.blocks(pass, f)
 }
 
-// blocks calls f with the entries that pass, some at a time. f may let others
-// change the table before it returns.
+// blocks calls f with the entries that pass, some at a time. f may let other calls change the table before it
+// returns.
 func (t *tableState) blocks(pass func(*entry) bool, f func(*tableState, []*entry) error) error {
 	var block []*entry
 	for _, e := range slices.Clone(t.list) {
@@ -201,13 +201,12 @@ func (p *pipeline) programDefault(t *tableState) (interp.Target, bool) {
 	return p.sw.Default(t.tid)
 }
 
-// keyOf names an entry in answers about its counter or meter.
+// keyOf returns the key of an entry, for answers about its counter or meter.
 func (t *tableState) keyOf(e *entry) *p4.TableEntry {
 	return &p4.TableEntry{TableId: t.id, Match: e.match, Priority: e.priority}
 }
 
-// selectDirect is selectEntries for direct counters and meters, where a key
-// that names nothing is an error.
+// selectDirect is selectEntries for direct counters and meters; a key without entry is an error.
 func (p *pipeline) selectDirect(r *role, q *p4.TableEntry, has func(*tableState) bool, what string, f func(*tableState, []*entry) error) error {
 	if q.GetIsDefaultAction() {
 		return rpc.Errorf(codes.Unimplemented, "the default entry has no direct counter or meter in this data plane")

@@ -9,12 +9,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
-// inherit replays what controllers wrote into old, so that the forwarding
-// state outlives the change of program. Objects are the same if their ids
-// are. An error means that something written has no place in the new program.
+// inherit repeats the controllers' writes to old, so that the forwarding state survives the change of program.
+// Objects with equal ids are the same. An error means that something written has no place in the new program.
 //
-// Counters, registers and meters keep their values where the new array has
-// the cell; idle timers start anew.
+// Counters, registers and meters keep their values if the new array has the cell; idle timers restart.
 func (p *pipeline) inherit(old *pipeline) error {
 	p.inheriting = true
 	defer func() { p.inheriting = false }()
@@ -73,7 +71,7 @@ func (p *pipeline) inheritTables(old *pipeline) error {
 		for _, e := range t.list {
 			p.core.plane.did(updateUnits)
 			if e.isConst || t.constTable {
-				continue // the new program brings its own
+				continue // the new program has its own
 			}
 			te := &p4.TableEntry{TableId: t.id, Match: e.match, Action: e.action, Priority: e.priority,
 				ControllerMetadata: e.cookie, Metadata: e.metadata, IdleTimeoutNs: e.idleNs, MeterConfig: e.meter}
@@ -89,7 +87,7 @@ func (p *pipeline) inheritTables(old *pipeline) error {
 			typ := p4.Update_INSERT
 			if n := p.tables[t.id]; n != nil {
 				if found, err := p.find(p.tableStates[n.index], te); err == nil && !found.isConst {
-					typ = p4.Update_MODIFY // an initial entry that is there already
+					typ = p4.Update_MODIFY // an initial entry that exists already
 				}
 			}
 			if err := p.writeTable(nil, typ, te); err != nil {

@@ -13,10 +13,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
-// @refers_to(TABLE, FIELD) at a match field or a parameter means that an entry of TABLE has that value. Several of one entry
-// that name different fields of one table mean one entry of it. The table may be builtin::multicast_group_table, whose field
-// is multicast_group_id; @referenced_by(builtin::multicast_group_table, replica.port or replica.instance) at a match field
-// means the same of the replicas of multicast groups. An entry that others refer to cannot be deleted.
+// @refers_to(TABLE, FIELD) at a match field or a parameter requires that an entry of TABLE has that value. Several
+// annotations of one entry that name different fields of one table require one entry of it. The table may be
+// builtin::multicast_group_table, whose field is multicast_group_id; @referenced_by(builtin::multicast_group_table,
+// replica.port or replica.instance) at a match field requires the same of the replicas of multicast groups. An
+// entry that others refer to cannot be deleted.
 
 const (
 	multicastTable = "builtin::multicast_group_table"
@@ -25,7 +26,7 @@ const (
 	replicaNumber  = "replica.instance"
 )
 
-// referent is a set of fields of a table that others refer to.
+// referent is a set of fields of a table to which others refer.
 type referent struct {
 	table  *tableSchema // nil: multicast groups
 	fields []int        // of table.fields
@@ -38,7 +39,7 @@ func (r *referent) String() string {
 	return "table " + r.table.name
 }
 
-// source is where a reference has a value from.
+// source is the origin of a reference's value.
 type source struct {
 	param bool   // of the action, not of the key
 	index int    // of the fields or parameters
@@ -58,8 +59,8 @@ type link struct {
 	source source
 }
 
-// bindReferences resolves the annotations. One whose table or field the program has not is passed over: P4Info has the tables
-// of one program, and headers with annotations are shared by several.
+// bindReferences resolves the annotations. It skips one whose table or field the program does not have: P4Info has
+// the tables of one program, but several programs share headers with annotations.
 func (b *binder) bindReferences() error {
 	byName := map[string]*tableSchema{}
 	for _, t := range b.info.GetTables() {
@@ -110,7 +111,7 @@ func (b *binder) bindReferences() error {
 	return nil
 }
 
-// annotated returns the two arguments of all annotations of a name.
+// annotated returns the two arguments of all annotations with a name.
 func annotated(annotations []string, name string) (out [][2]string) {
 	for _, a := range annotations {
 		rest, ok := strings.CutPrefix(a, "@"+name+"(")
@@ -124,7 +125,7 @@ func annotated(annotations []string, name string) (out [][2]string) {
 	return out
 }
 
-// gather makes references of links: those to different fields of one table are one.
+// gather converts links to references: links to different fields of one table are one reference.
 func (b *binder) gather(links []link) []reference {
 	var groups [][]link
 	for _, l := range links {
@@ -154,11 +155,12 @@ func (b *binder) gather(links []link) []reference {
 	return out
 }
 
-// referentState counts, by the values of a referent's fields, the entries that have them and those that refer to them.
+// referentState counts, by the values of a referent's fields, the entries with these values and the entries that
+// refer to them.
 type referentState struct {
 	*referent
 	there, wanted map[string]int
-	initial       map[string]int // wanted by the program's own entries, which may refer to what is not there
+	initial       map[string]int // required by the program's own entries, which may refer to missing ones
 }
 
 // wish is a reference of one entry.
@@ -176,7 +178,7 @@ func (w *wish) key() string {
 	return string(key)
 }
 
-// valueOf is what a match has for an exact or optional field; nil when it has nothing.
+// valueOf returns a match's value of an exact or optional field; nil if absent.
 func (ts *tableSchema) valueOf(match []*p4.FieldMatch, field int) []byte {
 	if kind := ts.fields[field].match; kind != p4config.MatchField_EXACT && kind != p4config.MatchField_OPTIONAL {
 		return nil
@@ -192,7 +194,7 @@ func (ts *tableSchema) valueOf(match []*p4.FieldMatch, field int) []byte {
 	return nil
 }
 
-// referencesOf lists what an entry refers to. Without a value, which an optional field may have none of, there is no reference.
+// referencesOf lists an entry's references. An absent optional field makes no reference.
 func (p *pipeline) referencesOf(t *tableState, match []*p4.FieldMatch, a *p4.TableAction) (out []wish) {
 	if len(p.referents) == 0 {
 		return nil
@@ -256,8 +258,8 @@ next:
 	return out
 }
 
-// refer refuses references to what is not there. While a new pipeline inherits the old one's entries they come in any order,
-// and settled checks them at the end.
+// refer refuses references to missing entries. While a new pipeline inherits the old one's entries, these come in
+// any order, and settled checks them at the end.
 func (p *pipeline) refer(ws []wish) error {
 	if p.inheriting {
 		return nil
@@ -270,8 +272,8 @@ func (p *pipeline) refer(ws []wish) error {
 	return nil
 }
 
-// implicit: the table's own @entry_restriction forbids the entry, so it is there without having been written, as sai_p4's
-// default VRF is.
+// implicit reports whether the table's own @entry_restriction forbids the entry: then it exists without having been
+// written, such as sai_p4's default VRF.
 func (w *wish) implicit() bool {
 	t := w.to.table
 	if t == nil || t.restriction == nil || len(w.to.fields) != len(t.fields) {
@@ -296,7 +298,7 @@ func (w *wish) describe() string {
 	return strings.Join(out, ", ")
 }
 
-// hold counts an entry's references; by is 1 or -1.
+// hold adds by, 1 or -1, to the counts of an entry's references.
 func (p *pipeline) hold(ws []wish, by int) {
 	if len(ws) == 0 {
 		return
@@ -316,7 +318,7 @@ func bump(m map[string]int, key string, by int) {
 	}
 }
 
-// index counts an entry as there; by is 1 or -1.
+// index adds by, 1 or -1, to the count of an existing entry.
 func (t *tableState) index(match []*p4.FieldMatch, by int) {
 	for _, r := range t.referents {
 		if w, ok := r.of(match); ok {
@@ -325,7 +327,7 @@ func (t *tableState) index(match []*p4.FieldMatch, by int) {
 	}
 }
 
-// of is an entry as others refer to it.
+// of returns an entry in the form in which others refer to it.
 func (r *referentState) of(match []*p4.FieldMatch) (w wish, ok bool) {
 	w.to = r
 	for _, f := range r.fields {
@@ -338,7 +340,7 @@ func (r *referentState) of(match []*p4.FieldMatch) (w wish, ok bool) {
 	return w, true
 }
 
-// keep refuses to delete an entry that others refer to.
+// keep refuses to delete an entry to which others refer.
 func (t *tableState) keep(match []*p4.FieldMatch) error {
 	for _, r := range t.referents {
 		if w, ok := r.of(match); ok {
@@ -358,7 +360,7 @@ func (w *wish) keep() error {
 	return nil
 }
 
-// indexGroup counts a multicast group as there.
+// indexGroup counts an existing multicast group.
 func (p *pipeline) indexGroup(id uint32, by int) {
 	for _, w := range p.groupReferents(id) {
 		key := w.key()
@@ -385,7 +387,7 @@ func (p *pipeline) groupReferents(id uint32) (out []wish) {
 	return out
 }
 
-// settled refuses references that nothing satisfies, after all entries of an old pipeline are in.
+// settled refuses unsatisfied references after all entries of an old pipeline have been inherited.
 func (p *pipeline) settled() error {
 	for _, r := range p.referentStates {
 		for key, n := range r.wanted {

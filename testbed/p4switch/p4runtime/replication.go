@@ -13,11 +13,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
-// sdnCPUPort is PSA's port number of the controller towards P4Runtime.
+// sdnCPUPort is PSA's P4Runtime port number of the controller.
 const sdnCPUPort = 0xfffffffd
 
-// replication is the packet replication engine: multicast groups and clone
-// sessions, as controllers wrote them.
+// replication is the packet replication engine: the controllers' multicast groups and clone sessions.
 type replication struct {
 	groups   map[uint32]*multicast
 	sessions map[uint32]*p4.CloneSessionEntry
@@ -44,7 +43,7 @@ func (p *pipeline) writeReplication(typ p4.Update_Type, e *p4.PacketReplicationE
 	}
 }
 
-// exists checks an update's type against what is there.
+// exists checks an update's type against the existing object.
 func exists(typ p4.Update_Type, there bool, id uint32) error {
 	switch {
 	case typ == p4.Update_INSERT && there:
@@ -55,7 +54,7 @@ func exists(typ p4.Update_Type, there bool, id uint32) error {
 	return nil
 }
 
-// roomFor holds a new group or session, the n-th, against the budget.
+// roomFor checks a new group or session, the n-th, against the budget.
 func (p *pipeline) roomFor(n int, there bool, replicas []*p4.Replica) error {
 	if b := &p.core.budget; !there && n >= b.Groups {
 		return rpc.Over("groups", n+1, b.Groups, "delete one first")
@@ -188,7 +187,7 @@ func (p *pipeline) sdnPort(b []byte) (uint32, error) {
 	return p.translatePort(port), err
 }
 
-// translatePort maps PSA's number of the CPU port to this switch's.
+// translatePort converts PSA's number of the CPU port to this switch's.
 func (p *pipeline) translatePort(port uint32) uint32 {
 	if port == sdnCPUPort && p.core.cfg.CPUPort != 0 {
 		return p.core.cfg.CPUPort
@@ -196,9 +195,8 @@ func (p *pipeline) translatePort(port uint32) uint32 {
 	return port
 }
 
-// live lists the replicas to make now: the first of each chain that is up. A
-// replica without backups is made in any case; of a chain that is all down,
-// none.
+// live lists the replicas to make now: the first live one of each chain. A replica without backups is always made;
+// a chain that is all down makes none.
 func (m *multicast) live(p *pipeline) []interp.Replica {
 	out := make([]interp.Replica, 0, len(m.replicas))
 	for _, chain := range m.replicas {
@@ -216,7 +214,7 @@ func (m *multicast) live(p *pipeline) []interp.Replica {
 	return out
 }
 
-// portChanged re-picks the replicas of groups that have backups.
+// portChanged selects the replicas of groups with backups again.
 func (x *replication) portChanged(p *pipeline, _ uint32) {
 	for _, id := range slices.Sorted(maps.Keys(x.groups)) {
 		if m := x.groups[id]; m.backups {
@@ -321,7 +319,7 @@ func (p *pipeline) readReplication(e *p4.PacketReplicationEngineEntry, emit emit
 	return nil
 }
 
-// selectIDs lists the ids that a read names: one, or all in order for 0.
+// selectIDs lists the ids that a read names: one, or for 0 all in order.
 func selectIDs[K cmp.Ordered, V any](m map[K]V, id K, kind string) ([]K, error) {
 	var zero K
 	if id == zero {

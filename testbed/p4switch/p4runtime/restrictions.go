@@ -8,8 +8,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
-// A P4Info's annotations may restrict what is written: @entry_restriction of a table and @action_restriction of an action
-// by a constraint (package constraints), @refers_to of a match field or a parameter by entries elsewhere (references.go).
+// A P4Info's annotations may restrict writes: @entry_restriction of a table and @action_restriction of an action by
+// a constraint (package constraints), @refers_to of a match field or a parameter by other entries (references.go).
 
 // bindRestrictions compiles the annotations of tables and actions.
 func (b *binder) bindRestrictions() error {
@@ -58,7 +58,7 @@ func (as *actionSchema) variables() (vs []constraints.Variable) {
 	return vs
 }
 
-// values is a match as a constraint sees it.
+// values returns a match in the form of a constraint's variables.
 func (ts *tableSchema) values(match []*p4.FieldMatch) []constraints.Value {
 	out := make([]constraints.Value, len(ts.fields))
 	for i := range out {
@@ -82,7 +82,7 @@ func (ts *tableSchema) values(match []*p4.FieldMatch) []constraints.Value {
 	return out
 }
 
-// actionsOf are the actions that an entry names itself.
+// actionsOf returns the actions that an entry itself names.
 func actionsOf(a *p4.TableAction) []*p4.Action {
 	switch x := a.GetType().(type) {
 	case *p4.TableAction_Action:
@@ -97,7 +97,7 @@ func actionsOf(a *p4.TableAction) []*p4.Action {
 	return nil
 }
 
-// permit refuses an entry that the annotations of its table or its actions forbid. The entry is checked already.
+// permit refuses an entry that violates the annotations of its table or its actions. The entry was checked before.
 func (p *pipeline) permit(t *tableState, match []*p4.FieldMatch, priority int32, a *p4.TableAction) error {
 	if t.restriction != nil {
 		if err := t.restriction.Check(priority, t.values(match)); err != nil {

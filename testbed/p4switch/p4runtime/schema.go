@@ -7,9 +7,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
 
-// schema is a P4Info bound to the program that realises it: it answers, for
-// every P4Runtime id, what the object is and which object of the program it
-// names. It is immutable.
+// schema is a P4Info connected with its program: for every P4Runtime id it returns the object and the program's
+// corresponding object. It is immutable.
 type schema struct {
 	info *p4config.P4Info
 	prog *program.Program
@@ -32,7 +31,7 @@ type schema struct {
 	valueSetList []*valueSetSchema
 	digestList   []*digestSchema
 
-	absent map[uint32]string // by id: what P4Info lists and the program has not
+	absent map[uint32]string // by id: objects of the P4Info that the program does not have
 
 	referents  []*referent
 	ofReplicas []reference // of every multicast replica
@@ -43,7 +42,7 @@ type schema struct {
 	portNames *nameType            // that of ports; nil: ports have numbers
 }
 
-// object is what all P4Info objects have.
+// object is the common part of all P4Info objects.
 type object struct {
 	id   uint32
 	name string
@@ -76,9 +75,9 @@ type fieldSchema struct {
 	id    uint32
 	name  string
 	match p4config.MatchField_MatchType
-	kind  program.MatchKind // how the program matches it
+	kind  program.MatchKind // the program's match kind
 	pos   int               // of the program's key fields
-	width int               // bits that a value may have
+	width int               // largest number of bits of a value
 	named *nameType         // nil: it is a number
 }
 
@@ -118,7 +117,7 @@ type profileSchema struct {
 	tables            []*tableSchema
 }
 
-// array is what counters, meters and registers have in common.
+// array is the common part of counters, meters and registers.
 type array struct {
 	object
 	size int // 0 of a direct meter
@@ -157,8 +156,8 @@ type digestSchema struct {
 	spec *p4config.P4DataTypeSpec
 }
 
-// headerLayout is a controller packet header: fields packed without gaps, in
-// order, the whole a multiple of eight bits.
+// headerLayout is a controller packet header: fields packed without gaps, in order, in total a multiple of eight
+// bits.
 type headerLayout struct {
 	fields []paramSchema
 	bytes  int

@@ -9,9 +9,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
-// Server serves a core over gRPC. It is safe for concurrent use: every call
-// into the core is made under one lock, which is not the one that packets
-// take: see [Config.DataPath].
+// Server serves a core over gRPC. It is safe for concurrent use: every call into the core is made under one lock,
+// which is not the packets' lock: see [Config.DataPath].
 type Server struct {
 	p4.UnimplementedP4RuntimeServer
 	*rpc.Clock // digest and idle timeouts

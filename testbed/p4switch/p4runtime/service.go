@@ -12,8 +12,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
-// Bounds of what waits for one controller. Packets and digests beyond the
-// first are lost; arbitration updates beyond the second end the stream.
+// Limits of the messages that wait for one controller. Packets and digests above the first are lost; arbitration
+// updates above the second end the stream.
 const (
 	maxStreamQueue       = 1024
 	maxArbitrationsQueue = 4096
@@ -54,9 +54,8 @@ func (s *Server) Write(_ context.Context, req *p4.WriteRequest) (*p4.WriteRespon
 	return &p4.WriteResponse{}, nil
 }
 
-// Read implements p4.P4RuntimeServer. The answer is made page by page, and a page
-// is encoded and sent without the lock, so that a slow reader holds up nobody and
-// keeps one page in memory.
+// Read implements p4.P4RuntimeServer. The answer is made page by page. A page is encoded and sent without the lock,
+// so that a slow reader blocks nobody and keeps one page in memory.
 func (s *Server) Read(req *p4.ReadRequest, stream p4.P4Runtime_ReadServer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

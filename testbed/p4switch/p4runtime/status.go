@@ -14,7 +14,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
-// fromSwitch gives an error of the data plane its canonical code.
+// fromSwitch converts an error of the data plane to its canonical code.
 func fromSwitch(err error) error {
 	if err == nil {
 		return nil
@@ -39,10 +39,10 @@ func fromSwitch(err error) error {
 	return rpc.Errorf(code, "%s", err.Error())
 }
 
-// maxMessage bounds the words about one element, in bytes.
+// maxMessage is the largest text about one element, in bytes.
 const maxMessage = 512
 
-// toP4Error is the p4.Error of one element of a batch; nil means OK.
+// toP4Error returns the p4.Error of one element of a batch; nil means OK.
 func toP4Error(err error) *p4.Error {
 	if err == nil {
 		return &p4.Error{CanonicalCode: int32(codes.OK)}
@@ -51,13 +51,12 @@ func toP4Error(err error) *p4.Error {
 	return &p4.Error{CanonicalCode: int32(st.Code()), Message: st.Message()[:min(len(st.Message()), maxMessage)]}
 }
 
-// maxMessages is how many failed elements of a batch are described in words. The
-// others have their code alone: what describes them travels in the trailer of the
-// answer, which clients bound.
+// maxMessages is the number of failed elements of a batch that have a text. The others have only their code: the
+// texts travel in the answer's trailer, whose size clients limit.
 const maxMessages = 64
 
-// batchError packs one p4.Error per element into the status of the batch, or
-// returns nil if no element failed. Elements beyond the budget are not described.
+// batchError returns the status of a batch with one p4.Error per element, or nil if no element failed. Elements
+// above the budget are not described.
 func (c *Core) batchError(what string, errs []error) error {
 	failed, n := 0, len(errs)
 	var first error

@@ -16,10 +16,9 @@ type Stream struct {
 	closed   bool
 }
 
-// OpenStream starts a stream. send hands a message to the controller; it must
-// neither block nor call back into the core. An error from send means that
-// the message did not get through: packets and digests are then counted as
-// lost, arbitration updates must always be taken.
+// OpenStream starts a stream. send sends a message to the controller; it must neither block nor call back into the
+// core. An error from send means that the message was not delivered: packets and digests are then counted as lost;
+// arbitration updates must always be accepted.
 func (c *Core) OpenStream(send func(*p4.StreamMessageResponse) error) *Stream {
 	return &Stream{core: c, send: send}
 }
@@ -27,9 +26,8 @@ func (c *Core) OpenStream(send func(*p4.StreamMessageResponse) error) *Stream {
 // Primary reports whether the stream's controller is the primary of its role.
 func (s *Stream) Primary() bool { return s.role != nil && s.role.primary == s }
 
-// Recv handles a message from the controller. An error is a gRPC status: the
-// stream must be ended with it, and closed. What is wrong with other messages
-// than arbitration updates goes to the controller as a StreamError.
+// Recv handles a message from the controller. An error is a gRPC status: end the stream with it, and close it.
+// Errors in messages other than arbitration updates are sent to the controller as a StreamError.
 func (s *Stream) Recv(m *p4.StreamMessageRequest) error {
 	if s.closed {
 		return rpc.Status(rpc.Errorf(codes.FailedPrecondition, "the stream is closed"))
@@ -61,7 +59,7 @@ func (s *Stream) sendError(err error, m *p4.StreamError) {
 	s.send(&p4.StreamMessageResponse{Update: &p4.StreamMessageResponse_Error{Error: m}}) //nolint:errcheck // error reports may be lost
 }
 
-// Close ends the stream: its controller is gone.
+// Close ends the stream of a controller that is gone.
 func (s *Stream) Close() {
 	if s.closed {
 		return

@@ -13,16 +13,16 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
-// tableState is what controllers wrote into one table. Messages in it are
-// shared with requests and responses and never changed in place.
+// tableState has the controllers' entries of one table. Messages in it are shared with requests and responses and
+// never changed in place.
 type tableState struct {
 	*tableSchema
 	byKey     map[string]*entry
 	list      []*entry // in a deterministic order
 	dflt      defaultEntry
-	metadata  *int             // bytes, the pipeline's
-	referents []*referentState // sets of its fields that others refer to
-	// ofPorts: port events mean something else when it changes.
+	metadata  *int             // bytes of stored metadata, the pipeline's
+	referents []*referentState // sets of its fields to which others refer
+	// ofPorts: a change of the table affects the results of port events.
 	ofPorts bool
 }
 
@@ -43,11 +43,11 @@ type entry struct {
 	meter    *p4.MeterConfig
 
 	idleNs   int64 // idle timeout; 0: none
-	idleFrom int64 // data-plane time from which it counts at the earliest
-	idleSeq  int   // of the timer that is current
+	idleFrom int64 // earliest data-plane time from which it counts
+	idleSeq  int   // number of the current timer
 }
 
-// defaultEntry is a table's default entry, as far as a controller set it.
+// defaultEntry is a table's default entry, as set by a controller.
 type defaultEntry struct {
 	action   *p4.TableAction // nil: as in the program
 	cookie   uint64
@@ -58,7 +58,7 @@ func newTableState(ts *tableSchema) *tableState {
 	return &tableState{tableSchema: ts, byKey: map[string]*entry{}}
 }
 
-// loadInitialEntries makes the entries that came with the program readable.
+// loadInitialEntries makes the program's own entries readable.
 func (p *pipeline) loadInitialEntries() error {
 	sc := &p.core.scratch
 	for _, t := range p.tableStates {
@@ -93,10 +93,9 @@ func (p *pipeline) loadInitialEntries() error {
 	return nil
 }
 
-// initialPriorities maps the switch's priorities of a constant table to
-// P4Runtime's: of N entries the first has N, the next N-1, and so on. In other
-// tables entries may be added between the initial ones, so priorities are the
-// switch's own.
+// initialPriorities converts the switch's priorities of a constant table to P4Runtime's: of N entries the first has
+// N, the next N-1, and so on. In other tables entries may be added between the initial ones, so the priorities are
+// the switch's own.
 func (p *pipeline) initialPriorities(t *tableState) func(int32) int32 {
 	if !t.constTable || !t.needsPriority {
 		return func(prio int32) int32 { return prio }
@@ -111,7 +110,7 @@ func (p *pipeline) initialPriorities(t *tableState) func(int32) int32 {
 	return func(prio int32) int32 { return n - int32(slices.Index(all, prio)) }
 }
 
-// table finds the table that a request names.
+// table returns the table that a request names.
 func (p *pipeline) table(id uint32) (*tableState, error) {
 	if id == 0 {
 		return nil, rpc.Invalidf("table_id is not set")
@@ -123,8 +122,8 @@ func (p *pipeline) table(id uint32) (*tableState, error) {
 	return p.tableStates[ts.index], nil
 }
 
-// parseKey checks match and priority of a request and leaves both in the
-// scratch memory. It returns the match in canonical form.
+// parseKey checks match and priority of a request and leaves both in the scratch memory. It returns the match in
+// canonical form.
 func (p *pipeline) parseKey(t *tableState, te *p4.TableEntry) ([]*p4.FieldMatch, error) {
 	sc := &p.core.scratch
 	match, err := sc.parseMatch(t.fields, t.fieldByID, t.keyLen, te.GetMatch())
@@ -165,7 +164,7 @@ func (t *tableState) add(p *pipeline, e *entry) {
 	p.onUndo(func() { t.remove(e) })
 }
 
-// remove takes e out; the last entry takes its place in the list.
+// remove removes e; the last entry takes its place in the list.
 func (t *tableState) remove(e *entry) {
 	last := t.list[len(t.list)-1]
 	t.list[e.index] = last
@@ -223,7 +222,7 @@ func (p *pipeline) writeTable(r *role, typ p4.Update_Type, te *p4.TableEntry) er
 	return rpc.Within("table "+t.name, err)
 }
 
-// checkEntry refuses what no INSERT or MODIFY of an entry may carry.
+// checkEntry refuses fields that no INSERT or MODIFY of an entry may have.
 func (p *pipeline) checkEntry(t *tableState, te *p4.TableEntry) error {
 	if err := p.checkMetadata(te.GetMetadata()); err != nil {
 		return err
@@ -239,7 +238,7 @@ func (p *pipeline) checkEntry(t *tableState, te *p4.TableEntry) error {
 	return t.checkDirect(te)
 }
 
-// checkMetadata holds metadata to be kept against the budget.
+// checkMetadata checks stored metadata against the budget.
 func (p *pipeline) checkMetadata(b []byte) error {
 	if n, most := len(b), p.core.budget.Metadata; n > most {
 		return rpc.Over("metadata", n, most, "keep it elsewhere")

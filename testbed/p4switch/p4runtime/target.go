@@ -10,10 +10,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
-// actionSet is a selector group that an entry was programmed with in one
-// shot. The group is the entry's own; members are shared with the one-shots
-// that have the same action and watch port, because the switch bounds the
-// number of members, and P4Runtime the size of groups.
+// actionSet is a selector group that an entry was programmed with in one shot. The group belongs to the entry. Its
+// members are shared with other one-shots with the same action and watch port, because the switch limits the number
+// of members, and P4Runtime the size of groups.
 type actionSet struct {
 	gid     interp.GroupID
 	members []string // keys of profileState.shared
@@ -26,7 +25,7 @@ type sharedMember struct {
 	refs  int
 }
 
-// sharedKey names what makes one-shot members the same.
+// sharedKey returns the key by which one-shot members are equal.
 func sharedKey(call interp.ActionCall, w watch) string {
 	key := binary.BigEndian.AppendUint32(nil, uint32(call.Action))
 	for _, arg := range call.Args {
