@@ -9,7 +9,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
-// idleTimer is when an entry is to be looked at.
+// idleTimer is the time at which to check an entry.
 type idleTimer struct {
 	at    int64 // data-plane ns
 	seq   int   // entry.idleSeq when it was set
@@ -18,12 +18,11 @@ type idleTimer struct {
 	e     *entry
 }
 
-// idleQueue is a heap of timers. A timer whose entry is gone or was set again
-// is stale and skipped.
+// idleQueue is a heap of timers. A timer is stale and skipped if its entry is gone or was set again.
 type idleQueue struct {
 	timers []idleTimer
-	order  uint64 // makes the order of equal times that of setting
-	full   int    // so many timers are to be looked through for stale ones
+	order  uint64 // orders timers of equal time by their setting
+	full   int    // number of timers at which stale ones are removed
 }
 
 func (q *idleQueue) Len() int { return len(q.timers) }
@@ -50,8 +49,7 @@ func (q *idleQueue) stale(i int) bool {
 	return x.e.gone || x.seq != x.e.idleSeq
 }
 
-// sweep takes out what is stale: an entry that is modified often leaves a timer
-// each time.
+// sweep removes stale timers: each modification of an entry leaves one.
 func (q *idleQueue) sweep() {
 	live := q.timers[:0]
 	for i := range q.timers {
@@ -65,7 +63,7 @@ func (q *idleQueue) sweep() {
 	q.full = max(1024, 2*len(live))
 }
 
-// armIdle sets the timer of an entry, or takes it away if it has no timeout.
+// armIdle sets the timer of an entry, or removes it if the entry has no timeout.
 func (p *pipeline) armIdle(t *tableState, e *entry) {
 	e.idleSeq++
 	if e.idleNs > 0 {
@@ -88,7 +86,7 @@ func (p *pipeline) lastHit(t *tableState, e *entry) (int64, error) {
 	return p.sw.LastHit(t.tid, e.handle)
 }
 
-// sinceHits is the time since entries were last hit or, at the earliest, made.
+// sinceHits returns the time since entries were last hit, or at the earliest made.
 func (p *pipeline) sinceHits(t *tableState, block []*entry) ([]int64, error) {
 	out := make([]int64, len(block))
 	p.core.plane.lock()
@@ -103,7 +101,7 @@ func (p *pipeline) sinceHits(t *tableState, block []*entry) ([]int64, error) {
 	return out, nil
 }
 
-// expireIdle notifies of entries that were not hit for their timeout.
+// expireIdle notifies controllers of entries without hits for their timeout.
 func (p *pipeline) expireIdle(now int64) {
 	notes := map[*tableState]*p4.IdleTimeoutNotification{}
 	var order []*tableState
@@ -140,8 +138,8 @@ func (p *pipeline) expireIdle(now int64) {
 	}
 }
 
-// Advance does what is due at now (ns since the Unix epoch): it sends digest
-// lists whose time is up and notes entries that have been idle too long.
+// Advance does what is due at now (ns since the Unix epoch): it sends digest lists whose time is up and reports
+// entries that have been idle too long.
 func (c *Core) Advance(now int64) {
 	p := c.live
 	if p == nil {
@@ -160,9 +158,8 @@ func (c *Core) Advance(now int64) {
 	p.expireIdle(now - c.cfg.Epoch)
 }
 
-// NextDeadline returns when Advance has something to do next (ns since the
-// Unix epoch), and false if nothing is pending. Packets and writes may bring
-// it forward.
+// NextDeadline returns when to call Advance next (ns since the Unix epoch), and false if nothing is pending.
+// Packets and writes may move it nearer.
 func (c *Core) NextDeadline() (int64, bool) {
 	p := c.live
 	if p == nil {

@@ -7,12 +7,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
-// Write answers the RPC of that name. The error is a gRPC status; where it
-// concerns updates, its code is UNKNOWN and its details hold one p4.Error per
-// update.
+// Write answers the Write RPC. The error is a gRPC status; if it concerns updates, its code is UNKNOWN and its
+// details hold one p4.Error per update.
 //
-// Write keeps references to parts of the request: the caller must not change
-// it afterwards. One request may be written to many switches.
+// Write keeps references to parts of the request: the caller must not change it afterwards. One request may be
+// written to many switches.
 func (c *Core) Write(req *p4.WriteRequest) error {
 	key := roleKey{name: req.GetRole(), id: req.GetRoleId()} //nolint:staticcheck // old controllers use the id
 	r, err := c.writer(req.GetDeviceId(), key, req.GetElectionId())
@@ -37,7 +36,7 @@ func (c *Core) Write(req *p4.WriteRequest) error {
 	return err
 }
 
-// checkUpdates holds a request against the budget.
+// checkUpdates checks a request against the budget.
 func (c *Core) checkUpdates(req *p4.WriteRequest) error {
 	name, most := "updates", c.budget.Updates
 	switch req.GetAtomicity() {
@@ -52,11 +51,11 @@ func (c *Core) checkUpdates(req *p4.WriteRequest) error {
 	return nil
 }
 
-// write carries out the updates as the request's atomicity says.
+// write carries out the updates with the request's atomicity.
 func (p *pipeline) write(r *role, req *p4.WriteRequest) error {
 	switch a := req.GetAtomicity(); a {
 	case p4.WriteRequest_CONTINUE_ON_ERROR:
-		var errs []error // made when the first update fails
+		var errs []error // made at the first failure
 		for i, u := range req.GetUpdates() {
 			if err := p.apply(r, u); err != nil {
 				if errs == nil {
@@ -138,7 +137,7 @@ func (p *pipeline) apply(r *role, u *p4.Update) error {
 	}
 }
 
-// checkOwner refuses a role that the object does not belong to.
+// checkOwner refuses a role that may not access the object.
 func (r *role) checkOwner(kind string, o object) error {
 	if !r.may(o) {
 		return rpc.Errorf(codes.PermissionDenied, "%s %s does not belong to role %q", kind, o.name, r.key.name)
@@ -146,8 +145,7 @@ func (r *role) checkOwner(kind string, o object) error {
 	return nil
 }
 
-// cells lists the cells of an array that an index names: one, or all if it is
-// unset.
+// cells returns the range of an array's cells that an index names: one, or all if it is unset.
 func cells(index *p4.Index, size int) (from, to int, err error) {
 	if index == nil {
 		return 0, size, nil

@@ -10,13 +10,13 @@ import (
 type Config struct {
 	Name    string  // interface name towards gNMI, such as "Ethernet1"
 	Number  uint32  // port number in the P4 program, openconfig-p4rt's id
-	IfIndex uint32  // 0: as the position, from 1
+	IfIndex uint32  // 0: the position, from 1
 	Down    bool    // the link is down at the start
 	Disable bool    // config/enabled is false at the start
-	Speed   string  // openconfig's name, such as SPEED_400GB, at the start; empty: not known
-	MAC     [6]byte // of the interface; 0: it has none
-	Autoneg *bool   // whether the interface negotiates its speed; nil: not known
-	MTU     uint16  // of the interface, at the start; 0: not known
+	Speed   string  // openconfig's name, such as SPEED_400GB, at the start; empty: unknown
+	MAC     [6]byte // of the interface; 0: none
+	Autoneg *bool   // whether the interface negotiates its speed; nil: unknown
+	MTU     uint16  // of the interface, at the start; 0: unknown
 }
 
 // Counters are a port's traffic counters.
@@ -25,26 +25,26 @@ type Counters struct {
 	InPkts, OutPkts         uint64
 	InDiscards, OutDiscards uint64
 	InErrors, OutErrors     uint64
-	InFCSErrors             uint64 // among InErrors, as far as they are known
+	InFCSErrors             uint64 // part of InErrors, as far as known
 
-	// Of the packets those for more than one station; see Ports.Casts.
+	// Packets for more than one station; see Ports.Casts.
 	InMulticast, InBroadcast, OutMulticast, OutBroadcast uint64
 }
 
-// State is what is known of a port.
+// State is the state of a port.
 type State struct {
 	Name       string
 	Number     uint32
 	IfIndex    uint32
 	Enabled    bool   // admin state, as configured
-	Link       bool   // what SetOper said
+	Link       bool   // as set by SetOper
 	Oper       bool   // Enabled and Link
-	Speed      string // openconfig's name, such as SPEED_400GB; empty: not known
+	Speed      string // openconfig's name, such as SPEED_400GB; empty: unknown
 	LastChange int64  // ns since the Unix epoch: when Oper last changed
-	Changes    uint64 // of Oper, since the start
-	MTU        uint16 // 0: not known
+	Changes    uint64 // number of changes of Oper since the start
+	MTU        uint16 // 0: unknown
 	MAC        [6]byte
-	Autoneg    *bool // whether the interface negotiates its speed; nil: not known
+	Autoneg    *bool // whether the interface negotiates its speed; nil: unknown
 
 	Viable bool   // groups may send to it, as configured; see Ports.Watched
 	Health string // GOOD, BAD or UNKNOWN, as configured by a controller
@@ -64,9 +64,8 @@ type Event struct {
 	Now           int64 // ns since the Unix epoch
 }
 
-// Ports holds the state of a switch's ports and notifies observers of changes.
-// It is not safe for concurrent use: it lives under the same lock as the
-// cores that it is given to.
+// Ports holds the state of a switch's ports and notifies observers of changes. It is not safe for concurrent use:
+// the lock of the cores that use it protects it.
 type Ports struct {
 	ports    []*State
 	byName   map[string]*State
@@ -75,12 +74,12 @@ type Ports struct {
 
 	// Counters reads a port's counters. Nil: all zero.
 	Counters func(number uint32) Counters
-	// Casts says that Counters tell packets for one station, for several and for all apart.
+	// Casts says that Counters distinguishes packets for one station, for several and for all.
 	Casts bool
-	// Watched says that groups leave ports that are not viable. Else Viable cannot be configured.
+	// Watched says that groups leave ports that are not viable. Otherwise Viable cannot be configured.
 	Watched bool
-	// OnAdmin carries out a change of the admin state, such as taking the
-	// interface down. The error refuses the change. Nil: nothing to do.
+	// OnAdmin carries out a change of the admin state, such as taking the interface down. An error refuses the
+	// change. Nil: nothing to do.
 	OnAdmin func(number uint32, enabled bool) error
 }
 
@@ -124,8 +123,7 @@ func (p *Ports) All() []State {
 	return out
 }
 
-// States are the states of all ports, by number, as they change: they are to be
-// read only.
+// States returns the live states of all ports, by number, for reading only.
 func (p *Ports) States() []*State { return p.ports }
 
 // Port returns the state of a port.
@@ -137,9 +135,8 @@ func (p *Ports) Port(number uint32) (State, bool) {
 	return *s, true
 }
 
-// SetOper says that a port's link came up or went down, at now (ns since the
-// Unix epoch). The port's oper status is the link's, as long as the port is
-// enabled. Saying what is known already does nothing.
+// SetOper reports that a port's link came up or went down, at now (ns since the Unix epoch). While the port is
+// enabled, its oper status is the link's. A known state has no effect.
 func (p *Ports) SetOper(number uint32, up bool, now int64) error {
 	s, ok := p.byNumber[number]
 	if !ok {
@@ -153,8 +150,8 @@ func (p *Ports) SetOper(number uint32, up bool, now int64) error {
 	return nil
 }
 
-// SetSpeed says that a port runs at another speed, by openconfig's name, at now (ns since the Unix epoch). Saying what is
-// known already does nothing.
+// SetSpeed reports a port's new speed, by openconfig's name, at now (ns since the Unix epoch). A known speed has no
+// effect.
 func (p *Ports) SetSpeed(number uint32, speed string, now int64) error {
 	s, ok := p.byNumber[number]
 	if !ok {
@@ -168,8 +165,7 @@ func (p *Ports) SetSpeed(number uint32, speed string, now int64) error {
 	return nil
 }
 
-// SetMTU says that a port's interface has another MTU, at now (ns since the Unix epoch). Saying what is known already does
-// nothing.
+// SetMTU reports the new MTU of a port's interface, at now (ns since the Unix epoch). A known MTU has no effect.
 func (p *Ports) SetMTU(number uint32, mtu uint16, now int64) error {
 	s, ok := p.byNumber[number]
 	if !ok {
@@ -197,8 +193,7 @@ func (p *Ports) Configure(number uint32, viable bool, health string, now int64) 
 	return nil
 }
 
-// SetAdmin enables or disables a port, at now (ns since the Unix epoch). A
-// disabled port is down at once.
+// SetAdmin enables or disables a port, at now (ns since the Unix epoch). A disabled port is down at once.
 func (p *Ports) SetAdmin(number uint32, enabled bool, now int64) error {
 	s, ok := p.byNumber[number]
 	if !ok {
@@ -212,7 +207,7 @@ func (p *Ports) SetAdmin(number uint32, enabled bool, now int64) error {
 			return fmt.Errorf("switch: port %s: %w", s.Name, err)
 		}
 	}
-	if s.Enabled == enabled { // OnAdmin has noted it
+	if s.Enabled == enabled { // OnAdmin has called NoteAdmin
 		return nil
 	}
 	s.Enabled = enabled
@@ -220,9 +215,8 @@ func (p *Ports) SetAdmin(number uint32, enabled bool, now int64) error {
 	return nil
 }
 
-// NoteAdmin says that somebody else has enabled or disabled a port, at now (ns
-// since the Unix epoch). OnAdmin is not asked. Saying what is known already does
-// nothing.
+// NoteAdmin reports that another program has enabled or disabled a port, at now (ns since the Unix epoch). OnAdmin
+// is not called. A known state has no effect.
 func (p *Ports) NoteAdmin(number uint32, enabled bool, now int64) error {
 	s, ok := p.byNumber[number]
 	if !ok {

@@ -10,16 +10,15 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 )
 
-// PortEvents sets when the switch notifies the program about its ports by
-// port-event packets.
+// PortEvents selects when the switch notifies the program of its ports by port-event packets.
 type PortEvents uint8
 
 const (
-	// PortEventsAuto is when the program has a register named port_down.
+	// PortEventsAuto notifies a program that has a register named port_down.
 	PortEventsAuto PortEvents = iota
-	// PortEventsOn is always.
+	// PortEventsOn always notifies.
 	PortEventsOn
-	// PortEventsOff is never.
+	// PortEventsOff never notifies.
 	PortEventsOff
 )
 
@@ -48,13 +47,13 @@ const (
 type PortConfig struct {
 	Number uint32    // in the P4 program
 	Name   string    // towards gNMI and in the log
-	Port   port.Port // the device's from now on, and closed by it
-	Index  int       // the interface's index, by which Config.Links knows it; 0: it has no link state
-	// Neighbour is the MAC address of the switch at the other end, for Config.Routes; zero: there is none.
+	Port   port.Port // the device owns and closes it
+	Index  int       // the interface's index in Config.Links; 0: no link state
+	// Neighbour is the MAC address of the switch at the other end, for Config.Routes; zero: none.
 	Neighbour [6]byte
 }
 
-// Links is where link state comes from; [port.Links] is one.
+// Links is the source of link states; [port.Links] is one.
 type Links interface {
 	Attach(p *port.Poller, id int) error
 	List() ([]port.Link, error)
@@ -63,18 +62,18 @@ type Links interface {
 	Close() error
 }
 
-// Config sets up a Device. Only Ports is needed.
+// Config sets up a Device. Only Ports is required.
 type Config struct {
 	Ports []PortConfig
-	// Links follows and changes the ports' interfaces. The device closes it.
-	// Nil: links are up, and disabling a port only stops its traffic.
+	// Links follows and changes the ports' interfaces. The device closes it. Nil: links are up, and disabling a
+	// port only stops its traffic.
 	Links Links
 
-	DeviceID uint64 // of P4Runtime; 0 is an id like any other, as with BMv2
+	DeviceID uint64 // of P4Runtime; 0 is a normal id, as in BMv2
 	CPUPort  uint32 // port of packet-in and packet-out; 0: none
 	// PartialPacketOut is as in p4runtime.Config.
 	PartialPacketOut bool
-	// NumberAsIndex has gNMI report a port's number as its ifindex, as BMv2 and Stratum do.
+	// NumberAsIndex makes gNMI report a port's number as its ifindex, as BMv2 and Stratum do.
 	NumberAsIndex bool
 	// Unrestricted is as in p4runtime.Config.
 	Unrestricted bool
@@ -83,41 +82,41 @@ type Config struct {
 	Queues   int    // priorities per port, 1 to 8; 0: 1
 
 	QueueDepth int // packets a queue holds; 0: DefaultQueueDepth
-	QueueRate  int // packets per second that leave a queue; 0: no limit
+	QueueRate  int // packets per second from a queue; 0: no limit
 
-	// Coalesce is how long packets may gather before they are handled, when
-	// they arrive so fast that waking up for each costs more than the packet
-	// itself. It bounds what a packet's latency suffers by that. 0:
+	// Coalesce is the time for which packets may gather before they are handled, if they arrive so fast that a
+	// wake-up per packet costs more than the packet itself. It bounds the latency that this adds. 0:
 	// DefaultCoalesce; negative: every packet wakes the switch.
 	Coalesce time.Duration
 
-	// Realtime is the real-time priority of forwarding's thread, 1 to 99, which then runs
-	// ahead of the control side and of other processes. It takes CAP_SYS_NICE. 0: none.
+	// Realtime is the real-time priority of forwarding's thread, 1 to 99, which then runs ahead of the control side
+	// and of other processes. It needs CAP_SYS_NICE. 0: none.
 	Realtime int
 
-	// Kernel has the program run in the kernel, on the interfaces' way in; packets that it does not
-	// finish there, and all while the kernel does not take the program, are forwarded here. Ports
-	// must be a [port.Interface] each. See [Stats].Kernel.
+	// Kernel runs the program in the kernel, at the interfaces' ingress. Packets that it does not finish there are
+	// forwarded here, and so are all packets while the kernel does not accept the program. Each port must be a
+	// [port.Interface]. See [Stats].Kernel.
 	Kernel bool
-	// KernelOptional has a switch whose interfaces the kernel's programs cannot be put on forward all
-	// packets here. Without it that is an error.
+	// KernelOptional makes a switch forward all packets here if programs cannot be attached to its interfaces.
+	// Without it that is an error.
 	KernelOptional bool
-	// KernelHook is where the program is put; "": the best that there is.
+	// KernelHook is where the program is attached; "": the best available hook.
 	KernelHook ebpf.HookKind
 
-	// Routes has the kernel forward by its routes, which follow the program's tables; see package routes. Here come
-	// frames to group addresses only. Ports must be a [port.Interface] each, in a network namespace of the switch's own.
+	// Routes makes the kernel forward by its routes, which follow the program's tables; see package routes. Only
+	// frames to group addresses come here. Each port must be a [port.Interface], in a network namespace of this
+	// switch alone.
 	Routes bool
 
-	// Model has the functional model of a Tofino forward, with the program for that chip; see package tofino.
+	// Model makes the functional model of a Tofino forward, with the program for that chip; see package tofino.
 	Model Model
 
-	// Budget bounds what controllers may ask for and leave here.
+	// Budget bounds controllers' requests and stored state.
 	Budget rpc.Budget
 
 	PortEvents PortEvents
-	// Log gets what happens to the switch, not to packets, but for the
-	// program's log_msg when LogMessages is set. Nil: nothing is logged.
+	// Log receives events of the switch, not of packets, except for the program's log_msg if LogMessages is set.
+	// Nil: no log.
 	Log         *slog.Logger
 	LogMessages bool
 }

@@ -29,11 +29,10 @@ import (
 // linksID is the poller's id of Config.Links; ports have their index.
 const linksID = -1
 
-// maxPending bounds the control packets that wait to be injected.
+// maxPending is the largest number of control packets that wait to be injected.
 const maxPending = 4096
 
-// maxRecirculated bounds the packets that wait for another pass, as BMv2's
-// input buffer does.
+// maxRecirculated is the largest number of packets that wait for another pass, as in BMv2's input buffer.
 const maxRecirculated = 1024
 
 // Device is a switch.
@@ -44,15 +43,15 @@ type Device struct {
 	start  int64     // the same, in ns since the Unix epoch
 	poller *port.Poller
 
-	// control guards the control side: what serves P4Runtime and gNMI. It is taken
-	// before mu, and never by forwarding.
+	// control guards the control side: the P4Runtime and gNMI services. It is taken before mu, and never by
+	// forwarding.
 	control    sync.Mutex
 	core       *p4runtime.Core
 	states     *portstate.Ports
 	p4Server   *p4runtime.Server
 	gnmiServer *gnmi.Server
 
-	// mu guards the rest, which is forwarding's.
+	// mu guards the rest, which belongs to forwarding.
 	mu     lock
 	sw     *interp.Switch // in the data path; nil: none
 	toTell pendingNotices
@@ -70,7 +69,7 @@ type Device struct {
 
 	blocked     int    // ports
 	rounds      uint64 // of work
-	lastWork    int64  // ns: when the data plane last ran out of work
+	lastWork    int64  // ns: when the data plane last became idle
 	lastIngress uint64 // Stats.Ingress then
 
 	pending  []frame // to be injected, oldest first
@@ -79,7 +78,7 @@ type Device struct {
 	batch    interp.Batch
 	now      int64 // ns on the data plane's clock
 	eventsOn bool  // the program wants port events
-	linksDue bool  // Links have news
+	linksDue bool  // Links have changes
 	stats    Stats
 }
 
@@ -89,34 +88,33 @@ type frame struct {
 	data []byte
 }
 
-// Stats counts what became of packets in the traffic manager. What the
-// pipelines drop is in Pipeline.
+// Stats counts packets in the traffic manager. Pipeline has the pipelines' drops.
 type Stats struct {
 	Ingress       uint64 // packets that entered the ingress pipeline from ports
 	Sent          uint64 // packets handed to ports
 	PacketIn      uint64 // packets that left at the CPU port
 	TailDrops     uint64 // their queue was full
-	NoPort        uint64 // they left egress for a port that has no interface
+	NoPort        uint64 // sent to a port without interface
 	PortDown      uint64 // their port was down
-	NoProgram     uint64 // arrived before there was a program
+	NoProgram     uint64 // arrived before the first program
 	Recirculated  uint64
 	RecircDrops   uint64        // too many waited for another pass
 	InjectDrops   uint64        // too many control packets waited
 	NoticeDrops   uint64        // packets and digests for controllers while too many waited
-	LongestHold   time.Duration // that packets waited for the control side at most
+	LongestHold   time.Duration // longest time that packets waited for the control side
 	PortEvents    uint64        // port-event packets injected
 	PipelineDrops interp.DropCounts
-	Kernel        *KernelStats // nil: Config.Kernel is not set; its packets are in the counts above, too
-	Routes        *RoutesStats // nil: Config.Routes is not set; what they forward is in no count above
+	Kernel        *KernelStats // nil: Config.Kernel is not set; its packets are also in the counts above
+	Routes        *RoutesStats // nil: Config.Routes is not set; packets that they forward are in no count above
 }
 
-// Drop is how many packets went nowhere for one reason.
+// Drop is the number of packets dropped for one reason.
 type Drop struct {
 	Reason  string `json:"reason"`
 	Packets uint64 `json:"packets"`
 }
 
-// Drops returns the reasons for which packets were dropped, those that there were.
+// Drops returns the reasons for which packets were dropped.
 func (s Stats) Drops() []Drop {
 	all := []Drop{
 		{"queue full", s.TailDrops}, {"no port", s.NoPort}, {"port down", s.PortDown}, {"no program", s.NoProgram},
@@ -130,8 +128,7 @@ func (s Stats) Drops() []Drop {
 	return slices.DeleteFunc(all, func(x Drop) bool { return x.Packets == 0 })
 }
 
-// New makes a switch of opened ports. On an error the ports stay the
-// caller's.
+// New makes a switch of opened ports. After an error the ports stay the caller's.
 func New(cfg Config) (*Device, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
@@ -197,14 +194,14 @@ func (d *Device) addPorts() error {
 		if err := d.poller.Add(pc.Port, i); err != nil {
 			return fmt.Errorf("switch: port %s: %w", pc.Name, err)
 		}
-		d.markReady(e) // what came before is there, though nobody will say so
+		d.markReady(e) // earlier packets are there, though no event reports them
 	}
 	var err error
 	if d.states, err = portstate.New(configs); err != nil {
 		return err
 	}
 	d.states.Counters = d.portCounters
-	d.states.Casts = !d.cfg.Kernel && !d.cfg.Routes // packets that the kernel forwards are counted by number alone
+	d.states.Casts = !d.cfg.Kernel && !d.cfg.Routes // the kernel's packets are only counted by number
 	if d.cfg.Kernel {
 		if err := d.attach(); err != nil && !d.cfg.KernelOptional {
 			return err
@@ -254,8 +251,8 @@ func (d *Device) addServices() (err error) {
 	return nil
 }
 
-// Run forwards packets and does what time brings until ctx ends or the
-// switch fails. It returns ctx's error or what failed. It may be called once.
+// Run forwards packets and handles timers until ctx ends or the switch fails. It returns ctx's error or the
+// failure. It may be called once.
 func (d *Device) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.p4Server.Run(ctx) })
@@ -271,8 +268,7 @@ func (d *Device) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// whenDone calls f when ctx ends. The function it returns takes that back, or
-// waits until f has returned.
+// whenDone calls f when ctx ends. The function that it returns cancels that, or waits until f has returned.
 func whenDone(ctx context.Context, f func()) (stop func()) {
 	called := make(chan struct{})
 	cancel := context.AfterFunc(ctx, func() {
@@ -286,8 +282,7 @@ func whenDone(ctx context.Context, f func()) (stop func()) {
 	}
 }
 
-// Serve answers P4Runtime and gNMI requests that reach the listener, which it
-// closes, until ctx ends.
+// Serve answers P4Runtime and gNMI requests on the listener, which it closes, until ctx ends.
 func (d *Device) Serve(ctx context.Context, l net.Listener, opts ...grpc.ServerOption) error {
 	s := grpc.NewServer(append(append(rpc.Options(d.cfg.Budget), grpc.WaitForHandlers(true)), opts...)...)
 	d.p4Server.Register(s)
@@ -304,25 +299,24 @@ func (d *Device) Serve(ctx context.Context, l net.Listener, opts ...grpc.ServerO
 	return ctx.Err()
 }
 
-// Do calls f with the switch's P4Runtime side, under the control side's lock: f
-// must neither wait nor call the device, nor touch the switch in the data path.
+// Do calls f with the switch's P4Runtime side, under the control side's lock: f must neither wait nor call the
+// device, nor touch the switch in the data path.
 func (d *Device) Do(f func(*p4runtime.Core)) {
 	d.control.Lock()
 	defer d.control.Unlock()
 	f(d.core)
 }
 
-// Inspect calls f with the switch in the data path, nil if there is none, while no
-// packet passes: f must neither wait nor call the device.
+// Inspect calls f with the switch in the data path, or nil, while no packet passes: f must neither wait nor call
+// the device.
 func (d *Device) Inspect(f func(*interp.Switch)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f(d.sw)
 }
 
-// Install puts a program into the data path without a controller. info may be
-// nil: the program then runs with its constant entries and default actions
-// until a controller pushes a pipeline.
+// Install puts a program into the data path without a controller. info may be nil: the program then runs with its
+// constant entries and default actions until a controller pushes a pipeline.
 func (d *Device) Install(json []byte, info *p4config.P4Info) error {
 	if info == nil {
 		info = &p4config.P4Info{}
@@ -348,7 +342,7 @@ func (d *Device) Stats() Stats {
 	return s
 }
 
-// Close frees the ports and all else. Run and Serve must have returned.
+// Close frees the ports and everything else. Run and Serve must have returned.
 func (d *Device) Close() error {
 	errs := []error{d.closeModel()}
 	d.mu.Lock()
@@ -363,13 +357,12 @@ func (d *Device) Close() error {
 	return errors.Join(append(errs, d.poller.Close())...)
 }
 
-// useSwitch puts a new switch into the data path. Packets of the old one
-// finish their way in it.
+// useSwitch puts a new switch into the data path. Packets of the old one finish in the old one.
 func (d *Device) useSwitch(sw *interp.Switch) {
 	next, err := d.lower(sw)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.sw != nil { // its counts go on
+	if d.sw != nil { // its counts are kept
 		for i, n := range d.sw.Drops() {
 			d.stats.PipelineDrops[i] += n
 		}
@@ -384,7 +377,7 @@ func (d *Device) useSwitch(sw *interp.Switch) {
 	_, has := sw.Program().RegisterByName("port_down")
 	d.eventsOn = d.cfg.PortEvents == PortEventsOn || d.cfg.PortEvents == PortEventsAuto && has
 	for _, e := range d.ports {
-		e.notifiedUp = true // a new program takes ports to be up
+		e.notifiedUp = true // a new program assumes ports up
 	}
 	d.pending = d.pending[:0]
 }
@@ -405,7 +398,7 @@ func (d *Device) inject(f frame) {
 	d.poller.Wake()
 }
 
-// onPortEvent makes the packet by which the program learns of a port.
+// onPortEvent makes the packet that notifies the program of a port.
 func (d *Device) onPortEvent(number uint32, up bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -424,9 +417,8 @@ func (d *Device) portEvent(e *egress, up bool) {
 	d.inject(frame{p4src.PortEventPort, p4src.AppendPortEvent(nil, uint16(e.number), up, e.epoch)})
 }
 
-// repeatPortEvents sends the program the last port events again: it
-// knows now which of them are uplinks. Ports that are up come first, for an
-// uplink's place may have gone from a dead port to a live one.
+// repeatPortEvents sends the program the last port events again, because it has only now learned which ports are
+// uplinks. Ports that are up come first, since an uplink's index may have moved from a dead port to a live one.
 func (d *Device) repeatPortEvents() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -443,7 +435,7 @@ func (d *Device) repeatPortEvents() {
 	}
 }
 
-// portChanged follows the state that gNMI shows.
+// portChanged applies a change of the state that gNMI shows.
 func (d *Device) portChanged(ev portstate.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -471,8 +463,8 @@ func (d *Device) setAdmin(number uint32, enabled bool) error {
 	if err := d.cfg.Links.SetUp(e.index, enabled); err != nil {
 		return err
 	}
-	// The kernel's news of it are there already. Read now, they are not taken for
-	// somebody else's doing after the next Set.
+	// The kernel's notification of the change has arrived already. If it is read now, it is not taken for another
+	// program's change after the next Set.
 	d.mu.Lock()
 	err := d.cfg.Links.Read(d.linkChanged)
 	d.mu.Unlock()
@@ -480,8 +472,8 @@ func (d *Device) setAdmin(number uint32, enabled bool) error {
 	return err
 }
 
-// linkChanged takes the news of an interface. Forwarding knows at once that a link
-// is down; all else is the control side's.
+// linkChanged processes an interface's change. Forwarding learns at once that a link is down; the control side
+// handles the rest.
 func (d *Device) linkChanged(l port.Link) {
 	e := d.byIndex[l.Index]
 	if e == nil {
@@ -498,8 +490,8 @@ func (d *Device) linkChanged(l port.Link) {
 	d.toTell.signal()
 }
 
-// noteLink takes the news of an interface to the control side. Who else takes it
-// up or down changes the port's configuration, so that gNMI can undo it.
+// noteLink passes an interface's change to the control side. If another program takes it up or down, the port's
+// configuration changes, so that gNMI can undo it.
 func (d *Device) noteLink(l port.Link) {
 	e := d.byIndex[l.Index]
 	if err := d.states.SetOper(e.number, l.Up, d.unix()); err != nil {

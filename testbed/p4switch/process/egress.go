@@ -5,7 +5,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 )
 
-// Bounds of a port's batch of frames.
+// Limits of a port's batch of frames.
 const (
 	batchFrames = 64
 	batchBytes  = 128 << 10
@@ -16,8 +16,8 @@ type queued struct {
 	sw      *interp.Switch
 	p       *interp.Packet
 	at      int64  // ns: when it was queued
-	depth   uint32 // what it found before it
-	release int64  // ns: not before, by the queue's rate
+	depth   uint32 // number of packets before it in the queue
+	release int64  // ns: earliest time by the queue's rate
 }
 
 // fifo is a bounded queue of packets.
@@ -48,7 +48,7 @@ func (q *fifo) pop() queued {
 	return x
 }
 
-// egress is a port with its queues and the batch of frames on their way out.
+// egress is a port with its queues and its batch of outgoing frames.
 type egress struct {
 	d      *Device
 	port   port.Port
@@ -60,18 +60,18 @@ type egress struct {
 
 	up         bool
 	notifiedUp bool   // the state last sent to the program
-	epoch      uint32 // port events so far
+	epoch      uint32 // number of port events
 	isReady    bool
 	receive    func([]byte)
-	tagged     taggedPort // the port, if it has tags
+	tagged     taggedPort // the port, if it supports tags
 
 	queues  []fifo // by priority
 	waiting int    // packets in all queues
-	blocked bool   // the port took less than it was offered
-	limit   int    // frames in a batch, fewer while the port was blocked of late
+	blocked bool   // the port accepted fewer frames than offered
+	limit   int    // frames in a batch; fewer if the port was blocked recently
 	arena   []byte // bytes of the batch
 	frames  [][]byte
-	tags    []uint64 // of frames, with tagged
+	tags    []uint64 // of the frames; used with tagged
 	staged  bool     // on the device's list of batches to send
 	drops   uint64
 }
@@ -89,13 +89,13 @@ func newEgress(d *Device, pc PortConfig) *egress {
 	return e
 }
 
-// taggedPort is a port whose frames have tags. What the switch makes of a frame leaves with the frame's tag.
+// taggedPort is a port whose frames have tags. Packets that result from a frame leave with the frame's tag.
 type taggedPort interface {
-	Tag() uint64                                   // of the frame that Receive hands over
+	Tag() uint64                                   // of the frame in Receive
 	SendTagged(frames [][]byte, tags []uint64) int // as Send
 }
 
-// full reports whether the batch takes no more.
+// full reports whether the batch is full.
 func (e *egress) full() bool {
 	return len(e.frames) >= e.limit || len(e.arena) > batchBytes/2
 }
@@ -131,7 +131,7 @@ func (e *egress) stage(b []byte, tag uint64) {
 		e.tags = append(e.tags, tag)
 	}
 	at := len(e.arena)
-	e.arena = append(e.arena, b...) // when it grows, staged frames keep the old bytes
+	e.arena = append(e.arena, b...) // if it grows, staged frames keep the old bytes
 	e.frames = append(e.frames, e.arena[at:len(e.arena):len(e.arena)])
 	if !e.staged {
 		e.staged = true
@@ -150,7 +150,7 @@ func (e *egress) room() bool {
 	return !e.blocked
 }
 
-// offer takes a packet that wants to leave by the port.
+// offer handles a packet for the port.
 func (e *egress) offer(x queued) {
 	d := e.d
 	if !e.up {
@@ -183,7 +183,7 @@ func (e *egress) offer(x queued) {
 	}
 }
 
-// drain lets packets leave the queues while the port takes them.
+// drain sends packets from the queues while the port accepts them.
 func (e *egress) drain() {
 	for e.waiting > 0 && e.room() {
 		var q *fifo
@@ -202,7 +202,7 @@ func (e *egress) drain() {
 	}
 }
 
-// nextRelease is when a packet may leave a queue by its rate, in ns.
+// nextRelease returns when a queue's rate next permits a packet, in ns.
 func (e *egress) nextRelease() (int64, bool) {
 	next, ok := int64(0), false
 	for i := range e.queues {
@@ -215,7 +215,7 @@ func (e *egress) nextRelease() (int64, bool) {
 	return next, ok
 }
 
-// leave runs the egress pipeline and puts what comes out into the batch.
+// leave runs the egress pipeline and adds its output to the batch.
 func (e *egress) leave(x queued, depth uint32) {
 	d := e.d
 	at := len(d.batch.Packets)
@@ -230,7 +230,7 @@ func (e *egress) leave(x queued, depth uint32) {
 	d.route(x.sw, at, tag)
 }
 
-// flush drops what waits for a port that went down.
+// flush drops the waiting packets of a port that went down.
 func (e *egress) flush() {
 	for i := range e.queues {
 		for q := &e.queues[i]; q.n > 0; {
@@ -248,7 +248,7 @@ func (e *egress) flush() {
 	e.limit = batchFrames
 }
 
-// unblock notes that the port may take frames again.
+// unblock records that the port may accept frames again.
 func (e *egress) unblock() {
 	if e.blocked {
 		e.blocked = false

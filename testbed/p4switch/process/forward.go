@@ -10,7 +10,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 )
 
-// burst is how many frames are taken from a port before the next has its turn.
+// burst is the largest number of frames taken from a port before the next port's turn.
 const burst = 64
 
 // forward is the data plane's goroutine.
@@ -22,7 +22,7 @@ func (d *Device) forward(ctx context.Context) error {
 		}
 	}
 	var events []port.Event
-	timeout := time.Duration(0) // ports may hold frames from before they were attached
+	timeout := time.Duration(0) // ports may hold frames from before Attach
 	for ctx.Err() == nil {
 		var err error
 		if events, err = d.poller.Wait(timeout, events[:0]); err != nil {
@@ -49,7 +49,7 @@ func (d *Device) forward(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			// A port that just got room must not wait for those that are busy.
+			// A port that just got room must not wait for busy ones.
 			if d.rounds++; d.poller.Pending() || d.blocked > 0 || d.rounds%lookEvery == 0 {
 				if events, err = d.poller.Wait(0, events[:0]); err != nil {
 					return err
@@ -68,16 +68,14 @@ func (d *Device) forward(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// lookEvery is after how many rounds a busy data plane looks at what is not a
-// packet: the news of links.
+// lookEvery is the number of rounds after which a busy data plane checks for link changes.
 const lookEvery = 16
 
-// pause is how long to let packets gather, or 0 when they come so rarely, or
-// so much waits for its time, that the next event must be waited for.
+// pause returns how long to let packets gather, or 0 if they are rare, or so many packets wait for timers, that it
+// must wait for the next event.
 //
-// A thread that is woken for every packet spends more on waking up than on
-// the packet. So when the last wake-up was less than two pauses ago and
-// brought something, the next is put off by one.
+// A thread that is woken for every packet spends more time on waking up than on the packet. So if the last wake-up
+// was less than two pauses ago and brought something, the next is delayed by one pause.
 func (d *Device) pause() time.Duration {
 	w := d.cfg.Coalesce
 	now := d.clock()
@@ -90,14 +88,13 @@ func (d *Device) pause() time.Duration {
 	return w
 }
 
-// clock is the time on the data plane's clock, in ns. It does not jump when the
-// system's wall clock is set.
+// clock returns the time on the data plane's clock, in ns. It does not jump when the system's wall clock is set.
 func (d *Device) clock() int64 { return int64(time.Since(d.base)) }
 
-// unix is the same time in ns since the Unix epoch.
+// unix returns the same time in ns since the Unix epoch.
 func (d *Device) unix() int64 { return d.start + d.clock() }
 
-// take handles what the poller reported.
+// take handles the poller's events.
 func (d *Device) take(events []port.Event) {
 	for _, ev := range events {
 		if ev.ID == linksID {
@@ -117,7 +114,7 @@ func (d *Device) take(events []port.Event) {
 	if d.linksDue && len(d.toTell.links) < maxLinks {
 		d.linksDue = false
 		if err := d.cfg.Links.Read(d.linkChanged); err != nil {
-			d.log.Error("link state", "err", err) // packets go on
+			d.log.Error("link state", "err", err) // forwarding continues
 		}
 	}
 }
@@ -129,8 +126,8 @@ func (d *Device) markReady(e *egress) {
 	}
 }
 
-// work does one round: what the switch injects itself, what recirculates, a
-// burst from each port that is ready, what has no port, and the sending of all batches.
+// work does one round: injected packets, recirculated packets, a burst from each ready port, packets without port,
+// and the sending of all batches.
 func (d *Device) work() {
 	for i := 0; i < len(d.pending); i++ {
 		f := d.pending[i]
@@ -172,7 +169,7 @@ func (d *Device) work() {
 	d.staged = d.staged[:0]
 }
 
-// untilRelease is how long no queue's rate lets a packet go; -1: for ever.
+// untilRelease returns the time until a queue's rate permits a packet; -1: for ever.
 func (d *Device) untilRelease() time.Duration {
 	if d.cfg.QueueRate == 0 {
 		return -1
@@ -189,7 +186,7 @@ func (d *Device) untilRelease() time.Duration {
 	return wait
 }
 
-// arrive takes a frame from a port. All that leaves because of it has its tag.
+// arrive processes a frame from a port. All resulting packets have its tag.
 func (d *Device) arrive(number uint32, b []byte, tag uint64) {
 	d.stats.Ingress++
 	d.ingress(number, b, tag)
@@ -210,8 +207,7 @@ func (d *Device) ingress(number uint32, b []byte, tag uint64) {
 	d.route(d.sw, at, tag)
 }
 
-// route sends the packets of the batch from position at on their ways, with a
-// tag, and removes them.
+// route forwards the packets of the batch from position at on, with a tag, and removes them.
 func (d *Device) route(sw *interp.Switch, at int, tag uint64) {
 	for i := at; i < len(d.batch.Packets); i++ {
 		p := d.batch.Packets[i]
@@ -244,8 +240,8 @@ func (d *Device) route(sw *interp.Switch, at int, tag uint64) {
 	d.batch.Packets = d.batch.Packets[:at]
 }
 
-// queueNowhere queues a packet for a port without an interface. Its egress pipeline runs all the same, as it may clone or
-// recirculate the packet; that there is no interface is found on transmission, as in BMv2.
+// queueNowhere queues a packet for a port without interface. Its egress pipeline runs nevertheless, as it may clone
+// or recirculate the packet; the missing interface is noticed on transmission, as in BMv2.
 func (d *Device) queueNowhere(x queued) {
 	if d.portless.n >= d.cfg.QueueDepth {
 		d.stats.TailDrops++

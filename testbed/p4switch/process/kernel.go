@@ -12,36 +12,33 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 )
 
-// inKernel is the program in the kernel, where it is wanted there. The device's mu
-// guards it.
+// inKernel is the program in the kernel, if configured. The device's mu guards it.
 type inKernel struct {
-	sw     *ebpf.Switch          // nil: the kernel does not take the program
+	sw     *ebpf.Switch          // nil: the kernel does not accept the program
 	hooks  []ebpf.Hook           // by the ports' position
 	queues *ebpf.Queues          // below the ports
-	began  map[int]port.Counters // of the interfaces, by index, before this switch
-	below  map[uint32]ebpf.Queue // what was read of them last
+	began  map[int]port.Counters // initial counters of the interfaces, by index
+	below  map[uint32]ebpf.Queue // their last readings
 	failed error                 // why it is not in use
-	past   Stats                 // counts of programs before; its Kernel is nil where it is not wanted
+	past   Stats                 // counts of earlier programs; its Kernel is nil if the kernel is not used
 }
 
-// KernelStats says which packets the kernel forwarded or dropped itself, and for
-// what it handed others up.
+// KernelStats counts the packets that the kernel forwarded or dropped itself, and those passed up, by construct.
 type KernelStats struct {
 	Forwarded uint64  `json:"forwarded"`
 	Dropped   uint64  `json:"dropped"`
 	Up        []UpFor `json:"up"`              // of this program
 	Hook      string  `json:"hook,omitempty"`  // where the program is; see ebpf.HookKind
-	Err       string  `json:"error,omitempty"` // why the kernel takes no packets
+	Err       string  `json:"error,omitempty"` // why the kernel processes no packets
 }
 
-// UpFor is how many packets met a construct that the kernel has not.
+// UpFor counts packets that met a construct that the kernel program does not have.
 type UpFor struct {
 	Construct string `json:"construct"`
 	Packets   uint64 `json:"packets"`
 }
 
-// attach takes the interfaces' hooks, while the calling thread is in their network
-// namespace.
+// attach attaches to the interfaces' hooks, while the calling thread is in their network namespace.
 func (d *Device) attach() error {
 	d.kernel.past.Kernel = &KernelStats{}
 	for _, e := range d.ports {
@@ -65,7 +62,7 @@ func (d *Device) attach() error {
 	return nil
 }
 
-// passed counts what has come and left by a port's interface since the switch started, the kernel's packets too.
+// passed counts the packets of a port's interface since the switch started, including the kernel's.
 func (d *Device) passed(e *egress) port.Counters {
 	c := e.port.Counters()
 	if d.kernel.queues == nil {
@@ -81,10 +78,10 @@ func (d *Device) passed(e *egress) port.Counters {
 	return c
 }
 
-// queuesRead is how often the rates of the queues below the ports are read: changes are not announced.
+// queuesRead is the interval at which the rates of the queues below the ports are read: changes are not announced.
 const queuesRead = time.Second
 
-// followQueues has the program in the kernel see queues of the rates that those below the ports have.
+// followQueues gives the program in the kernel the rates of the queues below the ports.
 func (d *Device) followQueues(ctx context.Context) error {
 	for tick := time.NewTicker(queuesRead); ; {
 		select {
@@ -129,7 +126,7 @@ func (d *Device) detach() error {
 	return errors.Join(errs...)
 }
 
-// lower loads a switch's program into the kernel, which takes a while: no lock is held.
+// lower loads a switch's program into the kernel, which is slow: no lock is held.
 func (d *Device) lower(sw *interp.Switch) (*ebpf.Switch, error) {
 	if !d.cfg.Kernel {
 		return nil, nil
@@ -147,8 +144,7 @@ func (d *Device) lower(sw *interp.Switch) (*ebpf.Switch, error) {
 	return ebpf.Load(sw, cfg)
 }
 
-// useKernel has packets run through a program from now on. With an error they are all
-// forwarded here.
+// useKernel makes packets run through a program from now on. With an error all are forwarded here.
 func (d *Device) useKernel(next *ebpf.Switch, err error) {
 	k := &d.kernel
 	if !d.cfg.Kernel {
@@ -158,7 +154,7 @@ func (d *Device) useKernel(next *ebpf.Switch, err error) {
 	old := k.sw
 	if err == nil {
 		k.sw = next
-		next.SetQueues(k.below) // which may have been read since it was loaded
+		next.SetQueues(k.below) // they may have been read since it was loaded
 		for _, e := range d.ports {
 			d.openInKernel(e)
 		}
@@ -176,9 +172,9 @@ func (d *Device) useKernel(next *ebpf.Switch, err error) {
 	}
 }
 
-// runInKernel puts a program on all interfaces, or with nil takes it off. A packet that
-// comes meanwhile may be lost; none is processed twice: where the program cannot be taken
-// off, the port goes on without what the kernel forwards.
+// runInKernel attaches a program to all interfaces, or with nil detaches it. A packet that arrives meanwhile may be
+// lost; none is processed twice: if the program cannot be detached, the port continues without the packets that the
+// kernel forwards.
 func (d *Device) runInKernel(sw *ebpf.Switch) {
 	var errs []error
 	for i, h := range d.kernel.hooks {
@@ -200,8 +196,8 @@ func (d *Device) runInKernel(sw *ebpf.Switch) {
 	}
 }
 
-// syncKernel has the kernel see what the control side has changed. When that fails
-// the program leaves the kernel; its counters stay as they are.
+// syncKernel copies the control side's changes to the kernel. After an error the program leaves the kernel; its
+// counters are kept.
 func (d *Device) syncKernel() {
 	k := &d.kernel
 	if k.sw == nil || k.failed != nil {
@@ -214,7 +210,7 @@ func (d *Device) syncKernel() {
 	}
 }
 
-// openInKernel has the kernel send by a port, or not, as the port is up.
+// openInKernel makes the kernel send through a port only while the port is up.
 func (d *Device) openInKernel(e *egress) {
 	k := &d.kernel
 	if k.sw == nil {
@@ -231,8 +227,8 @@ func (d *Device) openInKernel(e *egress) {
 	}
 }
 
-// belowKernel is how long a packet of the interpreter's that leaves now will wait in the queue below the port, which
-// those of the kernel fill, and behind how many.
+// belowKernel returns how long an interpreter's packet that leaves now will wait in the queue below the port, which
+// also holds the kernel's packets, and the number of packets before it.
 func (d *Device) belowKernel(e *egress) (ns int64, packets uint32) {
 	if d.kernel.sw == nil {
 		return 0, 0
@@ -240,7 +236,7 @@ func (d *Device) belowKernel(e *egress) (ns int64, packets uint32) {
 	return d.kernel.sw.Waits(e.number, d.now)
 }
 
-// queueInKernel has a packet of the interpreter's wait there.
+// queueInKernel adds an interpreter's packet to that queue.
 func (d *Device) queueInKernel(e *egress, bytes int) {
 	if d.kernel.sw != nil {
 		d.kernel.sw.Sent(e.number, d.now, bytes)
@@ -278,7 +274,7 @@ func (k *inKernel) addTo(s *Stats) {
 	}
 }
 
-// countFates adds what became of a program's packets in the kernel.
+// countFates adds a program's counts of packets in the kernel.
 func countFates(sw *ebpf.Switch, s *Stats) []uint64 {
 	fates, err := sw.Fates()
 	if err != nil {
@@ -302,7 +298,7 @@ func countFates(sw *ebpf.Switch, s *Stats) []uint64 {
 	return fates
 }
 
-// countInterfaces has the ports' counters be those of their interfaces from now on.
+// countInterfaces makes the ports' counters those of their interfaces.
 func (d *Device) countInterfaces() (err error) {
 	if d.kernel.queues, err = ebpf.OpenQueues(); err != nil {
 		return fmt.Errorf("switch: %w", err)

@@ -7,21 +7,19 @@ import (
 	"time"
 )
 
-// lock is what packets pass under, and what the control side takes to work on the
-// switch in the data path, for a bounded time. Forwarding comes first: it takes
-// the lock by spinning, since a goroutine that sleeps waits for its processor
-// behind all that the control side has to do.
+// lock protects the data path. Packets pass under it, and the control side takes it for a bounded time to change
+// the switch. Forwarding has priority: it takes the lock by spinning, since a sleeping goroutine waits for its
+// processor behind all of the control side's work.
 type lock struct {
 	mu      sync.Mutex
 	wanted  atomic.Bool  // forwarding waits
 	waiting atomic.Int32 // others wait
-	held    time.Time    // since when the control side has it
+	held    time.Time    // since when the control side holds it
 	longest time.Duration
-	leaving func() // what the control side does before it gives the lock back; nil: nothing
+	leaving func() // called before the control side releases the lock; nil: none
 }
 
-// How long to spin for the lock before sleeping for it, and how long forwarding
-// lets others have it.
+// How long to spin for the lock before sleeping, and how long forwarding lets others have it.
 const (
 	spinFor  = 5 * time.Millisecond
 	leaveFor = 20 * time.Microsecond
@@ -44,10 +42,10 @@ func (l *lock) enter() {
 	l.mu.Lock()
 }
 
-// leave gives the lock back after forwarding.
+// leave releases the lock after forwarding.
 func (l *lock) leave() { l.mu.Unlock() }
 
-// yield lets somebody who waits for the lock have it; forwarding has left it.
+// yield lets a waiting goroutine have the lock; forwarding has left it.
 func (l *lock) yield() {
 	n := l.waiting.Load()
 	if n == 0 {

@@ -12,26 +12,27 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/tofino"
 )
 
-// Model says where the functional model of a Tofino is, and the program that it runs.
+// Model names the functional model of a Tofino, and its program.
 type Model struct {
-	Harness  string // the program that runs the model; empty: packets do not pass through a model
+	Harness  string // the program that runs the model; empty: no model
 	Pipeline string // the folder with tofino.bin and context.json
 }
 
-// The model takes milliseconds a packet, so packets wait for it: at most this many, of which it gets a few at a time.
+// The model takes milliseconds per packet, so packets wait for it: at most this many; the model gets a few at a
+// time.
 const (
 	modelQueue = 256
 	modelBurst = 16
 )
 
-// onModel is the program on the model of a chip, where it is wanted. Packets pass through it apart from the device's
-// mu, under which the control side works.
+// onModel is the program on the model of a chip, if configured. Packets pass through it without the device's mu,
+// under which the control side works.
 type onModel struct {
-	in   chan tofino.Packet // nil: not wanted
-	done chan struct{}      // closed when the last packet is through
-	out  []tofino.Packet    // what has left the model; the device's mu guards it
+	in   chan tofino.Packet // nil: not configured
+	done chan struct{}      // closed after the last packet
+	out  []tofino.Packet    // packets from the model; the device's mu guards it
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the following fields
 	model  *tofino.Model
 	mirror *tofino.Mirror
 	failed error // why packets are dropped
@@ -62,7 +63,7 @@ func (d *Device) openModel() error {
 	return nil
 }
 
-// closeModel ends the model. The device's mu is not held: a packet that leaves the model may wait for it.
+// closeModel ends the model. The device's mu is not held, because a packet from the model may wait for it.
 func (d *Device) closeModel() error {
 	if d.model.in == nil {
 		return nil
@@ -73,7 +74,7 @@ func (d *Device) closeModel() error {
 	return d.model.model.Close()
 }
 
-// modelBy has the model's tables follow a switch's from now on.
+// modelBy makes the model's tables follow a switch's from now on.
 func (d *Device) modelBy(sw *interp.Switch) {
 	if d.model.in != nil {
 		d.model.mu.Lock()
@@ -87,7 +88,7 @@ func (d *Device) modelBy(sw *interp.Switch) {
 	}
 }
 
-// modelCounts is what the model has counted: see [interp.Counting].
+// modelCounts are the model's counters: see [interp.Counting].
 type modelCounts struct{ d *Device }
 
 // Counted implements [interp.Counting].
@@ -105,7 +106,7 @@ func (m modelCounts) CountedAt(id program.TableID, place int) (packets, bytes ui
 	return m.d.model.mirror.CountedAt(id, place)
 }
 
-// syncModel writes to the model what the control side has changed. After an error the model forwards nothing: its
+// syncModel writes the control side's changes to the model. After an error the model forwards nothing, because its
 // tables are not those that controllers read.
 func (d *Device) syncModel() {
 	if d.model.in == nil {
@@ -135,7 +136,7 @@ func (d *Device) toModel(number uint32, b []byte) {
 	}
 }
 
-// passThroughModel has the model process packets until there are no more.
+// passThroughModel passes packets to the model until there are no more.
 func (d *Device) passThroughModel() {
 	in := d.model.in
 	defer close(d.model.done)
@@ -160,7 +161,7 @@ func (d *Device) passThroughModel() {
 	}
 }
 
-// inModel has the model process packets, and returns what leaves it.
+// inModel passes packets to the model, and returns its output.
 func (d *Device) inModel(batch []tofino.Packet) []tofino.Packet {
 	d.model.mu.Lock()
 	defer d.model.mu.Unlock()
@@ -174,7 +175,7 @@ func (d *Device) inModel(batch []tofino.Packet) []tofino.Packet {
 	return out
 }
 
-// keepPortDown has the switch's register of dead ports follow the model's.
+// keepPortDown makes the switch's register of dead ports follow the model's.
 func (d *Device) keepPortDown() {
 	d.model.mu.Lock()
 	defer d.model.mu.Unlock()
@@ -186,7 +187,7 @@ func (d *Device) keepPortDown() {
 	}
 }
 
-// fromModel sends what has left the model.
+// fromModel sends the model's output.
 func (d *Device) fromModel() {
 	for _, p := range d.model.out {
 		e := d.egress(p.Port)
@@ -210,7 +211,7 @@ func (d *Device) fromModel() {
 	d.model.out = d.model.out[:0]
 }
 
-// excludes says which other settings a model excludes.
+// excludes returns an error for settings that exclude a model.
 func (m Model) excludes(c *Config) error {
 	switch {
 	case m.Harness == "":

@@ -6,14 +6,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 )
 
-// Bounds of what waits for the control side.
+// Limits of the messages that wait for the control side.
 const (
 	maxCalls = 1024
 	maxLinks = 1 << 16 // more wait in the kernel
 )
 
-// pendingNotices are what forwarding has to say to the control side. They are guarded by
-// the device's mu.
+// pendingNotices are forwarding's messages to the control side. The device's mu guards them.
 type pendingNotices struct {
 	links []port.Link
 	calls []func()
@@ -27,7 +26,7 @@ func (t *pendingNotices) signal() {
 	}
 }
 
-// later has f called under the control side's lock. Forwarding calls it.
+// later calls f under the control side's lock, some time later. Forwarding calls it.
 func (d *Device) later(f func()) bool {
 	if len(d.toTell.calls) >= maxCalls {
 		d.stats.NoticeDrops++
@@ -38,7 +37,7 @@ func (d *Device) later(f func()) bool {
 	return true
 }
 
-// notifyLoop passes notices to the control side until ctx ends.
+// notifyLoop passes messages to the control side until ctx ends.
 func (d *Device) notifyLoop(ctx context.Context) error {
 	for {
 		select {
@@ -52,7 +51,7 @@ func (d *Device) notifyLoop(ctx context.Context) error {
 	}
 }
 
-// notifyNow is notify's work. It is called under the control side's lock.
+// notifyNow passes the waiting messages on. It is called under the control side's lock.
 func (d *Device) notifyNow() {
 	d.mu.Lock()
 	links, calls := d.toTell.links, d.toTell.calls
@@ -65,7 +64,7 @@ func (d *Device) notifyNow() {
 	for _, f := range calls {
 		f()
 	}
-	if due { // forwarding left news in the kernel until there was room
+	if due { // forwarding left changes in the kernel until there was room
 		d.poller.Wake()
 	}
 }

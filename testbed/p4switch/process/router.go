@@ -2,23 +2,23 @@ package process
 
 import "github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
 
-// router has the kernel forward by routes that follow the tables. The device's mu guards it.
+// router makes the kernel forward by routes that follow the tables. The device's mu guards it.
 type router interface {
 	close() error
-	// use has the routes follow a program's tables from now on.
+	// use makes the routes follow a program's tables from now on.
 	use(sw *interp.Switch)
-	// round has no route lead by a port that is down.
+	// round removes a port that is down from all routes.
 	round(e *egress)
 	stats() *RoutesStats
 }
 
-// RoutesStats says how the kernel's routes are.
+// RoutesStats is the state of the kernel's routes.
 type RoutesStats struct {
-	Routes int    `json:"routes"`          // prefixes that have one
-	Err    string `json:"error,omitempty"` // why they are not as the tables say
+	Routes int    `json:"routes"`          // number of prefixes with a route
+	Err    string `json:"error,omitempty"` // why they differ from the tables
 }
 
-// noRouter is of a device whose kernel has no routes to follow.
+// noRouter is the router of a device without routes.
 type noRouter struct{}
 
 func (noRouter) close() error        { return nil }

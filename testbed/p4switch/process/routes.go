@@ -8,15 +8,15 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 )
 
-// mirrored has the kernel forward by its routes, which are the tables. The device's mu guards it.
+// mirrored makes the kernel forward by routes that equal the tables. The device's mu guards it.
 type mirrored struct {
 	d      *Device
 	mirror *routes.Mirror
-	failed error // why they are not as the tables are
+	failed error // why they differ from the tables
 }
 
-// openRoutes has the kernel forward, while the calling thread is in the ports' network namespace. Here come group
-// addresses only: what switches and controllers say to each other.
+// openRoutes makes the kernel forward, while the calling thread is in the ports' network namespace. Only group
+// addresses come here: messages between switches and controllers.
 func openRoutes(d *Device) (router, error) {
 	var cfg routes.Config
 	for i, e := range d.ports {
@@ -53,7 +53,7 @@ func (m *mirrored) use(sw *interp.Switch) {
 	m.sync()
 }
 
-// sync makes the routes as the tables and ports are.
+// sync makes the routes equal to the tables and ports.
 func (m *mirrored) sync() {
 	err := m.mirror.Sync()
 	if err != nil && (m.failed == nil || m.failed.Error() != err.Error()) {

@@ -7,40 +7,39 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// Budget bounds what clients may ask of a switch and leave with it. A request
-// beyond a bound is refused with an error that names the bound and its number.
-// A bound of 0 is [DefaultBudget]'s.
+// Budget bounds clients' requests to a switch and the state that they store. A request above a limit is refused
+// with an error that names the limit and its value. 0 means [DefaultBudget]'s.
 type Budget struct {
 	Message     int // bytes of one request
 	Parts       int // messages and repeated values inside one request
-	Requests    int // RPCs at a time, over all connections
-	Writes      int // of them, requests that may be large: Write, SetForwardingPipelineConfig, gNMI Set
-	Streams     int // RPCs at a time of one connection
+	Requests    int // concurrent RPCs, over all connections
+	Writes      int // of these, requests that may be large: Write, SetForwardingPipelineConfig, gNMI Set
+	Streams     int // concurrent RPCs of one connection
 	Connections int
 
-	Updates         int // of one Write
-	RollbackUpdates int // of one Write that is undone when one fails
-	AtomicUpdates   int // of one Write that no packet may see half done
-	Entities        int // of one Read
-	Metadata        int // bytes of one entry's metadata
-	AllMetadata     int // bytes of metadata that a pipeline keeps
-	Groups          int // multicast groups that a pipeline keeps, and clone sessions
-	Replicas        int // of one of them
-	Roles           int // that are remembered
+	Updates         int // per Write
+	RollbackUpdates int // per Write with rollback
+	AtomicUpdates   int // per Write that is atomic for packets
+	Entities        int // per Read
+	Metadata        int // bytes per entry
+	AllMetadata     int // bytes stored per pipeline
+	Groups          int // multicast groups per pipeline, and clone sessions
+	Replicas        int // per group or session
+	Roles           int // number remembered
 	RoleName        int // bytes
-	RoleStreams     int // streams of one role
-	Details         int // of a failed batch: updates that the answer describes one by one
+	RoleStreams     int // streams per role
+	Details         int // updates of a failed batch that the answer describes singly
 	Queued          int // bytes that wait for one stream's reader
 
-	Paths      int // of one gNMI request
-	PathElems  int // of one gNMI path with its prefix
-	Leaves     int // values in one answer to a gNMI Get
-	Value      int // bytes of one gNMI value
-	SampleRate int // leaves a second that all subscriptions together sample
+	Paths      int // per gNMI request
+	PathElems  int // per gNMI path with its prefix
+	Leaves     int // values per answer to a gNMI Get
+	Value      int // bytes per gNMI value
+	SampleRate int // leaves per second that all subscriptions together sample
 }
 
-// DefaultBudget is for a switch process of 512 MiB: it holds Requests times Message of
-// requests that nobody ends.
+// DefaultBudget returns limits for a switch process of 512 MiB: it can hold Requests times Message of requests that
+// never end.
 func DefaultBudget() Budget {
 	return Budget{
 		Message: 8 << 20, Parts: 1 << 18, Requests: 32, Writes: 4, Streams: 32, Connections: 64,
@@ -50,7 +49,7 @@ func DefaultBudget() Budget {
 	}
 }
 
-// WithDefaults fills what is 0.
+// WithDefaults fills in zero values.
 func (b Budget) WithDefaults() Budget {
 	def := DefaultBudget()
 	for _, x := range []struct{ have, def *int }{
@@ -70,15 +69,15 @@ func (b Budget) WithDefaults() Budget {
 	return b
 }
 
-// Over refuses n of something whose bound is named.
+// Over returns the error for n above the limit most, naming it.
 func Over(name string, n, most int, remedy string) error {
 	return Errorf(codes.ResourceExhausted, "%d is over the budget %s of %d; %s", n, name, most, remedy)
 }
 
-// maxPrinted bounds what is printed of a value that came from outside.
+// maxPrinted bounds the printed part of a value from outside.
 const maxPrinted = 32 // bytes
 
-// CutBytes prints a value, or its beginning.
+// CutBytes returns a value, or its beginning, as text.
 func CutBytes(b []byte) string {
 	if len(b) <= maxPrinted {
 		return "0x" + hex.EncodeToString(b)
@@ -86,7 +85,7 @@ func CutBytes(b []byte) string {
 	return fmt.Sprintf("0x%x... (%d bytes)", b[:maxPrinted], len(b))
 }
 
-// Cut is a text from outside, or its beginning.
+// Cut returns a text from outside, or its beginning.
 func Cut(s string) string {
 	if len(s) <= 4*maxPrinted {
 		return s

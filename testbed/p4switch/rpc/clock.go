@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// Timed is a core that time drives: it has neither goroutine nor clock.
+// Timed is a core driven by time: it has neither goroutine nor clock.
 type Timed interface {
 	// Advance does what is due at now (ns since the Unix epoch).
 	Advance(now int64)
-	// NextDeadline is when Advance has something to do next; ok is false when
-	// nothing is pending.
+	// NextDeadline returns when to call Advance next; ok is false if nothing is pending.
 	NextDeadline() (next int64, ok bool)
 }
 
-// Clock calls a core when its deadlines come.
+// Clock calls a core at its deadlines.
 type Clock struct {
 	mu   sync.Locker
 	now  func() int64
@@ -30,7 +29,7 @@ func NewClock(mu sync.Locker, now func() int64, core Timed) *Clock {
 	return &Clock{mu: mu, now: now, core: core, wake: make(chan struct{}, 1)}
 }
 
-// Run does what time brings. It returns when ctx ends, with ctx's error.
+// Run calls the core at its deadlines. It returns when ctx ends, with ctx's error.
 func (c *Clock) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -49,7 +48,7 @@ func (c *Clock) Run(ctx context.Context) error {
 	}
 }
 
-// advance does what is due and returns the time until more is.
+// advance does what is due and returns the time until the next deadline.
 func (c *Clock) advance() (time.Duration, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +58,7 @@ func (c *Clock) advance() (time.Duration, bool) {
 	return max(time.Duration(next-now), 0), ok
 }
 
-// Kick makes Run look at the deadlines again.
+// Kick makes Run check the deadlines again.
 func (c *Clock) Kick() {
 	select {
 	case c.wake <- struct{}{}:
@@ -67,7 +66,7 @@ func (c *Clock) Kick() {
 	}
 }
 
-// After is a+b without overflow: the time b ns after a. b is not negative.
+// After returns a+b without overflow: the time b ns after a. b is not negative.
 func After(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64

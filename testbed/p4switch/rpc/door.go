@@ -19,16 +19,15 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// How long a connection may say nothing.
+// How long a connection may be silent.
 const (
 	handshakeTime = 10 * time.Second
 	idleTime      = 2 * time.Minute // without an RPC
 	probeTime     = 30 * time.Second
 )
 
-// Options are the gRPC options that a server of these services needs: they
-// hold connections, RPCs and messages against the budget before the services see
-// them. Each call's options are for one server.
+// Options returns the gRPC options that a server of these services needs: they check connections, RPCs and messages
+// against the budget before the services see them. Each call's options are for one server.
 func Options(b Budget) []grpc.ServerOption {
 	b = b.WithDefaults()
 	d := &door{budget: b}
@@ -45,7 +44,7 @@ func Options(b Budget) []grpc.ServerOption {
 	}
 }
 
-// door counts the RPCs that a server has in hand.
+// door counts a server's RPCs in progress.
 type door struct {
 	budget       Budget
 	rpcs, writes atomic.Int64
@@ -58,7 +57,7 @@ var large = map[string]bool{
 	"/gnmi.gNMI/Set":                               true,
 }
 
-// enter lets an RPC in, before its first message is read, until its stream ends.
+// enter admits an RPC, before its first message is read, until its stream ends.
 func (d *door) enter(ctx context.Context, info *tap.Info) (context.Context, error) {
 	if n := d.rpcs.Add(1); n > int64(d.budget.Requests) {
 		d.rpcs.Add(-1)
@@ -81,11 +80,12 @@ func (d *door) enter(ctx context.Context, info *tap.Info) (context.Context, erro
 	return context.WithValue(ctx, outKey{}, out), nil
 }
 
-// outKey is where a large RPC's context has what lets it out.
+// outKey is the context key of the function that releases a large RPC.
 type outKey struct{}
 
-// leave lets a large RPC out before its answer is sent: who waits for answers is never refused. The end of the stream,
-// which lets out what never got a handler, comes after the answer, and some time after it on a busy machine.
+// leave releases a large RPC before its answer is sent, so that a client that waits for answers is never refused.
+// The end of the stream, which releases RPCs without handler, comes after the answer, and some time after it on a
+// busy machine.
 func leave(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	if out, ok := ctx.Value(outKey{}).(func()); ok {
 		defer out()
@@ -93,8 +93,8 @@ func leave(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.U
 	return handler(ctx, req)
 }
 
-// codec decodes messages of so many parts at most. A part of two bytes becomes a
-// hundred in memory. What the schema does not know is not kept.
+// codec decodes messages with a limited number of parts. A part of two bytes takes a hundred in memory. Unknown
+// fields are dropped.
 type codec struct {
 	encoding.CodecV2
 	parts int
@@ -109,7 +109,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	buf := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer buf.Free()
 	b := buf.ReadOnlyData()
-	// Two bytes is the least that a part takes.
+	// A part has at least two bytes.
 	if len(b)/2 > c.parts {
 		if left := countParts(b, m.ProtoReflect().Descriptor(), c.parts, maxDepth); left < 0 {
 			return Errorf(codes.ResourceExhausted, "more than the budget parts of %d; split the request", c.parts)
@@ -118,11 +118,11 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return proto.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(b, m)
 }
 
-// maxDepth bounds the nesting of messages; P4Runtime's and gNMI's own is less.
+// maxDepth is the largest nesting of messages; P4Runtime's and gNMI's own is smaller.
 const maxDepth = 100
 
-// countParts takes the parts of a message from left, until that is below 0. A
-// message that cannot be decoded has parts up to where it is wrong.
+// countParts subtracts the number of a message's parts from left, until that is below 0. In a malformed message the
+// parts before the error count.
 func countParts(b []byte, md protoreflect.MessageDescriptor, left, depth int) int {
 	if depth == 0 {
 		return -1
@@ -158,7 +158,7 @@ func countParts(b []byte, md protoreflect.MessageDescriptor, left, depth int) in
 	return left
 }
 
-// Limit makes a listener close connections that come while so many are open.
+// Limit makes a listener close new connections while too many are open.
 func Limit(l net.Listener, b Budget) net.Listener {
 	return &limited{Listener: l, most: int64(b.WithDefaults().Connections)}
 }

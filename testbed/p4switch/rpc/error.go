@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// opError is what is wrong with one update or one read request: a canonical
-// code and a sentence that names the object and the remedy.
+// opError is the error of one update or one read request: a canonical code and a sentence that names the object and
+// the remedy.
 type opError struct {
 	code codes.Code
 	msg  string
@@ -17,25 +17,25 @@ type opError struct {
 
 func (e *opError) Error() string { return e.msg }
 
-// GRPCStatus lets an opError leave the package as a gRPC status.
+// GRPCStatus converts an opError to a gRPC status.
 func (e *opError) GRPCStatus() *status.Status { return status.New(e.code, "switch: "+e.msg) }
 
-// Errorf is an error with a gRPC code. The text names the object and the remedy.
+// Errorf returns an error with a gRPC code. The text names the object and the remedy.
 func Errorf(code codes.Code, format string, args ...any) error {
 	return &opError{code: code, msg: fmt.Sprintf(format, args...)}
 }
 
-// Invalidf is an error with the code INVALID_ARGUMENT.
+// Invalidf returns an error with the code INVALID_ARGUMENT.
 func Invalidf(format string, args ...any) error {
 	return Errorf(codes.InvalidArgument, format, args...)
 }
 
-// NotFoundf is an error with the code NOT_FOUND.
+// NotFoundf returns an error with the code NOT_FOUND.
 func NotFoundf(format string, args ...any) error {
 	return Errorf(codes.NotFound, format, args...)
 }
 
-// Status turns an error of the package into a gRPC status error.
+// Status converts an error of the package to a gRPC status error.
 func Status(err error) error {
 	if err == nil {
 		return nil
@@ -49,7 +49,7 @@ func Status(err error) error {
 	return status.Error(codes.Internal, "switch: "+err.Error())
 }
 
-// Within puts the object's name before an error and keeps its code.
+// Within prefixes an error with the object's name and keeps its code.
 func Within(what string, err error) error {
 	if err == nil {
 		return nil

@@ -5,8 +5,7 @@ import (
 	"sync"
 )
 
-// Outbox is a bounded queue between a core, which must not block, and a
-// stream's writer.
+// Outbox is a bounded queue between a core, which must not block, and a stream's writer.
 type Outbox[T any] struct {
 	mu     sync.Mutex
 	msgs   []T
@@ -19,13 +18,12 @@ type Outbox[T any] struct {
 	most int // bytes
 }
 
-// NewOutbox makes a queue that holds most bytes, as size counts them.
+// NewOutbox makes a queue for at most most bytes, as counted by size.
 func NewOutbox[T any](size func(T) int, most int) *Outbox[T] {
 	return &Outbox[T]{ready: make(chan struct{}, 1), size: size, most: most}
 }
 
-// Offer takes m unless limit messages, or too many bytes, wait already. The bytes
-// of a message that is alone do not count.
+// Offer queues m unless limit messages, or too many bytes, wait already. A single message may have any size.
 func (o *Outbox[T]) Offer(m T, limit int) bool {
 	n := o.size(m)
 	o.mu.Lock()
@@ -47,7 +45,7 @@ func (o *Outbox[T]) signal() {
 	}
 }
 
-// Close ends run once all that was taken is sent.
+// Close ends Run once everything queued is sent.
 func (o *Outbox[T]) Close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -55,8 +53,8 @@ func (o *Outbox[T]) Close() {
 	o.signal()
 }
 
-// Run sends what is offered until the box is closed and empty, sending
-// fails, or ctx ends. room is called when a full box has been emptied.
+// Run sends queued messages until the box is closed and empty, sending fails, or ctx ends. room is called when a
+// full box has been emptied.
 func (o *Outbox[T]) Run(ctx context.Context, send func(T) error, room func()) error {
 	for {
 		o.mu.Lock()
