@@ -143,15 +143,15 @@ func verifyOnce(ctx context.Context, cfg daemon.Config, drained []string, opts v
 
 // proof is what verify prints for programs.
 type proof struct {
-	Proved   bool      `json:"proved"`
-	Walks    int       `json:"walks"`
-	Entries  int       `json:"entries"`
-	Switches int       `json:"switches"`
-	Failures int       `json:"failures"`         // further single failures that were looked at
-	Unnotified   int       `json:"unnotified,omitempty"` // walks that end at dead ports of switches that notify no source
-	ReadMs   int64     `json:"read_ms"`
-	WalkMs   int64     `json:"walk_ms"`
-	Problems []problem `json:"problems"`
+	Proved     bool      `json:"proved"`
+	Walks      int       `json:"walks"`
+	Entries    int       `json:"entries"`
+	Switches   int       `json:"switches"`
+	Failures   int       `json:"failures"`             // further single failures that were looked at
+	Unnotified int       `json:"unnotified,omitempty"` // walks that end at dead ports of switches that notify no source
+	ReadMs     int64     `json:"read_ms"`
+	WalkMs     int64     `json:"walk_ms"`
+	Problems   []problem `json:"problems"`
 }
 
 // problem is a packet's walk that shows that the tables are wrong.

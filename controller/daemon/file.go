@@ -19,7 +19,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 )
 
-// NoGNMI, as the gnmi address of a switch, means that it has no gNMI server.
+// NoGNMI as the gnmi address of a switch means that the switch has no gNMI server.
 const NoGNMI = "none"
 
 // File is the YAML file that describes how to reach the switches, and the parts of their tables that do not follow
