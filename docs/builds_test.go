@@ -114,7 +114,7 @@ func buildsTable(known map[string]kept) string {
 		}
 	}
 	if stale.Len() == 0 {
-		return fmt.Sprintf("No file is stale: of %d runs in %d files %d were carried out again, and none differed.\n", runs, len(known), again)
+		return fmt.Sprintf("No result is known to differ from today's program. The %d files hold %d runs; %d of these were repeated, and none differed.\n", len(known), runs, again)
 	}
 	return stale.String()
 }
