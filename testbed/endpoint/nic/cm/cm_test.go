@@ -402,6 +402,15 @@ func TestPorts(t *testing.T) {
 	if _, err := bind(b, spaceTCP, false, "10.0.1.2:1"); !errors.Is(err, syscall.EADDRNOTAVAIL) {
 		t.Errorf("another host's address: %v", err)
 	}
+	for at, device := range map[string]bool{"0.0.0.0:0": false, "127.0.0.1:0": false, "10.0.0.2:0": true} {
+		id, err := bind(b, spaceTCP, false, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if guid := native.Uint64(b.do(cmdQueryRoute, uint64(0), id, uint32(0))); (guid != 0) != device {
+			t.Errorf("bound to %s: the device's GUID is %x; libfabric takes a device's address only without one", at, guid)
+		}
+	}
 }
 
 // TestMigrate moves an identifier with an event that waits to another channel.

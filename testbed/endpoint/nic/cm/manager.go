@@ -187,13 +187,14 @@ func (m *Manager) unbind(i *ident) {
 	}
 }
 
-// own reports whether an address is this host's; any, whether it is unspecified.
+// own reports whether an address is this host's; any, whether it names no device. A loopback address names none unless it
+// is the device's, as for the kernel (cma_any_addr); libfabric then takes the address of the device.
 func (m *Manager) own(a netip.Addr) (as netip.Addr, any, ok bool) {
 	switch v4 := a.Unmap(); {
-	case a.IsUnspecified():
-		return a, true, true
-	case v4 == m.addr || v4.Is4() && v4.IsLoopback():
+	case v4 == m.addr:
 		return a, false, true
+	case a.IsUnspecified() || v4.Is4() && v4.IsLoopback():
+		return a, true, true
 	}
 	return a, false, false
 }
