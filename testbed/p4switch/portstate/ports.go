@@ -135,12 +135,21 @@ func (p *Ports) Port(number uint32) (State, bool) {
 	return *s, true
 }
 
+// port returns a port's state, to change it.
+func (p *Ports) port(number uint32) (*State, error) {
+	s, ok := p.byNumber[number]
+	if !ok {
+		return nil, fmt.Errorf("switch: no port %d", number)
+	}
+	return s, nil
+}
+
 // SetOper reports that a port's link came up or went down, at now (ns since the Unix epoch). While the port is
 // enabled, its oper status is the link's. A known state has no effect.
 func (p *Ports) SetOper(number uint32, up bool, now int64) error {
-	s, ok := p.byNumber[number]
-	if !ok {
-		return fmt.Errorf("switch: no port %d", number)
+	s, err := p.port(number)
+	if err != nil {
+		return err
 	}
 	if s.Link == up {
 		return nil
@@ -153,9 +162,9 @@ func (p *Ports) SetOper(number uint32, up bool, now int64) error {
 // SetSpeed reports a port's new speed, by openconfig's name, at now (ns since the Unix epoch). A known speed has no
 // effect.
 func (p *Ports) SetSpeed(number uint32, speed string, now int64) error {
-	s, ok := p.byNumber[number]
-	if !ok {
-		return fmt.Errorf("switch: no port %d", number)
+	s, err := p.port(number)
+	if err != nil {
+		return err
 	}
 	if s.Speed == speed {
 		return nil
@@ -167,9 +176,9 @@ func (p *Ports) SetSpeed(number uint32, speed string, now int64) error {
 
 // SetMTU reports the new MTU of a port's interface, at now (ns since the Unix epoch). A known MTU has no effect.
 func (p *Ports) SetMTU(number uint32, mtu uint16, now int64) error {
-	s, ok := p.byNumber[number]
-	if !ok {
-		return fmt.Errorf("switch: no port %d", number)
+	s, err := p.port(number)
+	if err != nil {
+		return err
 	}
 	if s.MTU == mtu {
 		return nil
@@ -181,9 +190,9 @@ func (p *Ports) SetMTU(number uint32, mtu uint16, now int64) error {
 
 // Configure sets a port's Viable and Health, at now (ns since the Unix epoch).
 func (p *Ports) Configure(number uint32, viable bool, health string, now int64) error {
-	s, ok := p.byNumber[number]
-	if !ok {
-		return fmt.Errorf("switch: no port %d", number)
+	s, err := p.port(number)
+	if err != nil {
+		return err
 	}
 	if s.Viable == viable && s.Health == health {
 		return nil
@@ -195,9 +204,9 @@ func (p *Ports) Configure(number uint32, viable bool, health string, now int64) 
 
 // SetAdmin enables or disables a port, at now (ns since the Unix epoch). A disabled port is down at once.
 func (p *Ports) SetAdmin(number uint32, enabled bool, now int64) error {
-	s, ok := p.byNumber[number]
-	if !ok {
-		return fmt.Errorf("switch: no port %d", number)
+	s, err := p.port(number)
+	if err != nil {
+		return err
 	}
 	if s.Enabled == enabled {
 		return nil
@@ -218,9 +227,9 @@ func (p *Ports) SetAdmin(number uint32, enabled bool, now int64) error {
 // NoteAdmin reports that another program has enabled or disabled a port, at now (ns since the Unix epoch). OnAdmin
 // is not called. A known state has no effect.
 func (p *Ports) NoteAdmin(number uint32, enabled bool, now int64) error {
-	s, ok := p.byNumber[number]
-	if !ok {
-		return fmt.Errorf("switch: no port %d", number)
+	s, err := p.port(number)
+	if err != nil {
+		return err
 	}
 	if s.Enabled != enabled {
 		s.Enabled = enabled
