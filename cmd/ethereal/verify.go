@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,7 +30,9 @@ func newVerifyCommand() *cobra.Command {
 		Short: "Prove from the switches' tables that every packet arrives",
 		Long: `Reads the tables of all switches and proves from them that every label leads from every ToR to every host along exactly its
 path, that packets without a label arrive, and that no packet loops or vanishes: now, and after every single further link
-failure, before the controller has reacted. It prints the walk of a packet for which this does not hold.`,
+failure, before the controller has reacted. It prints the walk of a packet for which this does not hold. With --drained,
+it also proves that no packet without a label crosses these links. If no path is alive between two ToRs, nothing is
+proved, and it names them.`,
 		Example: `  ethereal verify --fabric fabric.yaml --targets targets.yaml
   ethereal verify --fabric fabric.yaml --targets targets.yaml --online 30s`,
 		Args: cobra.NoArgs,
@@ -63,7 +66,7 @@ failure, before the controller has reacted. It prints the walk of a packet for w
 	format.register(c)
 	c.Flags().IntVar(&opts.Problems, "problems", 3, "print `N` problems at most")
 	c.Flags().BoolVar(&opts.NoFailures, "no-failures", false, "prove the present state only, without further failures")
-	c.Flags().StringSliceVar(&drained, "drained", nil, "treat `LINKS` as drained: labels need not use them")
+	c.Flags().StringSliceVar(&drained, "drained", nil, "prove that `LINKS`, which are drained, carry only packets whose label names them")
 	c.Flags().DurationVar(&every, "online", 0, "repeat the check every `DURATION`")
 	return c
 }
@@ -122,7 +125,7 @@ func verifyOnce(ctx context.Context, cfg daemon.Config, drained []string, opts v
 	took := time.Since(began)
 	if !format.people() {
 		return printProof(w, format, f, proof{
-			Proved: r.OK(), Walks: r.Walks, Entries: entries, Switches: len(found), Failures: r.Failures, Unnotified: r.Unnotified,
+			Proved: r.OK() && len(r.Cut) == 0, Cut: pairNames(f, r.Cut), Walks: r.Walks, Entries: entries, Switches: len(found), Failures: r.Failures, Unnotified: r.Unnotified,
 			ReadMs: read.Milliseconds(), WalkMs: (took - read).Milliseconds(),
 		}, r.Problems)
 	}
@@ -133,6 +136,12 @@ func verifyOnce(ctx context.Context, cfg daemon.Config, drained []string, opts v
 	if !r.OK() {
 		fmt.Fprintf(w, "%d or more problems\n", len(r.Problems))
 		return fmt.Errorf("%w: see the walks above", errNotProved)
+	}
+	if len(r.Cut) > 0 {
+		fmt.Fprintf(w, "%d of %d pairs of ToRs have no live path\n", len(r.Cut), f.ToRs()*(f.ToRs()-1))
+		names := pairNames(f, r.Cut[:min(len(r.Cut), opts.Problems)])
+		return fmt.Errorf("%w: packets cannot arrive, whatever the tables are: %s, ...; see `ethereal status` for the links that are down",
+			errNotProved, strings.Join(names, ", "))
 	}
 	if r.Unnotified > 0 {
 		fmt.Fprintf(w, "%d end at dead ports of switches that send no quench; ", r.Unnotified)
@@ -151,7 +160,16 @@ type proof struct {
 	Unnotified int       `json:"unnotified,omitempty"` // walks that end at dead ports of switches that notify no source
 	ReadMs     int64     `json:"read_ms"`
 	WalkMs     int64     `json:"walk_ms"`
+	Cut        []string  `json:"cut,omitempty"` // pairs of ToRs without a live path: "tor0 to tor1"
 	Problems   []problem `json:"problems"`
+}
+
+// pairNames returns pairs of nodes for display.
+func pairNames(f *fabric.Fabric, pairs [][2]fabric.NodeID) (names []string) {
+	for _, p := range pairs {
+		names = append(names, f.Name(p[0])+" to "+f.Name(p[1]))
+	}
+	return names
 }
 
 // problem is a packet's walk that shows that the tables are wrong.

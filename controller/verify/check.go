@@ -16,7 +16,7 @@ type Network struct {
 	Tables map[fabric.NodeID][]controller.Entry // of every switch
 	Up     func(fabric.LinkID) bool             // reports whether a link carries packets now
 	// Drained reports links that carry packets but must not be used; nil: none. Labels whose path crosses one do
-	// not count as alive.
+	// not count as alive, and packets without a label cross one only after a further failure.
 	Drained func(fabric.LinkID) bool
 	// NoLabels means, per IPv4 and IPv6, that packets carry no label.
 	NoLabels [2]bool
@@ -38,10 +38,13 @@ type Report struct {
 	Walks      int // number of walks
 	Failures   int // number of single further failures
 	Unnotified int // number of walks that ended at a dead port of a switch that notifies no source
-	Problems   []Problem
+	// Cut are pairs of ToRs, a source and a destination, without any live path: packets between them cannot arrive,
+	// whatever the tables are.
+	Cut      [][2]fabric.NodeID
+	Problems []Problem
 }
 
-// OK reports whether everything was proved.
+// OK reports whether everything was proved, for packets that have a live path.
 func (r Report) OK() bool { return len(r.Problems) == 0 }
 
 // Check proves the properties in the package comment, or finds counter-examples. It returns an error if the tables
@@ -102,6 +105,9 @@ func (c *checker) run() {
 	failed := make([]bool, c.f.Links())
 	for s := range c.f.ToRs() {
 		for d := range c.f.ToRs() {
+			if src, dst := c.f.ToRID(s), c.f.ToRID(d); src != dst && !c.joined(src, dst) {
+				c.report.Cut = append(c.report.Cut, [2]fabric.NodeID{src, dst})
+			}
 			first, count := c.f.HostsOf(c.f.ToRID(d))
 			for i := range count {
 				host := first + fabric.NodeID(i)
@@ -184,6 +190,23 @@ func (c *checker) path(src, dst fabric.NodeID, l fabric.Label) bool {
 	return ok
 }
 
+// joined reports whether any label's path is alive.
+func (c *checker) joined(src, dst fabric.NodeID) bool {
+	return slices.ContainsFunc(c.f.PathLabels(src, dst), func(l fabric.Label) bool { return c.path(src, dst, l) })
+}
+
+// onDrained reports whether a walk crosses a link that is up and drained.
+func (c *checker) onDrained(w *walker) bool {
+	for i := range w.n {
+		if s := &w.steps[i]; s.port > 0 {
+			if id, ok := c.f.LinkAt(s.node, s.port); ok && c.w.up[id] && !c.usable[id] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // ended judges the end of a walk.
 func (c *checker) ended(w *walker, f fate, host fabric.NodeID) bool {
 	c.report.Walks++
@@ -211,6 +234,8 @@ func (c *checker) ended(w *walker, f fate, host fabric.NodeID) bool {
 		c.problem(WrongHost)
 	case (f == sourceNotified || f == unnotified) && c.must:
 		c.problem(BlackHole)
+	case c.must && w.label == NoLabel && c.onDrained(w): // with a label of a drained path until the host leaves it
+		c.problem(OnDrained)
 	case c.exact && !c.onPath(w):
 		c.problem(WrongPath)
 	}

@@ -10,9 +10,10 @@
 //   - a label whose path is alive leads along exactly that path to the host;
 //   - without a label, every choice of the ECMP hashes leads to the host, if any path is alive;
 //   - nothing ever loops. A packet is lost only where a link on its way is dead and the switch has no other way; the
-//     switch can then notify the source.
+//     switch can then notify the source;
+//   - without a label, no packet crosses a link that is named as drained. Labels follow as hosts change them.
 //
-// The same is then proved with each single further link failed, before the controller has reacted: a switch sends
+// All but the last is then proved with each single further link failed, before the controller has reacted: a switch sends
 // packets for a dead uplink by any other live uplink, and answers; it drops packets for a dead down port.
 //
 // # Trust

@@ -220,6 +220,41 @@ func testMutants(t *testing.T, c *controller.Core, as func(*Network)) {
 	t.Logf("%s, segments %v, no quench %v: %d mutants found: %v", c.Fabric().Spec().Kind, whole.Segments, whole.NoQuench != nil, found, kinds)
 }
 
+// TestDrained finds a switch that uses a drained link still.
+func TestDrained(t *testing.T) {
+	for _, spec := range specs {
+		c := newCore(t, spec)
+		before := network(c)
+		id := fabric.LinkID(c.Fabric().Hosts())
+		if err := c.Drain(0, id, true); err != nil {
+			t.Fatal(err)
+		}
+		n := network(c)
+		if r := check(t, n); !r.OK() || len(r.Cut) > 0 {
+			t.Fatalf("%+v", r)
+		}
+		tor := c.Fabric().ToRID(0)
+		n.Tables[tor] = before.Tables[tor]
+		if r := check(t, n); r.OK() || r.Problems[0].Kind != OnDrained {
+			t.Errorf("%+v: the ToR of %s has its old tables: %+v", spec, c.Fabric().LinkName(id), r.Problems)
+		}
+	}
+}
+
+// TestCut counts the pairs of ToRs that nothing joins.
+func TestCut(t *testing.T) {
+	for _, spec := range specs {
+		c := newCore(t, spec)
+		n := c.Fabric().Node(c.Fabric().ToRID(1))
+		for p := n.FirstUplink(); int(p) <= n.Ports(); p++ {
+			setLink(t, c, n.Link(p), false)
+		}
+		if r := check(t, network(c)); !r.OK() || len(r.Cut) != 2*(c.Fabric().ToRs()-1) {
+			t.Errorf("%+v: pairs %v, problems %+v", spec, r.Cut, r.Problems)
+		}
+	}
+}
+
 // TestQuiet finds switches that do not answer.
 func TestQuiet(t *testing.T) {
 	c := newCore(t, specs[0])

@@ -18,6 +18,7 @@ const (
 	BlackHole Kind = "black hole" // it is lost although a path is alive, or on a dead link
 	WrongPath Kind = "wrong path" // it leaves its label's path although that is alive
 	WrongHost Kind = "wrong host" // it is delivered to another host
+	OnDrained Kind = "on drained" // it crosses a drained link although none on its way has failed
 	Silent    Kind = "silent"     // it is dropped at a dead port that does not answer
 )
 
