@@ -66,13 +66,19 @@ func (c *Core) appendDeltas(out []SwitchDelta, links []fabric.LinkID, up bool) [
 	for _, id := range links {
 		c.setUplink(c.written, id, up)
 	}
-	sc := c.scopeOf(links, old, c.written)
+	return c.appendChange(out, links, up, old, c.written)
+}
+
+// appendChange appends the changes of the switches between two states, which differ in links that all went up or all
+// down.
+func (c *Core) appendChange(out []SwitchDelta, links []fabric.LinkID, up bool, old, new *state) []SwitchDelta {
+	sc := c.scopeOf(links, old, new)
 	if up {
-		out = c.appendAggDeltas(out, stageUpAggs, &sc, old, c.written)
-		return c.appendToRDeltas(out, stageUpToRs, &sc, old, c.written)
+		out = c.appendAggDeltas(out, stageUpAggs, &sc, old, new)
+		return c.appendToRDeltas(out, stageUpToRs, &sc, old, new)
 	}
-	out = c.appendToRDeltas(out, stageDownToRs, &sc, old, c.written)
-	return c.appendAggDeltas(out, stageDownAggs, &sc, old, c.written)
+	out = c.appendToRDeltas(out, stageDownToRs, &sc, old, new)
+	return c.appendAggDeltas(out, stageDownAggs, &sc, old, new)
 }
 
 func (s *state) clone() *state {

@@ -32,6 +32,32 @@ func (c *Core) CanDrain(id fabric.LinkID) error {
 	return nil
 }
 
+// Users returns the switches whose tables depend on whether any of the links is used, sorted: those that have to
+// acknowledge a drain.
+func (c *Core) Users(links []fabric.LinkID) []fabric.NodeID {
+	used, unused := c.now.clone(), c.now.clone()
+	var between []fabric.LinkID // hosts' links are in no table
+	for _, id := range links {
+		if c.CanDrain(id) == nil {
+			between = append(between, id)
+			c.setUplink(used, id, true)
+			c.setUplink(unused, id, false)
+		}
+	}
+	if len(between) == 0 {
+		return nil
+	}
+	var nodes []fabric.NodeID
+	for _, x := range c.appendChange(nil, between, false, used, unused) {
+		nodes = append(nodes, x.Node)
+	}
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
+}
+
+// Pending reports whether the next [Core.Ready] has to write a link's state.
+func (c *Core) Pending(id fabric.LinkID) bool { return c.links[id].pending }
+
 // LinkReport is the known state of a link.
 type LinkReport struct {
 	DownA, DownB bool // its ends' last reports

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,9 +11,18 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
+// allDesired returns the desired tables of all switches.
+func (c *Core) allDesired() (out [][]Entry) {
+	for i := range c.f.Switches() {
+		out = append(out, c.Desired(fabric.NodeID(c.f.Hosts()+i)))
+	}
+	return out
+}
+
 // TestDrain takes links out of use and back, among failures, and checks that
 // tables are as if they had failed, that no packet is lost on the way, and that
-// Severed says who would be.
+// Severed says who would be, and Users whose
+// tables change.
 func TestDrain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f, err := fabric.New(drawSpec(t))
@@ -52,8 +62,18 @@ func TestDrain(t *testing.T) {
 				t.Fatalf("without %s: severed %v, want %v", f.LinkName(id), severed, any)
 			}
 			drained[id] = !drained[id]
+			before, wasUp := c.allDesired(), c.LinkUp(id)
 			if err := c.Drain(0, id, drained[id]); err != nil {
 				t.Fatal(err)
+			}
+			var changed []fabric.NodeID
+			for i, es := range c.allDesired() {
+				if len(Diff(before[i], es)) > 0 {
+					changed = append(changed, fabric.NodeID(f.Hosts()+i))
+				}
+			}
+			if users := c.Users([]fabric.LinkID{id}); c.LinkUp(id) != wasUp && !slices.Equal(users, changed) {
+				t.Fatalf("the tables of %v depend on %s; Users says %v", changed, f.LinkName(id), users)
 			}
 			if err := fo.carryOut(true); err != nil {
 				t.Fatal(err)

@@ -26,8 +26,10 @@ func newDrainCommand() *cobra.Command {
 		Use:   "drain LINK|SWITCH",
 		Short: "Take a link or switch out of use without loss, or put it back",
 		Long: `Asks a controller to take a link between switches, or an aggregation, core or spine switch, out of use while it still
-works. New paths are written before old ones are removed, so no packet is lost. The command returns when the tables are
-written and the agents notified. A drain by which hosts would lose their last path is refused, unless --force is given.`,
+works. New paths are written before old ones are removed, so no packet is lost. The command succeeds when every switch that
+used the link has acknowledged its new tables, and the agents are notified. If one does not within 5 seconds, the command
+names it and exits with 1; the drain is kept and written when the switch answers. A drain by which hosts would lose their
+last path is refused, unless --force is given.`,
 		Example: `  ethereal drain tor0-agg1 --admin-token-file token
   ethereal drain agg1 --admin-token-file token --undo`,
 		Args: func(_ *cobra.Command, args []string) error {

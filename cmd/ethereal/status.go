@@ -159,7 +159,11 @@ func (s *statusView) print(out io.Writer) error {
 	}
 	fmt.Fprintf(out, "controller %s, %s, since %s; links changed %d times\n", s.Instance, state, s.Since.Format(time.RFC3339), s.Epoch)
 	if !s.Last.Trigger.IsZero() {
-		fmt.Fprintf(out, "last change: %d updates, %v after the first report of it\n", s.Last.Updates, s.Last.Took)
+		missed := ""
+		if s.Last.Missed > 0 {
+			missed = fmt.Sprintf("; %d writes were not acknowledged", s.Last.Missed)
+		}
+		fmt.Fprintf(out, "last change: %d updates, %v after the first report of it%s\n", s.Last.Updates, s.Last.Took, missed)
 	}
 	if len(muted) > 0 {
 		fmt.Fprintf(out, "ports known from their other ends only (gnmi: none): %s\n", strings.Join(muted, ", "))

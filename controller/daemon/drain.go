@@ -8,24 +8,37 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/controller/drains"
+	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 	"github.com/ethereal-fabric/ethereal/controller/rollout"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/durable"
 )
 
+// ErrUnacknowledged is wrapped by the error of a drain that is kept, but not yet in all tables.
+var ErrUnacknowledged = errors.New("no acknowledgement from")
+
+// ackWait bounds the wait for switches' acknowledgements of a drain.
+const ackWait = 5 * time.Second
+
 // Drain takes a link or switch, by name, out of use while it still works, or, with undo, back into use. It returns
-// the links concerned once the tables are written and the agents notified, here and by the peers that answer. From
-// then on only packets already in flight cross the links. Without force, if hosts would lose their last path, it
-// drains nothing and returns an error that wraps [rollout.ErrSevers].
+// the links concerned once every switch whose tables depend on them has acknowledged its tables, to this controller
+// or to a peer, and the agents are notified. From then on only packets already in flight cross drained links. A
+// switch counts as well without acknowledgement if all its neighbours report their ports to it down. If another does
+// not acknowledge within [ackWait], the error wraps [ErrUnacknowledged]; the drain is kept and written when the
+// switch answers. Without force, if hosts would lose their last path, it drains nothing and returns an error that
+// wraps [rollout.ErrSevers].
 func (d *Daemon) Drain(ctx context.Context, name string, undo, force bool) ([]string, error) {
 	ids, err := d.named(name)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
+	var users []fabric.NodeID
 	var failed error
 	err = d.ask(ctx, func() {
 		for _, id := range ids {
@@ -34,26 +47,86 @@ func (d *Daemon) Drain(ctx context.Context, name string, undo, force bool) ([]st
 		if _, failed = d.core.Drain(d.clock(), ids, !undo, force); failed != nil {
 			failed = fmt.Errorf("daemon: %s: %w", name, failed)
 		}
+		users = d.core.Tables().Users(ids)
 	})
 	if err := errors.Join(err, failed); err != nil {
 		return nil, err
 	}
-	// The primary peer has to write them.
-	if err := errors.Join(d.idle(ctx), d.exchangeMarks(ctx, true)); err != nil {
+	behind, err := d.acknowledged(ctx, ids, users)
+	if err != nil {
 		return names, err
 	}
-	if undo {
+	atPeers, unreached, err := d.exchangeMarks(ctx, users)
+	if err != nil {
+		return names, err
+	}
+	if !undo {
+		err = d.ask(ctx, func() {
+			for i, id := range ids {
+				if !d.core.Tables().LinkReport(id).Drained {
+					failed = fmt.Errorf("daemon: %s is back in use: %w, together with a peer's drains of the same time", names[i], rollout.ErrSevers)
+					return
+				}
+			}
+		})
+		if err := errors.Join(err, failed); err != nil {
+			return names, err
+		}
+	}
+	behind = slices.DeleteFunc(behind, func(id fabric.NodeID) bool { return slices.Contains(atPeers, id) })
+	if len(behind) == 0 {
 		return names, nil
 	}
-	err = d.ask(ctx, func() {
-		for i, id := range ids {
-			if !d.core.Tables().LinkReport(id).Drained {
-				failed = fmt.Errorf("daemon: %s is back in use: %w, together with a peer's drains of the same time", names[i], rollout.ErrSevers)
-				return
-			}
+	return names, errors.Join(d.unacknowledged(name, undo, behind), unreached)
+}
+
+// unacknowledged returns the error for switches that have not acknowledged a drain.
+func (d *Daemon) unacknowledged(name string, undo bool, behind []fabric.NodeID) error {
+	const most = 4 // switches named
+	var who []string
+	for _, id := range behind[:min(len(behind), most)] {
+		who = append(who, d.f.Name(id))
+	}
+	if n := len(behind) - most; n > 0 {
+		who = append(who, fmt.Sprintf("%d more", n))
+	}
+	not := "not drained"
+	if undo {
+		not = "not back in use"
+	}
+	return fmt.Errorf("daemon: %s is %s: %w %s; it will be when they answer: repeat the command to see", name, not,
+		ErrUnacknowledged, strings.Join(who, ", "))
+}
+
+// acknowledged waits until switches have acknowledged what follows from the states of the links, and no change is
+// being written, for [ackWait] at most. It returns the switches that have not acknowledged. It does not wait for
+// switches to which another controller writes.
+func (d *Daemon) acknowledged(ctx context.Context, ids []fabric.LinkID, switches []fabric.NodeID) ([]fabric.NodeID, error) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.NewTimer(ackWait)
+	defer limit.Stop()
+	for {
+		var behind []fabric.NodeID
+		wait := false
+		if err := d.ask(ctx, func() {
+			behind = slices.DeleteFunc(d.core.Behind(ids, switches), func(id fabric.NodeID) bool {
+				return d.device(id).verdict == Dead
+			})
+			wait = !d.core.Idle() || slices.ContainsFunc(behind, func(id fabric.NodeID) bool {
+				return d.device(id).phase != p4rt.Backup
+			})
+		}); err != nil || !wait {
+			return behind, err
 		}
-	})
-	return names, errors.Join(err, failed)
+		select {
+		case <-ctx.Done():
+			return behind, ctx.Err()
+		case <-limit.C:
+			return behind, nil
+		case <-tick.C:
+		}
+	}
 }
 
 // named returns the links of a link's or switch's name.
@@ -66,26 +139,6 @@ func (d *Daemon) named(name string) ([]fabric.LinkID, error) {
 		return nil, fmt.Errorf("daemon: %q is neither a link, as tor0-agg1, nor a switch: %w", name, err)
 	}
 	return d.core.Tables().DrainLinks(node) // reads the fabric only
-}
-
-// idle waits until no write is in progress.
-func (d *Daemon) idle(ctx context.Context) error {
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		busy := false
-		if err := d.ask(ctx, func() { busy = !d.core.Idle() }); err != nil {
-			return err
-		}
-		if !busy {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
-	}
 }
 
 // drainedFile is the state file.

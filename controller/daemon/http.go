@@ -73,6 +73,8 @@ func (d *Daemon) Handler() http.Handler {
 		switch {
 		case errors.Is(err, rollout.ErrSevers):
 			http.Error(w, err.Error(), http.StatusConflict)
+		case errors.Is(err, ErrUnacknowledged):
+			http.Error(w, err.Error(), http.StatusGatewayTimeout)
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusBadRequest)
 		default:

@@ -254,8 +254,14 @@ func (d *Daemon) happened(e rollout.Event) {
 		d.changes++
 		d.last = Convergence{
 			Trigger: d.wall(c.Trigger), Took: duration(c.Written - c.Trigger), Epoch: c.Epoch, Switches: c.Switches, Updates: c.Updates,
+			Missed: c.Missed,
 		}
 		d.metrics.converged.Observe(d.last.Took.Seconds())
+		if c.Missed > 0 {
+			log.Warn("change written in part", "epoch", c.Epoch, "switches", c.Switches, "missed", c.Missed, "updates", c.Updates,
+				"took", d.last.Took)
+			return
+		}
 		log.Info("change written", "epoch", c.Epoch, "switches", c.Switches, "updates", c.Updates, "took", d.last.Took)
 	}
 }

@@ -24,7 +24,7 @@ import (
 const (
 	peerEvery   = 2 * time.Second // between two exchanges
 	peerTimeout = time.Second     // of one exchange
-	peerWait    = 10 * time.Second
+	peerWait    = ackWait + 2*time.Second
 )
 
 // peer is another controller of the same switches.
@@ -52,7 +52,7 @@ func (d *Daemon) follow(ctx context.Context, p *peer) error {
 	t := time.NewTicker(peerEvery)
 	defer t.Stop()
 	for {
-		err := d.exchange(ctx, p, false)
+		_, err := d.exchange(ctx, p, false, nil)
 		if err := d.ask(ctx, func() { d.peerTried(p, err) }); err != nil {
 			return err
 		}
@@ -79,9 +79,9 @@ func (d *Daemon) peerTried(p *peer, err error) {
 	}
 }
 
-// exchange sends a peer our marks and merges its own. With wait, it returns after the peer has written the
-// resulting changes.
-func (d *Daemon) exchange(ctx context.Context, p *peer, wait bool) error {
+// exchange sends a peer our marks and merges its own. If it names switches, the peer first writes what follows, and
+// exchange returns those of the switches that have acknowledged that to the peer.
+func (d *Daemon) exchange(ctx context.Context, p *peer, wait bool, switches []fabric.NodeID) ([]fabric.NodeID, error) {
 	timeout := peerTimeout
 	if wait {
 		timeout = peerWait
@@ -89,52 +89,57 @@ func (d *Daemon) exchange(ctx context.Context, p *peer, wait bool) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	req := &statepb.DrainMarks{Wait: wait}
+	for _, id := range switches {
+		req.Switches = append(req.Switches, uint32(id))
+	}
 	if err := d.ask(ctx, func() { req.Marks = d.marks() }); err != nil {
-		return err
+		return nil, err
 	}
 	out := metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+d.cfg.Token)
 	resp, err := statepb.NewControllersClient(p.conn).Exchange(out, req)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var failed error
 	err = d.ask(ctx, func() { failed = d.merge(resp) })
-	return errors.Join(err, failed)
+	return d.switchesOf(resp), errors.Join(err, failed)
 }
 
-// exchangeMarks exchanges marks with all peers at once. It returns an error if there are peers but none has written
-// the resulting changes.
-func (d *Daemon) exchangeMarks(ctx context.Context, wait bool) error {
-	if len(d.peers) == 0 {
-		return nil
+// exchangeMarks exchanges marks with all peers at once. It returns those of the switches that have acknowledged to a
+// peer what follows from the marks, and which peers were not notified.
+func (d *Daemon) exchangeMarks(ctx context.Context, switches []fabric.NodeID) (acknowledged []fabric.NodeID, unreached, err error) {
+	type answer struct {
+		p        *peer
+		switches []fabric.NodeID
+		err      error
 	}
-	errs := make(chan error, len(d.peers))
+	answers := make(chan answer, len(d.peers))
 	for _, p := range d.peers {
-		go func() { errs <- d.exchange(ctx, p, wait) }()
+		go func() {
+			ids, err := d.exchange(ctx, p, true, switches)
+			answers <- answer{p, ids, err}
+		}()
 	}
 	var failed []error
-	for _, p := range d.peers {
-		if err := <-errs; err != nil {
-			d.cfg.Log.Warn("peer was not notified", "err", err)
-			failed = append(failed, fmt.Errorf("daemon: drained here, but peer %s does not know yet: %w", p.addr, err))
+	for range d.peers {
+		a := <-answers
+		acknowledged = append(acknowledged, a.switches...)
+		if a.err != nil {
+			d.cfg.Log.Warn("peer was not notified", "addr", a.p.addr, "err", a.err)
+			failed = append(failed, fmt.Errorf("daemon: drained here, but peer %s does not know yet: %w", a.p.addr, a.err))
 		}
 	}
-	primary := false
-	err := d.ask(ctx, func() { primary = d.primarySomewhere() })
-	if len(failed) == len(d.peers) && !primary {
-		return errors.Join(append(failed, err)...)
-	}
-	return err
+	return acknowledged, errors.Join(failed...), ctx.Err()
 }
 
-// primarySomewhere reports whether this controller writes to any switch.
-func (d *Daemon) primarySomewhere() bool {
-	for _, dev := range d.switches {
-		if dev.phase.Primary() {
-			return true
+// switchesOf returns the switches that a message names.
+func (d *Daemon) switchesOf(m *statepb.DrainMarks) (ids []fabric.NodeID) {
+	for _, x := range m.GetSwitches() {
+		if id := observe.NodeID(x); int(id) >= d.f.Hosts() && int(id) < d.f.Nodes() {
+			ids = append(ids, id)
 		}
 	}
-	return false
+	return ids
 }
 
 func (d *Daemon) marks() []*statepb.DrainMark {
@@ -182,10 +187,30 @@ func (s *peerService) Exchange(ctx context.Context, in *statepb.DrainMarks) (*st
 		out.Marks = s.d.marks()
 	})
 	if err = errors.Join(err, failed); err == nil && in.GetWait() {
-		err = s.d.idle(ctx)
+		out.Switches, err = s.acknowledged(ctx, in)
 	}
 	if err != nil {
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
+	}
+	return out, nil
+}
+
+// acknowledged returns those of the switches that a request names that have acknowledged its marks to this controller.
+func (s *peerService) acknowledged(ctx context.Context, in *statepb.DrainMarks) ([]uint32, error) {
+	var links []fabric.LinkID
+	for _, m := range in.GetMarks() {
+		links = append(links, fabric.LinkID(observe.NodeID(m.GetLink())))
+	}
+	asked := s.d.switchesOf(in)
+	behind, err := s.d.acknowledged(ctx, links, asked)
+	if err != nil {
+		return nil, err
+	}
+	var out []uint32
+	for _, id := range asked {
+		if !slices.Contains(behind, id) {
+			out = append(out, uint32(id))
+		}
 	}
 	return out, nil
 }

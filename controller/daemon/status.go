@@ -15,10 +15,12 @@ import (
 // Convergence is the duration of a change of links.
 type Convergence struct {
 	Trigger  time.Time     `json:"trigger"` // when the controller learned of the first link
-	Took     time.Duration `json:"took_ns"` // until the last write was acknowledged
+	Took     time.Duration `json:"took_ns"` // until the last write was acknowledged, or given up
 	Epoch    uint64        `json:"epoch"`
 	Switches int           `json:"switches"` // deltas sent; a switch may have several
-	Updates  int           `json:"updates"`
+	// Missed deltas were not acknowledged in time, refused, or not sent.
+	Missed  int `json:"missed,omitempty"`
+	Updates int `json:"updates"`
 }
 
 // SwitchStatus is the state of a switch.

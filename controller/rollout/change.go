@@ -24,6 +24,7 @@ type change struct {
 type write struct {
 	node  fabric.NodeID
 	stage uint64 // of the change; 0: a repair
+	reads uint64 // of the switch's tables before the write
 }
 
 // Outcome is the result of a write.
@@ -33,7 +34,7 @@ type Outcome uint8
 const (
 	Acknowledged Outcome = iota
 	Failed               // refused, in part or as a whole, or without an answer
-	Unsent               // the session had ended; [Core.Session] reports that
+	Unsent               // the session had ended; [Core.Session] reports that too
 )
 
 // takeNotices notifies agents of changes: failures at once, repairs with their change.
@@ -91,7 +92,10 @@ func (c *Core) nextStage(now fabric.Time) {
 		for stage := ch.rest[0].Stage; len(ch.rest) > 0 && ch.rest[0].Stage == stage; ch.rest = ch.rest[1:] {
 			delta := ch.rest[0]
 			ch.Updates += len(delta.Updates)
-			if !c.device(delta.Node).synced {
+			if d := c.device(delta.Node); !d.synced {
+				if !d.standby {
+					ch.Missed++
+				}
 				continue // a repair will cover it
 			}
 			ch.Switches++
@@ -111,7 +115,7 @@ func (c *Core) nextStage(now fabric.Time) {
 func (c *Core) write(w Write, stage uint64) {
 	c.lastWrite++
 	w.ID = c.lastWrite
-	c.writes[w.ID] = write{w.Node, stage}
+	c.writes[w.ID] = write{w.Node, stage, c.device(w.Node).reads}
 	c.device(w.Node).pending++
 	c.ready.Writes = append(c.ready.Writes, w)
 }
@@ -125,12 +129,18 @@ func (c *Core) Written(now fabric.Time, id uint64, o Outcome) {
 	delete(c.writes, id)
 	d := c.device(w.node)
 	d.pending--
-	if o == Failed {
+	switch {
+	case o == Failed:
 		d.synced = false
 		c.event(Event{Kind: Refused, Node: d.id})
+	case o == Unsent && w.reads == d.reads:
+		d.synced = false // even if the session's end is reported later
 	}
 	c.releaseEarly(now)
 	if ch := &c.change; ch.busy && w.stage == ch.stage {
+		if o != Acknowledged {
+			ch.Missed++
+		}
 		if delete(ch.waiting, w.node); len(ch.waiting) == 0 {
 			c.nextStage(now)
 		}
@@ -139,6 +149,7 @@ func (c *Core) Written(now fabric.Time, id uint64, o Outcome) {
 
 // giveUpStage continues without the switches that have not answered.
 func (c *Core) giveUpStage(now fabric.Time) {
+	c.change.Missed += len(c.change.waiting)
 	for _, id := range slices.Sorted(maps.Keys(c.change.waiting)) {
 		c.event(Event{Kind: Late, Node: id})
 	}
@@ -169,6 +180,7 @@ func (c *Core) Session(now fabric.Time, node fabric.NodeID, s SessionState) {
 // After the start, differences from the desired tables are written.
 func (c *Core) TablesRead(now fabric.Time, node fabric.NodeID, entries []controller.Entry, stray int) {
 	d := c.device(node)
+	d.reads++
 	d.standby = false
 	d.audit = now + c.cfg.Audit
 	r := read{entries, stray}

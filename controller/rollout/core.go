@@ -44,6 +44,7 @@ type device struct {
 	synced  bool // deltas may be written
 	standby bool // another controller writes to it
 	read    *read
+	reads   uint64      // of its tables
 	pending int         // writes in progress
 	audit   fabric.Time // time of the next read-back
 

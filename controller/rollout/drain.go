@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/drains"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/durable"
@@ -116,4 +117,20 @@ func (c *Core) mark(now fabric.Time, news []drains.Mark) error {
 		}
 	}
 	return nil
+}
+
+// Behind returns those of the switches that may still have tables of earlier states of the links, because they have
+// not acknowledged what follows from the present ones. [controller.Core.Users] returns the switches to ask about.
+func (c *Core) Behind(ids []fabric.LinkID, switches []fabric.NodeID) []fabric.NodeID {
+	if !c.started || slices.ContainsFunc(ids, c.tables.Pending) {
+		return slices.Clone(switches)
+	}
+	var behind []fabric.NodeID
+	for _, id := range switches {
+		unsent := slices.ContainsFunc(c.change.rest, func(x controller.SwitchDelta) bool { return x.Node == id })
+		if unsent || !c.Synced(id) {
+			behind = append(behind, id)
+		}
+	}
+	return behind
 }

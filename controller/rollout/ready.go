@@ -52,7 +52,7 @@ const (
 	Repaired                     // Node, Count: updates after its read-back
 	Refused                      // Node: a write
 	Late                         // Node: the stage no longer waits for it
-	Changed                      // Change: it was written
+	Changed                      // Change: it was written, except for Missed
 	PortSpeed                    // Node, Port, Rate: as reported by a switch; 0: unknown to it
 )
 
@@ -79,6 +79,7 @@ type Change struct {
 	Trigger, Written fabric.Time // time of the first event; time when the last write was answered or given up
 	Epoch            uint64      // number of changes of links
 	Switches         int         // writes sent; a switch may get several
+	Missed           int         // writes that were late, refused or not sent: the switches' repairs follow
 	Updates          int
 }
 

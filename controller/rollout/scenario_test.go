@@ -35,7 +35,9 @@ type scenario struct {
 //	session NODE none|standby|open
 //	answer [NODE...]           the writes under way are acknowledged: of those switches
 //	refuse NODE                a write failed
+//	unsent NODE                a write was not sent
 //	drain|undrain LINK [force]
+//	behind LINK                who has not acknowledged its state
 //	report HOST TOR UPLINK     a path timed out
 //	tick
 func TestScenarios(t *testing.T) {
@@ -54,6 +56,9 @@ func (s *scenario) run(d *datadriven.TestData) (string, error) {
 	}
 	if err := s.do(d.Cmd, words); err != nil {
 		return "", err
+	}
+	if d.Cmd == "behind" {
+		return s.behind(words[0])
 	}
 	r := s.c.TakeNotices(s.now)
 	if len(r.Writes) > 0 {
@@ -103,7 +108,7 @@ func (s *scenario) do(cmd string, words []string) error {
 	var l fabric.LinkID
 	var err error
 	switch cmd {
-	case "link", "drain", "undrain":
+	case "link", "drain", "undrain", "behind":
 		l, err = link()
 	case "tick", "answer", "report":
 	default:
@@ -113,6 +118,7 @@ func (s *scenario) do(cmd string, words []string) error {
 		return err
 	}
 	switch cmd {
+	case "behind":
 	case "tick":
 		s.c.Tick(s.now)
 	case "port":
@@ -135,8 +141,8 @@ func (s *scenario) do(cmd string, words []string) error {
 		s.c.TablesRead(s.now, id, es, 0)
 	case "session":
 		s.c.Session(s.now, id, map[string]SessionState{"none": NoSession, "standby": Standby, "open": Open}[words[1]])
-	case "answer", "refuse":
-		outcome := map[string]Outcome{"answer": Acknowledged, "refuse": Failed}[cmd]
+	case "answer", "refuse", "unsent":
+		outcome := map[string]Outcome{"answer": Acknowledged, "refuse": Failed, "unsent": Unsent}[cmd]
 		open := s.open
 		s.open = nil
 		for _, w := range open {
@@ -160,6 +166,19 @@ func (s *scenario) do(cmd string, words []string) error {
 		err = fmt.Errorf("unknown command %s", cmd)
 	}
 	return err
+}
+
+func (s *scenario) behind(link string) (string, error) {
+	id, err := s.f.LinkByName(link)
+	if err != nil {
+		return "", err
+	}
+	links := []fabric.LinkID{id}
+	out := "behind:"
+	for _, n := range s.c.Behind(links, s.c.Tables().Users(links)) {
+		out += " " + s.f.Name(n)
+	}
+	return out + "\n", nil
 }
 
 func (s *scenario) print(r Ready) string {

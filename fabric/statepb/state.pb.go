@@ -964,8 +964,12 @@ type DrainMarks struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Marks []*DrainMark           `protobuf:"bytes,1,rep,name=marks,proto3" json:"marks,omitempty"`
 	// In a request: answer once the callee has written what follows to the switches
-	// whose primary it is.
-	Wait          bool `protobuf:"varint,2,opt,name=wait,proto3" json:"wait,omitempty"`
+	// whose primary it is, or after some seconds.
+	Wait bool `protobuf:"varint,2,opt,name=wait,proto3" json:"wait,omitempty"`
+	// The nodes of switches: in a request, those whose tables depend on the links
+	// in question; in the answer, those of them that have acknowledged to the
+	// callee, as their primary, what follows from the marks.
+	Switches      []uint32 `protobuf:"varint,3,rep,packed,name=switches,proto3" json:"switches,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1012,6 +1016,13 @@ func (x *DrainMarks) GetWait() bool {
 		return x.Wait
 	}
 	return false
+}
+
+func (x *DrainMarks) GetSwitches() []uint32 {
+	if x != nil {
+		return x.Switches
+	}
+	return nil
 }
 
 // DrainMark says that a link was taken out of use, or back into it. Of two marks
@@ -1172,11 +1183,12 @@ const file_state_proto_rawDesc = "" +
 	"\btimeouts\x18\x03 \x01(\rR\btimeouts\x12\x17\n" +
 	"\atime_ns\x18\x04 \x01(\x03R\x06timeNs\x12\x15\n" +
 	"\x03dst\x18\x05 \x01(\rH\x00R\x03dst\x88\x01\x01B\x06\n" +
-	"\x04_dst\"T\n" +
+	"\x04_dst\"p\n" +
 	"\n" +
 	"DrainMarks\x122\n" +
 	"\x05marks\x18\x01 \x03(\v2\x1c.ethereal.state.v1.DrainMarkR\x05marks\x12\x12\n" +
-	"\x04wait\x18\x02 \x01(\bR\x04wait\"{\n" +
+	"\x04wait\x18\x02 \x01(\bR\x04wait\x12\x1a\n" +
+	"\bswitches\x18\x03 \x03(\rR\bswitches\"{\n" +
 	"\tDrainMark\x12\x12\n" +
 	"\x04link\x18\x01 \x01(\rR\x04link\x12\x18\n" +
 	"\adrained\x18\x02 \x01(\bR\adrained\x12\x18\n" +

@@ -196,11 +196,12 @@ func (a *Actuator) Drain(ctx context.Context, name string, drained bool) error {
 	if !drained {
 		query.Set("undo", "true")
 	}
-	if err := a.Client.Ask(ctx, http.MethodPost, a.Admin, "/drain", query, drainLimit, new(json.RawMessage)); err != nil {
-		return err
+	err := a.Client.Ask(ctx, http.MethodPost, a.Admin, "/drain", query, drainLimit, new(json.RawMessage))
+	// Without an answer, or without a switch's acknowledgement, the drain is kept nevertheless.
+	if refused, ok := errors.AsType[*adminhttp.Refusal](err); !ok || refused.Code == http.StatusGatewayTimeout {
+		a.did("drain "+name, !drained, func(ctx context.Context) error { return a.Drain(ctx, name, false) })
 	}
-	a.did("drain "+name, !drained, func(ctx context.Context) error { return a.Drain(ctx, name, false) })
-	return nil
+	return err
 }
 
 // canOrder returns an error if only the fabric's maker can carry something out and there is none.
