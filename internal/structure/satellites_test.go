@@ -46,6 +46,7 @@ var satellites = map[string]satellite{
 	"checks of a fabric":                    {[]string{"controller/preflight"}, []string{"cmd/ethereal/preflight.go"}},
 	"proofs from tables":                    {[]string{"controller/verify"}, []string{"cmd/ethereal/verify.go"}},
 	"the agent as a C library":              {[]string{"hostagent/capi"}, nil},
+	"random cases":                          {[]string{"testbed/cases"}, []string{"cmd/ethereal/cases.go"}},
 	"benchmarks beside other simulators":    {[]string{"testbed/bench"}, nil},
 }
 

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ethereal-fabric/ethereal/testbed/cases"
+)
+
+// casesFlags are the flags of `ethereal cases`.
+type casesFlags struct {
+	seed         uint64
+	first, count int
+	class        []string
+	parallel     int
+	limit        time.Duration
+	out          string
+	against      string
+	keep         string
+	alone        bool
+	dryRun       bool
+	quiet        bool
+}
+
+func (a *app) casesCommand() *cobra.Command {
+	var flags casesFlags
+	c := &cobra.Command{
+		Use:   "cases",
+		Short: "Run random scenarios and check invariants; the same command continues it",
+		Long: `Draws scenarios from a seed: fabrics, buffers, rate controls, collectives, failures. Each runs with Ethereal, on the
+healthy fabric and with its failure, and with fair opponents. Prints by class of failure how close Ethereal is to the
+lower bound and to the opponents, and which invariants are violated. The same seed and index give the same case in every
+build, so --against compares two builds.
+
+A case is one line of JSON. Cases that the file of --out already has are skipped.`,
+		Example: `  ethereal cases --seed 3 --count 20 --out cases.jsonl
+  ethereal cases --seed 3 --count 20 --class quench,gnmi --out new.jsonl --against cases.jsonl
+  ethereal cases --seed 3 --first 17 --count 1 --dry-run`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.cases(c.Context(), flags) },
+	}
+	f := c.Flags()
+	f.Uint64Var(&flags.seed, "seed", 1, "seed of random choices, `N`")
+	f.IntVar(&flags.first, "first", 0, "begin with case `N`, from 0")
+	f.IntVar(&flags.count, "count", 100, "run `N` cases; with --class, of these classes")
+	f.StringSliceVar(&flags.class, "class", nil, "run only `CLASSES`: healthy, quench, gnmi, late, nobody, flap, gray, degraded")
+	f.IntVar(&flags.parallel, "parallel", runtime.GOMAXPROCS(0), "run `N` at a time")
+	f.DurationVar(&flags.limit, "limit", 0, "begin no case after `DURATION`, as in 5m (default: none)")
+	f.StringVar(&flags.out, "out", "", "write results to `FILE`; cases whose results it already has are skipped (default: to no file)")
+	f.StringVar(&flags.against, "against", "", "compare with the outcomes in `FILE`, of another build, over the cases that both have")
+	f.StringVar(&flags.keep, "keep", "", "write the scenario of each case that violates an invariant into the folder `DIR`")
+	f.BoolVar(&flags.alone, "alone", false, "run Ethereal only, without opponents")
+	f.BoolVar(&flags.dryRun, "dry-run", false, "only print what would be done; here: the scenarios")
+	f.BoolVarP(&flags.quiet, "quiet", "q", false, "print less; no progress")
+	_ = c.RegisterFlagCompletionFunc("class", cobra.FixedCompletions(classNames(), cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+func classNames() []string {
+	var out []string
+	for _, c := range cases.Classes() {
+		out = append(out, string(c))
+	}
+	return out
+}
+
+// mostCases is the largest index of a case.
+const mostCases = 10_000_000
+
+func (a *app) cases(ctx context.Context, flags casesFlags) error {
+	if flags.first < 0 || flags.count < 1 || flags.first > mostCases || flags.count > mostCases {
+		return fmt.Errorf("--first %d --count %d; write a start of 0 or more, and a count of 1 or more, to %d", flags.first, flags.count, mostCases)
+	}
+	if flags.parallel < 1 {
+		return fmt.Errorf("--parallel: %d; write 1 or more", flags.parallel)
+	}
+	for _, name := range flags.class {
+		if !slices.Contains(classNames(), name) {
+			return fmt.Errorf("--class: %q is unknown; choose of %v", name, classNames())
+		}
+	}
+	drawn := drawCases(flags)
+	if flags.dryRun {
+		for _, c := range drawn {
+			fmt.Fprintln(a.stdout, c.Text+c.Jobs)
+		}
+		return nil
+	}
+	var against []*cases.Record
+	if flags.against != "" {
+		var err error
+		if against, _, err = cases.Read(flags.against); err != nil || len(against) == 0 {
+			return fmt.Errorf("--against: %s has no cases: %w", flags.against, errors.Join(err, os.ErrNotExist))
+		}
+	}
+	rs, err := a.runCases(ctx, flags, drawn)
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w; the same command runs the rest", errInterrupted)
+	}
+	if err != nil {
+		return err
+	}
+	return cases.Summary(a.stdout, rs, against)
+}
+
+// drawCases draws the cases that the flags ask for.
+func drawCases(flags casesFlags) []cases.Case {
+	var out []cases.Case
+	for i := flags.first; len(out) < flags.count && i <= mostCases; i++ {
+		if c := cases.Draw(flags.seed, i); len(flags.class) == 0 || slices.Contains(flags.class, string(c.Class)) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// runCases carries out the cases that the file does not have, and returns the records of all that were asked for.
+func (a *app) runCases(ctx context.Context, flags casesFlags, drawn []cases.Case) (rs []*cases.Record, err error) {
+	var have []*cases.Record
+	var file *os.File
+	if flags.out != "" {
+		var size int64
+		if have, size, err = cases.Read(flags.out); err != nil {
+			return nil, fmt.Errorf("--out: %w", err)
+		}
+		if file, err = os.OpenFile(flags.out, os.O_CREATE|os.O_WRONLY, 0o644); err != nil {
+			return nil, openError("--out", err)
+		}
+		defer closeFile(file, &err)
+		if err := errors.Join(file.Truncate(size), seekTo(file, size)); err != nil {
+			return nil, failure("--out: %w", err)
+		}
+	}
+	var mu sync.Mutex
+	var workers errgroup.Group
+	workers.SetLimit(flags.parallel)
+	began, done := time.Now(), 0
+	options := cases.Options{Run: a.run, Program: provenance(a.version), Alone: flags.alone}
+	for _, c := range drawn {
+		if old := cases.Find(have, c); old != nil {
+			rs = append(rs, old)
+			continue
+		}
+		workers.Go(func() error {
+			if ctx.Err() != nil || flags.limit > 0 && time.Since(began) > flags.limit {
+				return nil
+			}
+			r, err := cases.Evaluate(ctx, c, options)
+			if err != nil {
+				return nil // interrupted
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			done++
+			rs = append(rs, r)
+			if !flags.quiet {
+				fmt.Fprintf(a.stderr, "%d: %s %v\n", done, r, r.Violated)
+			}
+			return a.keepCase(flags, c, r, file)
+		})
+	}
+	err = workers.Wait()
+	slices.SortFunc(rs, func(x, y *cases.Record) int { return x.Index - y.Index })
+	return rs, err
+}
+
+func seekTo(file *os.File, at int64) error {
+	_, err := file.Seek(at, 0)
+	return err
+}
+
+// keepCase writes a record, and the scenario if it violates an invariant.
+func (a *app) keepCase(flags casesFlags, c cases.Case, r *cases.Record, file *os.File) error {
+	if file != nil {
+		line, err := json.Marshal(r)
+		if err == nil {
+			_, err = file.Write(append(line, '\n'))
+		}
+		if err != nil {
+			return failure("--out: %w", err)
+		}
+	}
+	if flags.keep == "" || len(r.Violated) == 0 {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Clean(flags.keep), 0o755); err != nil {
+		return failure("--keep: %w", err)
+	}
+	if _, err := c.Write(flags.keep); err != nil {
+		return failure("--keep: %w", err)
+	}
+	return nil
+}

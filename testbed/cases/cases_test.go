@@ -1,0 +1,74 @@
+package cases
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
+)
+
+// TestScenarios: every drawn case is a scenario that can be run.
+func TestScenarios(t *testing.T) {
+	classes := map[Class]int{}
+	for i := range 2000 {
+		c := Draw(1, i)
+		classes[c.Class]++
+		runs, err := c.runs()
+		if err != nil {
+			t.Fatalf("%s\n%s%v", c.Text, c.Jobs, err)
+		}
+		for _, r := range runs {
+			if err := r.Ready(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Log(classes)
+	for _, class := range Classes() {
+		if classes[class] < 40 {
+			t.Errorf("%d of 2000 cases are %s", classes[class], class)
+		}
+	}
+}
+
+// TestFixed: a seed and an index mean the same case for ever. Raise [Version] with the digest.
+func TestFixed(t *testing.T) {
+	h := sha256.New()
+	for seed := range uint64(3) {
+		for i := range 200 {
+			c := Draw(seed, i)
+			io.WriteString(h, c.Text+c.Jobs+fmt.Sprint(c.Class, c.Allowed)) //nolint:errcheck // a hash takes all
+		}
+	}
+	const version, digest = 1, "1bcdd22dcb5d84ec9b62d06811e5d954e6a1afe37fecf942f5d1a9ad7f4d8ca7"
+	if got := fmt.Sprintf("%x", h.Sum(nil)); Version == version && got != digest {
+		t.Errorf("cases of version %d have the digest %s, and had %s: raise Version", Version, got, digest)
+	}
+}
+
+// TestEvaluate carries a few cases out, and repeats one.
+func TestEvaluate(t *testing.T) {
+	o := Options{Run: virtual.Runner()}
+	for i := range 5 {
+		c := Draw(7, i)
+		r, err := Evaluate(context.Background(), c, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ratio, _ := r.Ratio()
+		behind, _ := r.Behind()
+		t.Logf("%d %s %s: %.2f %.2f %v %s", i, r.Class, r.What, ratio, behind, r.Violated, r.Error)
+		if r.Error != "" {
+			t.Errorf("%s%s", c.Text, r.Error)
+		}
+		if i == 0 {
+			again, err := Evaluate(context.Background(), c, o)
+			if err != nil || again.Healthy.Events != r.Healthy.Events {
+				t.Errorf("the same case has other events, %v", err)
+			}
+		}
+	}
+}

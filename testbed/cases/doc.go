@@ -1,0 +1,26 @@
+// Package cases draws random scenarios, runs them in the virtual world and checks invariants.
+//
+// # A case
+//
+// [Draw] returns the case of a seed and an index: a whole scenario as YAML, which `ethereal run` takes, with Ethereal
+// and fair opponents. The same seed and index give the same text for ever. Each part of a case (fabric, switches,
+// hosts, collective, failure) has its own generator, PCG seeded with the SHA-256 of "ethereal cases", [Version], the
+// seed, the index and the part's name, so one part may draw more without changing the others. Draws are integers, and no
+// draw asks the code under test: times of events are shares of the package's own estimate of the completion time.
+// Whoever changes the text of any case raises Version; TestFixed compares with a recorded digest.
+//
+// # Figures
+//
+// [Evaluate] runs Ethereal on the healthy fabric and with the failure, and the opponents on the fabric that the case is
+// about. [Record] has the measurements; what is derived from them (references, violations, tables) is computed when it
+// is read, so that two programs' files are compared by one rule.
+//
+// # Classes
+//
+// A case without failure is healthy. Cuts are divided by what notifies hosts: quench (detected within 30 us), gnmi
+// (likewise), late (detected after 100 us to 10 ms) and nobody. Flapping links, gray links and degraded links are
+// classes of their own.
+package cases
+
+// Version is part of every generator's seed.
+const Version = 1

@@ -1,0 +1,116 @@
+package cases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/runner"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+// Limit is the wall-clock time after which a run is stopped; its record then says so.
+const Limit = 2 * time.Minute
+
+// Options choose what [Evaluate] runs.
+type Options struct {
+	Run     runner.Run // in the virtual world
+	Program string     // its version
+	Alone   bool       // no opponents
+}
+
+// Evaluate carries a case out, on one core. What goes wrong is in the record; the error is that of ctx.
+func Evaluate(ctx context.Context, c Case, o Options) (*Record, error) {
+	r := &Record{
+		Version: Version, Seed: c.Seed, Index: c.Index, Class: c.Class, What: c.What, Program: o.Program, Allowed: c.Allowed.Micros(),
+		Fabric: c.Fabric, Collective: c.Collective, Control: c.Control,
+	}
+	err := evaluate(ctx, c, o, r)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		r.Error = err.Error()
+	}
+	r.Violated = Violations(r)
+	return r, nil
+}
+
+func evaluate(ctx context.Context, c Case, o Options, r *Record) error {
+	runs, err := c.runs()
+	if err != nil {
+		return err
+	}
+	do := runner.Timed(o.Run)
+	about := failedCase
+	if c.Class == Healthy {
+		about = healthyCase
+	}
+	for _, run := range runs {
+		ethereal := run.Scheme.Name == scenario.Ethereal
+		if !ethereal && (o.Alone || run.Failure.Name != about) {
+			continue
+		}
+		f, err := one(ctx, run, do)
+		if err != nil {
+			return fmt.Errorf("%v: %w", run, err)
+		}
+		switch {
+		case !ethereal:
+			r.Opponents = append(r.Opponents, f)
+		case run.Failure.Name == healthyCase:
+			r.Healthy = f
+		default:
+			r.Failed = f
+		}
+	}
+	return nil
+}
+
+// runs returns the case's runs. A workload is read from a file, which is there only meanwhile.
+func (c Case) runs() ([]scenario.Run, error) {
+	name := c.File()
+	if c.Jobs != "" {
+		dir, err := os.MkdirTemp("", "ethereal-case-")
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
+		if name, err = c.Write(dir); err != nil {
+			return nil, err
+		}
+	}
+	s, err := scenario.Parse(name, []byte(c.Text), strictyaml.ReadFile)
+	if err != nil {
+		return nil, err
+	}
+	return s.Expand()
+}
+
+// one carries out a run. A panic is an error.
+func one(ctx context.Context, run scenario.Run, do runner.Run) (_ *Figures, err error) {
+	limited, cancel := context.WithTimeoutCause(ctx, Limit, errLimit)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			stack := strings.Split(string(debug.Stack()), "\n")
+			err = fmt.Errorf("panic: %v\n%s", p, strings.Join(stack[:min(len(stack), 40)], "\n"))
+		}
+	}()
+	var result *report.Result
+	result, err = do(limited, run, scenario.Observer{Cores: 1})
+	if err != nil && !(errors.Is(err, errLimit) && result != nil) {
+		return nil, err
+	}
+	f := figuresOf(result)
+	f.Run, err = run.Hash()
+	return f, err
+}
+
+var errLimit = fmt.Errorf("stopped after %v", Limit)

@@ -1,0 +1,171 @@
+package cases
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// Limits of drawn fabrics.
+const (
+	minHosts = 8
+	maxHosts = 128
+	most     = 4 // oversubscription, to 1
+)
+
+// network is a drawn fabric.
+type network struct {
+	spec   fabric.Spec
+	delays bool // given; otherwise the default
+}
+
+// drawFabric draws until the hosts and the oversubscription are within the limits.
+func drawFabric(d *dice) network {
+	for {
+		spec := fabric.Spec{Kind: fabric.KindLeafSpine}
+		if d.percent(40) {
+			spec.Kind = fabric.KindFatTree
+		}
+		shape(d, &spec)
+		rates(d, &spec)
+		if d.percent(12) {
+			spec.Planes = pick(d, 2, 2, 4)
+		}
+		n := network{spec: spec}
+		n.setDelays(d)
+		if spec.Kind == fabric.KindLeafSpine {
+			n.spec.AggUplink = fabric.LinkSpec{}
+		}
+		if hosts := n.hosts(); hosts >= minHosts && hosts <= maxHosts && n.subscribed() {
+			return n
+		}
+	}
+}
+
+// shape draws the counts. Half of the fabrics have at most 32 hosts.
+func shape(d *dice, s *fabric.Spec) {
+	if s.Kind == fabric.KindLeafSpine {
+		s.ToRs = weighted(d, share[int]{1, 2}, share[int]{1, 3}, share[int]{4, 4}, share[int]{1, 5}, share[int]{1, 6}, share[int]{3, 8}, share[int]{1, 16})
+		s.Spines = weighted(d, share[int]{3, 2}, share[int]{2, 3}, share[int]{4, 4}, share[int]{1, 5}, share[int]{1, 6}, share[int]{3, 8},
+			share[int]{1, 12}, share[int]{1, 16})
+		s.HostsPerToR = weighted(d, share[int]{1, 1}, share[int]{3, 2}, share[int]{1, 3}, share[int]{4, 4}, share[int]{1, 6}, share[int]{2, 8}, share[int]{1, 16})
+		return
+	}
+	s.Pods = weighted(d, share[int]{2, 2}, share[int]{1, 3}, share[int]{3, 4}, share[int]{1, 6})
+	s.ToRsPerPod = weighted(d, share[int]{1, 1}, share[int]{4, 2}, share[int]{1, 3}, share[int]{2, 4})
+	s.AggsPerPod = weighted(d, share[int]{4, 2}, share[int]{1, 3}, share[int]{4, 4}, share[int]{1, 8})
+	s.Cores = s.AggsPerPod * weighted(d, share[int]{2, 1}, share[int]{3, 2}, share[int]{1, 3}, share[int]{2, 4})
+	s.HostsPerToR = weighted(d, share[int]{1, 1}, share[int]{3, 2}, share[int]{3, 4}, share[int]{1, 6}, share[int]{2, 8})
+}
+
+// rates draws the links' rates: most fabrics have one rate, as most measurements do.
+func rates(d *dice, s *fabric.Spec) {
+	host := pick(d, 100*fabric.Gbps, 200*fabric.Gbps, 400*fabric.Gbps, 400*fabric.Gbps)
+	other := func(lower fabric.Rate) fabric.Rate {
+		return weighted(d, share[fabric.Rate]{6, lower}, share[fabric.Rate]{1, lower / 4}, share[fabric.Rate]{2, lower / 2},
+			share[fabric.Rate]{2, lower * 2}, share[fabric.Rate]{1, lower * 4})
+	}
+	s.HostLink.Rate, s.ToRUplink.Rate = host, other(host)
+	if s.Kind == fabric.KindFatTree {
+		s.AggUplink.Rate = other(s.ToRUplink.Rate)
+	}
+}
+
+// setDelays draws the links' propagation delays: 100 ns to 10 us.
+func (n *network) setDelays(d *dice) {
+	draw := func() fabric.Time { return fabric.Time(d.octaves(100, 7)*100/128) * fabric.Nanosecond }
+	s := &n.spec
+	all := fabric.DefaultDelay
+	switch {
+	case d.percent(50):
+	case d.percent(60):
+		all, n.delays = max(draw(), 100*fabric.Nanosecond), true
+	default:
+		n.delays = true
+		s.HostLink.Delay, s.ToRUplink.Delay, s.AggUplink.Delay = max(draw(), 100*fabric.Nanosecond), max(draw(), 100*fabric.Nanosecond), max(draw(), 100*fabric.Nanosecond)
+		return
+	}
+	s.HostLink.Delay, s.ToRUplink.Delay, s.AggUplink.Delay = all, all, all
+}
+
+func (n network) hosts() int { return n.racks() * n.spec.HostsPerToR }
+
+func (n network) racks() int {
+	if n.spec.Kind == fabric.KindLeafSpine {
+		return n.spec.ToRs
+	}
+	return n.spec.Pods * n.spec.ToRsPerPod
+}
+
+// uplinks is the number of uplinks of a ToR, in a plane.
+func (n network) uplinks() int {
+	if n.spec.Kind == fabric.KindLeafSpine {
+		return n.spec.Spines
+	}
+	return n.spec.AggsPerPod
+}
+
+func (n network) planes() int { return max(1, n.spec.Planes) }
+
+// over returns the oversubscription towards the top of the fabric, in hundredths.
+func (n network) over() int64 {
+	s := n.spec
+	tor := 100 * int64(s.HostsPerToR) * int64(s.HostLink.Rate) / (int64(n.uplinks()) * int64(s.ToRUplink.Rate))
+	if s.Kind == fabric.KindLeafSpine {
+		return tor
+	}
+	perAgg := int64(s.Cores / s.AggsPerPod)
+	pod := 100 * int64(s.ToRsPerPod) * int64(s.HostsPerToR) * int64(s.HostLink.Rate) / (int64(s.AggsPerPod) * perAgg * int64(s.AggUplink.Rate))
+	return max(tor, pod)
+}
+
+func (n network) subscribed() bool {
+	return n.over() >= 50 && n.over() <= 100*most && n.uplinks() <= 16
+}
+
+// links returns the number of links of the longest path between hosts.
+func (n network) links() int {
+	if n.spec.Kind == fabric.KindLeafSpine {
+		return 4
+	}
+	return 6
+}
+
+// oneWay returns the time of a packet over the longest path of an idle fabric.
+func (n network) oneWay(packet int64) fabric.Time {
+	s := n.spec
+	t := 2 * (s.HostLink.Delay + s.HostLink.Rate.TimeFor(packet) + s.ToRUplink.Delay + s.ToRUplink.Rate.TimeFor(packet))
+	if s.Kind == fabric.KindFatTree {
+		t += 2 * (s.AggUplink.Delay + s.AggUplink.Rate.TimeFor(packet))
+	}
+	return t
+}
+
+// yaml writes the fabric's value.
+func (n network) yaml() string {
+	s := n.spec
+	keys := []string{"kind: " + s.Kind}
+	count := func(key string, v int) {
+		if v > 0 {
+			keys = append(keys, fmt.Sprintf("%s: %d", key, v))
+		}
+	}
+	count("tors", s.ToRs)
+	count("spines", s.Spines)
+	count("pods", s.Pods)
+	count("tors_per_pod", s.ToRsPerPod)
+	count("aggs_per_pod", s.AggsPerPod)
+	count("cores", s.Cores)
+	count("hosts_per_tor", s.HostsPerToR)
+	count("planes", s.Planes)
+	links := map[string]fabric.LinkSpec{"host_link": s.HostLink, "tor_uplink": s.ToRUplink, "agg_uplink": s.AggUplink}
+	for _, key := range []string{"host_link", "tor_uplink", "agg_uplink"} {
+		l := links[key]
+		if key == "agg_uplink" && s.Kind == fabric.KindLeafSpine {
+			continue
+		}
+		keys = append(keys, fmt.Sprintf("%s: {rate: %v, delay: %v}", key, l.Rate, l.Delay))
+	}
+	return "{" + strings.Join(keys, ", ") + "}"
+}

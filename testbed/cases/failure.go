@@ -1,0 +1,299 @@
+package cases
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// Class is what the invariants of a case depend on.
+type Class string
+
+// Classes.
+const (
+	Healthy  Class = "healthy"
+	Quench   Class = "quench"   // cut, detected within 30 us, hosts notified by switches (or also by the controller)
+	GNMI     Class = "gnmi"     // cut, detected within 30 us, hosts notified by the controller alone
+	Late     Class = "late"     // cut, detected after 100 us to 10 ms
+	Nobody   Class = "nobody"   // cut, no host is notified
+	Flap     Class = "flap"     // a link is cut several times
+	Gray     Class = "gray"     // links lose packets at random
+	Degraded Class = "degraded" // links are slower
+)
+
+// Classes returns all classes.
+func Classes() []Class { return []Class{Healthy, Quench, GNMI, Late, Nobody, Flap, Gray, Degraded} }
+
+// failure is a drawn failure case.
+type failure struct {
+	class    Class
+	what     string // in words
+	notifier string
+	events   []string
+	detected fabric.Time // after a cut; 0: never
+}
+
+func drawClass(d *dice) Class {
+	return weighted(d, share[Class]{25, Healthy}, share[Class]{22, Quench}, share[Class]{12, GNMI}, share[Class]{10, Late}, share[Class]{14, Nobody},
+		share[Class]{4, Flap}, share[Class]{8, Gray}, share[Class]{5, Degraded})
+}
+
+// drawFailure draws a failure of a class.
+func drawFailure(d *dice, class Class, n network, takes fabric.Time) failure {
+	f := failure{class: class, notifier: "timeout", detected: 10 * fabric.Microsecond}
+	switch class {
+	case Healthy:
+		return failure{class: Healthy, what: "nothing"}
+	case Quench:
+		f.notifier = pick(d, "quench", "quench", "quench", "all")
+		f.detected = fabric.Time(pick(d, 1, 10, 10, 10, 30)) * fabric.Microsecond
+	case GNMI:
+		f.notifier = "gnmi"
+		f.detected = fabric.Time(pick(d, 1, 10, 10, 30)) * fabric.Microsecond
+	case Late:
+		f.notifier = pick(d, "quench", "gnmi", "all")
+		f.detected = pick(d, 100*fabric.Microsecond, fabric.Millisecond, fabric.Millisecond, 10*fabric.Millisecond)
+	case Flap:
+		f.notifier = pick(d, "timeout", "quench", "gnmi", "all")
+	}
+	at := moment(d, takes)
+	switch class {
+	case Gray:
+		f.gray(d, n, at)
+	case Degraded:
+		f.degrade(d, n, at)
+	case Flap:
+		f.flap(d, n, at)
+	default:
+		f.cut(d, n, at, takes)
+	}
+	if f.notifier == "timeout" {
+		f.detected = 0
+	}
+	return f
+}
+
+// moment draws the time of a failure: mostly within the collective.
+func moment(d *dice, takes fabric.Time) fabric.Time {
+	if d.percent(5) {
+		return fabric.Microsecond
+	}
+	return max(takes*fabric.Time(d.between(2, 85))/100/(100*fabric.Nanosecond)*(100*fabric.Nanosecond), fabric.Microsecond)
+}
+
+// cut draws which links are cut. What would part hosts is drawn again.
+func (f *failure) cut(d *dice, n network, at, takes fabric.Time) {
+	type kind = string
+	for {
+		kinds := []share[kind]{{40, "uplink"}, {8, "one direction"}, {10, "restored"}, {10, "two ToRs"}}
+		if n.uplinks() > 2 {
+			kinds = append(kinds, share[kind]{15, "two uplinks"}, share[kind]{4, "random"})
+		}
+		if n.spec.Kind == fabric.KindFatTree {
+			kinds = append(kinds, share[kind]{15, "core link"}, share[kind]{6, "aggregation switch"})
+		}
+		kinds = append(kinds, share[kind]{6, "top switch"})
+		if n.planes() > 1 {
+			kinds = append(kinds, share[kind]{40, "host port"})
+		}
+		f.what, f.events = weighted(d, kinds...), nil
+		p := places{n}
+		var dead []string
+		again := at + takes*fabric.Time(d.between(0, 30))/100/fabric.Microsecond*fabric.Microsecond
+		switch f.what {
+		case "uplink":
+			dead = []string{p.uplink(d.below(n.planes()), d.below(n.racks()), d.below(n.uplinks()))}
+			f.link(dead[0], at, "action: cut")
+		case "one direction":
+			dead = []string{p.uplink(d.below(n.planes()), d.below(n.racks()), d.below(n.uplinks()))}
+			f.link(dead[0], at, "action: cut, direction: "+pick(d, "up", "down"))
+		case "restored":
+			dead = []string{p.uplink(d.below(n.planes()), d.below(n.racks()), d.below(n.uplinks()))}
+			f.link(dead[0], at, "action: cut")
+			f.link(dead[0], at+fabric.Time(d.octaves(20, 5))*fabric.Microsecond, "action: restore")
+		case "two ToRs":
+			q := d.below(n.planes())
+			tors := d.some(2, n.racks())
+			dead = []string{p.uplink(q, tors[0], d.below(n.uplinks())), p.uplink(q, tors[1], d.below(n.uplinks()))}
+			f.link(dead[0], at, "action: cut")
+			f.link(dead[1], pick(d, at, again), "action: cut")
+		case "two uplinks":
+			q, tor, ups := d.below(n.planes()), d.below(n.racks()), d.some(2, n.uplinks())
+			dead = []string{p.uplink(q, tor, ups[0]), p.uplink(q, tor, ups[1])}
+			f.link(dead[0], at, "action: cut")
+			f.link(dead[1], pick(d, at, again), "action: cut")
+		case "random":
+			for range d.between(2, 4) {
+				if l := p.uplink(d.below(n.planes()), d.below(n.racks()), d.below(n.uplinks())); !slices.Contains(dead, l) {
+					dead = append(dead, l)
+				}
+			}
+			for _, l := range dead {
+				f.link(l, at, "action: cut")
+			}
+		case "core link":
+			dead = []string{p.coreLink(d)}
+			f.link(dead[0], at, "action: cut")
+		case "aggregation switch":
+			dead = []string{p.name(d.below(n.planes()), "agg", d.below(n.spec.Pods*n.spec.AggsPerPod))}
+			f.node(dead[0], at)
+		case "top switch":
+			dead = []string{p.top(d)}
+			f.node(dead[0], at)
+		case "host port":
+			dead = []string{p.hostPort(d)}
+			f.link(dead[0], at, "action: cut")
+		}
+		if p.connected(dead) {
+			return
+		}
+	}
+}
+
+func (f *failure) link(link string, at fabric.Time, action string) {
+	event := fmt.Sprintf("{at: %v, link: %s, %s", at, link, action)
+	if strings.HasPrefix(action, "action: cut") || strings.HasPrefix(action, "action: restore") || strings.HasPrefix(action, "action: flap") {
+		event += fmt.Sprintf(", detection: %v", f.detected)
+	}
+	f.events = append(f.events, event+"}")
+}
+
+func (f *failure) node(node string, at fabric.Time) {
+	f.events = append(f.events, fmt.Sprintf("{at: %v, node: %s, action: cut, detection: %v}", at, node, f.detected))
+}
+
+func (f *failure) flap(d *dice, n network, at fabric.Time) {
+	p := places{n}
+	period := d.octaves(20, 4)
+	f.what = "flapping uplink"
+	f.link(p.uplink(d.below(n.planes()), d.below(n.racks()), d.below(n.uplinks())), at,
+		fmt.Sprintf("action: flap, period: %dus, down: %dus, times: %d", period, max(1, period*int64(d.between(10, 80))/100), d.between(2, 6)))
+}
+
+func (f *failure) gray(d *dice, n network, at fabric.Time) {
+	p := places{n}
+	loss := pick(d, "0.1%", "0.3%", "1%", "1%", "3%", "5%", "10%")
+	f.what = loss + " loss"
+	if d.percent(40) {
+		at = fabric.Microsecond
+	}
+	how := "action: gray, loss: " + loss
+	if d.percent(25) {
+		how += ", direction: " + pick(d, "up", "down")
+	}
+	q, tor := d.below(n.planes()), d.below(n.racks())
+	links := 1
+	if d.percent(25) {
+		links = 2
+		f.what += " on two uplinks"
+	}
+	for _, u := range d.some(links, n.uplinks()) {
+		f.link(p.uplink(q, tor, u), at, how)
+	}
+}
+
+func (f *failure) degrade(d *dice, n network, at fabric.Time) {
+	p := places{n}
+	if d.percent(40) {
+		at = fabric.Microsecond
+	}
+	by := pick(d, 2, 4, 4, 10)
+	f.what = fmt.Sprintf("an uplink at 1/%d", by)
+	f.link(p.uplink(d.below(n.planes()), d.below(n.racks()), d.below(n.uplinks())), at,
+		fmt.Sprintf("action: degrade, rate: %v", n.spec.ToRUplink.Rate/fabric.Rate(by)))
+}
+
+// places names the places of a fabric.
+type places struct{ network }
+
+func (p places) name(plane int, kind string, i int) string {
+	if plane > 0 {
+		return fmt.Sprintf("p%d%s%d", plane, kind, i)
+	}
+	return fmt.Sprintf("%s%d", kind, i)
+}
+
+// uplink names uplink u of a ToR.
+func (p places) uplink(plane, tor, u int) string {
+	s := p.spec
+	if s.Kind == fabric.KindLeafSpine {
+		return p.name(plane, "tor", tor) + "-" + p.name(plane, "spine", u)
+	}
+	return p.name(plane, "tor", tor) + "-" + p.name(plane, "agg", tor/s.ToRsPerPod*s.AggsPerPod+u)
+}
+
+// coreLink names a link between an aggregation and a core switch.
+func (p places) coreLink(d *dice) string {
+	s := p.spec
+	plane, agg, per := d.below(p.planes()), d.below(s.Pods*s.AggsPerPod), s.Cores/s.AggsPerPod
+	return p.name(plane, "agg", agg) + "-" + p.name(plane, "core", agg%s.AggsPerPod*per+d.below(per))
+}
+
+func (p places) top(d *dice) string {
+	plane := d.below(p.planes())
+	if p.spec.Kind == fabric.KindLeafSpine {
+		return p.name(plane, "spine", d.below(p.spec.Spines))
+	}
+	return p.name(plane, "core", d.below(p.spec.Cores))
+}
+
+func (p places) hostPort(d *dice) string {
+	h := d.below(p.hosts())
+	return fmt.Sprintf("h%d-%s", h, p.name(d.below(p.planes()), "tor", h/p.spec.HostsPerToR))
+}
+
+// connected reports whether a path is left between all hosts without dead links and nodes.
+func (p places) connected(dead []string) bool {
+	f, err := fabric.New(p.spec)
+	if err != nil {
+		panic("cases: " + err.Error()) // a programming error: the limits are within package fabric's
+	}
+	gone := map[fabric.LinkID]bool{}
+	ends := []fabric.NodeID{}
+	for _, name := range dead {
+		if id, err := f.LinkByName(name); err == nil {
+			gone[id] = true
+			if a := f.Link(id).A.Node; int(a) < f.Hosts() {
+				ends = append(ends, a)
+			}
+			continue
+		}
+		id, err := f.NodeByName(name)
+		if err != nil {
+			panic("cases: " + err.Error())
+		}
+		for l := range f.Links() {
+			if link := f.Link(fabric.LinkID(l)); link.A.Node == id || link.B.Node == id {
+				gone[link.ID] = true
+			}
+		}
+	}
+	for r := range p.racks() {
+		ends = append(ends, fabric.NodeID(r*p.spec.HostsPerToR))
+		if p.spec.HostsPerToR > 1 {
+			ends = append(ends, fabric.NodeID(r*p.spec.HostsPerToR+1))
+		}
+	}
+	for _, a := range ends {
+		for _, b := range ends {
+			if a != b && !joined(f, gone, a, b) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// joined reports whether a label's path between two hosts has no dead link.
+func joined(f *fabric.Fabric, gone map[fabric.LinkID]bool, a, b fabric.NodeID) bool {
+	var hops []fabric.Hop
+	for l := range f.LabelSpan() {
+		var ok bool
+		if hops, ok = f.Way(hops[:0], a, b, l); ok && !slices.ContainsFunc(hops, func(h fabric.Hop) bool { return gone[h.Link] }) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,162 @@
+package cases
+
+import (
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+)
+
+// Figures are the measurements of one run, as in [report.Result].
+type Figures struct {
+	Scheme string   `json:"scheme"`
+	CCT    *float64 `json:"cct_us"`   // nil: not finished
+	Bound  *float64 `json:"bound_us"` // nil: hosts are unreachable
+	End    string   `json:"end"`
+
+	Flips           map[string]int `json:"flips,omitempty"` // by reason
+	Retransmissions int64          `json:"retransmissions"`
+	Timeouts        int64          `json:"timeouts"`
+	Drops           int64          `json:"drops"` // in switches, not by the failure
+	Lost            int64          `json:"lost"`  // to the failure, gray links included
+	NAKs            int64          `json:"naks"`
+	Quenches        int64          `json:"quenches"`
+	Marked          int64          `json:"ecn_marked"`
+	Pauses          int64          `json:"pauses"`
+	QueueMax        float64        `json:"queue_max"` // largest queue of any port, in bytes of data
+	Hops            uint64         `json:"packet_hops"`
+	WallMS          float64        `json:"wall_ms"`
+	Run             string         `json:"run_sha256"`
+	Events          string         `json:"events_sha256"`
+	AfterEnd        bool           `json:"after_end,omitempty"` // the failure came after the end
+}
+
+func figuresOf(r *report.Result) *Figures {
+	f := &Figures{
+		Scheme: r.Scheme, CCT: r.CCT, Bound: r.Bound, End: string(r.End),
+		Retransmissions: r.Retransmissions, Timeouts: r.Timeouts, Drops: r.Drops, Lost: r.LostToFailure, NAKs: r.NAKs,
+		Quenches: r.Quenches, Marked: r.Marked, Pauses: r.Pauses, Hops: r.PacketHops, WallMS: r.WallMS,
+		Events: r.EventsSHA256, AfterEnd: r.FirstFailure != nil && r.FirstFailure.AfterEnd,
+	}
+	if len(r.QueueMax) > 0 {
+		f.QueueMax = slices.Max(r.QueueMax)
+	}
+	for _, e := range r.FlipRecords {
+		if f.Flips == nil {
+			f.Flips = map[string]int{}
+		}
+		f.Flips[e.Reason]++
+	}
+	return f
+}
+
+// flips returns the number of all flips, without returns to repaired paths.
+func (f *Figures) flips() int {
+	sum := 0
+	for why, n := range f.Flips {
+		if why != "return" {
+			sum += n
+		}
+	}
+	return sum
+}
+
+// Record is the outcome of a case: one line of JSON.
+type Record struct {
+	Version int    `json:"version"`
+	Seed    uint64 `json:"seed"`
+	Index   int    `json:"index"`
+	Class   Class  `json:"class"`
+	What    string `json:"what"`
+	Program string `json:"program"`
+
+	Fabric     string `json:"fabric"`
+	Collective string `json:"collective"`
+	Control    string `json:"congestion_control"`
+
+	Allowed float64 `json:"allowed_us"` // see [Case.Allowed]
+
+	Healthy   *Figures   `json:"healthy,omitempty"`   // Ethereal, on the healthy fabric
+	Failed    *Figures   `json:"failed,omitempty"`    // Ethereal, with the failure
+	Opponents []*Figures `json:"opponents,omitempty"` // on the fabric that the case is about
+
+	Error    string   `json:"error,omitempty"` // of a run that could not be carried out
+	Violated []string `json:"violated,omitempty"`
+
+	reference *float64 // healthy completion time to compare with; nil: Healthy's
+}
+
+// clone copies what [common] changes.
+func (r *Record) clone() *Record {
+	out := *r
+	if r.Failed != nil {
+		failed := *r.Failed
+		out.Failed = &failed
+	}
+	return &out
+}
+
+// key identifies a case among all files.
+type key struct {
+	version int
+	seed    uint64
+	index   int
+}
+
+func (r *Record) key() key { return key{r.Version, r.Seed, r.Index} }
+
+// Subject is Ethereal's run that the case is about.
+func (r *Record) Subject() *Figures {
+	if r.Class == Healthy {
+		return r.Healthy
+	}
+	return r.Failed
+}
+
+// Reference is the completion time in microseconds that Ethereal's is compared with: the lower bound, or if that is
+// later the healthy run's time and what the class allows. ok is false without a bound or a finished healthy run.
+func (r *Record) Reference() (us float64, ok bool) {
+	s := r.Subject()
+	if s == nil || s.Bound == nil {
+		return 0, false
+	}
+	if r.Class == Healthy {
+		return *s.Bound, true
+	}
+	healthy := r.reference
+	if healthy == nil && r.Healthy != nil {
+		healthy = r.Healthy.CCT
+	}
+	if healthy == nil {
+		return *s.Bound, true
+	}
+	return max(*s.Bound, *healthy+r.Allowed), true
+}
+
+// Ratio is Ethereal's completion time over the reference.
+func (r *Record) Ratio() (ratio float64, ok bool) {
+	us, ok := r.Reference()
+	if s := r.Subject(); ok && s.CCT != nil {
+		return *s.CCT / us, true
+	}
+	return 0, false
+}
+
+// Best is the fastest opponent that finished; nil: none.
+func (r *Record) Best() *Figures {
+	var best *Figures
+	for _, o := range r.Opponents {
+		if o.CCT != nil && (best == nil || *o.CCT < *best.CCT) {
+			best = o
+		}
+	}
+	return best
+}
+
+// Behind is Ethereal's completion time over the best opponent's.
+func (r *Record) Behind() (ratio float64, ok bool) {
+	best, s := r.Best(), r.Subject()
+	if best == nil || s == nil || s.CCT == nil {
+		return 0, false
+	}
+	return *s.CCT / *best.CCT, true
+}

@@ -1,0 +1,92 @@
+package cases
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// settings are the drawn settings of switches and hosts.
+type settings struct {
+	switches, hosts []string // keys and values
+	pfc             bool
+	buffer          int64
+	payload         int64
+	ackEvery        int64
+	control         string // rate control
+}
+
+const kilo, mega = 1000, 1000 * 1000
+
+// drawSwitches draws buffers, marks and flow control.
+func (s *settings) drawSwitches(d *dice, n network) {
+	s.buffer = 64 * mega
+	if !d.percent(45) {
+		s.buffer = pick[int64](d, 512*kilo, mega, 2*mega, 4*mega, 8*mega, 16*mega, 32*mega)
+		s.set("buffer", size(s.buffer))
+	}
+	if d.percent(20) {
+		s.set("alpha", pick(d, "0.125", "0.25", "0.5", "2", "8"))
+	}
+	// The default of 800 KB is for 400 Gb/s.
+	if least := s.buffer / 4; d.percent(55) || least < 800*kilo {
+		kmin := d.octaves(20*kilo, 6) / kilo * kilo
+		kmax := kmin * pick[int64](d, 1, 2, 4)
+		kmin, kmax = min(kmin, least), min(kmax, least)
+		s.set("ecn", fmt.Sprintf("{kmin: %s, kmax: %s, pmax: %s}", size(kmin), size(kmax), pick(d, "1", "0.2", "0.1")))
+	}
+	if d.percent(25) && n.planes() == 1 && s.buffer >= 32*mega {
+		s.pfc = true
+		s.set("pfc", fmt.Sprintf("{alpha: %s}", pick(d, "0.125", "0.5", "1")))
+	}
+}
+
+// drawHosts draws transports and rate controls.
+func (s *settings) drawHosts(d *dice) {
+	s.payload = weighted(d, share[int64]{35, 9000}, share[int64]{30, 4096}, share[int64]{10, 2048}, share[int64]{5, 1500}, share[int64]{20, 1000})
+	if s.payload != 9000 {
+		s.host("payload", fmt.Sprintf("%dB", s.payload))
+	}
+	s.ackEvery = weighted(d, share[int64]{70, 1}, share[int64]{10, 2}, share[int64]{10, 4}, share[int64]{5, 8}, share[int64]{5, 16})
+	if s.ackEvery > 1 {
+		s.host("ack_every", fmt.Sprint(s.ackEvery))
+	}
+	s.control = weighted(d, share[string]{40, "dctcp"}, share[string]{20, "dcqcn"}, share[string]{20, "swift"}, share[string]{17, "nscc"}, share[string]{3, "none"})
+	if s.control != "dctcp" {
+		s.host("congestion_control", s.control)
+	}
+	switch receiver := weighted(d, share[string]{75, ""}, share[string]{20, "selective-repeat"}, share[string]{5, "ideal"}); receiver {
+	case "":
+	case "selective-repeat":
+		s.host("receiver", receiver)
+		if window := pick(d, 0, 0, 128, 1024); window > 0 {
+			s.host("reorder_window", fmt.Sprint(window))
+		}
+	default:
+		s.host("receiver", receiver)
+	}
+	if d.percent(15) {
+		s.host("resend_on_flip", "false")
+	}
+	if d.percent(15) {
+		s.host("rto", pick(d, "500us", "2ms", "4ms"))
+	}
+}
+
+func (s *settings) set(key, value string)  { s.switches = append(s.switches, key+": "+value) }
+func (s *settings) host(key, value string) { s.hosts = append(s.hosts, key+": "+value) }
+
+// yaml writes the keys switch and host.
+func (s *settings) yaml(b *strings.Builder) {
+	for _, part := range []struct {
+		key  string
+		list []string
+	}{{"switch", s.switches}, {"host", s.hosts}} {
+		if len(part.list) > 0 {
+			fmt.Fprintf(b, "%s: {%s}\n", part.key, strings.Join(part.list, ", "))
+		}
+	}
+}
+
+func size(n int64) string { return fabric.Bytes(n).String() }
