@@ -97,6 +97,11 @@ type Config struct {
 	Place func(now fabric.Time, p *Placement) Placing
 	// InitialPSN returns the first PSN of a QP; nil: a hash of its arguments. Both ends must agree.
 	InitialPSN func(src, dst fabric.NodeID, qpn uint32) uint32
+	// Connect, if not nil, makes the endpoint accept and send packets of sessions only: see [Endpoint.SetSession]. It
+	// is called when a packet to a host waits for one. PKey and InitialPSN are then not used.
+	Connect func(now fabric.Time, peer fabric.NodeID)
+	// Stale is called for packets from a host that are not of its session; nil: they are only counted.
+	Stale func(now fabric.Time, src fabric.NodeID)
 }
 
 func (c Config) withDefaults() Config {

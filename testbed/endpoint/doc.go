@@ -50,6 +50,12 @@
 // old state is no longer needed, and a packet of an older generation is a late duplicate. State is bounded by the
 // largest number of QPs that were ever open at once between two hosts.
 //
+// In real processes a host that can only guess must not be taken for a peer, nor a process that began anew for the one
+// before it. There each pair of processes has a [Session], of random numbers (package soft). The partition and first
+// PSNs follow from the session, and the number on the wire is a permutation of the above one by the session's key. A
+// packet creates state only if it is of the session and near the first PSN. [Endpoint.SetSession] drops the state of a
+// peer's former process. Simulations have no sessions.
+//
 // # Transports and rate controls
 //
 // Two interfaces contain the choices that RoCEv2 leaves open. [Config].Receiver chooses a transport: how a

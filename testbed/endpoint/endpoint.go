@@ -99,6 +99,7 @@ type Endpoint struct {
 	incoming packet // scratch of Receive
 	requester
 	responder
+	sessions []session // by host; nil: all packets are of one partition
 }
 
 // New returns an endpoint without QPs, or the error of [Config.Validate].
@@ -126,6 +127,9 @@ func New(c Config, h Handler) (*Endpoint, error) {
 		e.ports = append(e.ports, newPort())
 	}
 	e.stack = newStack(&e.cfg)
+	if e.cfg.Connect != nil {
+		e.sessions = make([]session, e.cfg.Fabric.Hosts())
+	}
 	e.span = unlimited
 	if receiver.Needs.ReorderWindow {
 		e.span = int32(e.cfg.ReorderWindow)
@@ -153,7 +157,7 @@ func New(c Config, h Handler) (*Endpoint, error) {
 func (e *Endpoint) Stats() Stats {
 	s := e.stats
 	s.ActiveQPs = e.open
-	s.ResponderQPs = int(e.contexts.len)
+	s.ResponderQPs = int(e.contexts.len) - len(e.contexts.unused)
 	return s
 }
 

@@ -33,6 +33,7 @@ const (
 // offsets from its start, and bits.
 const (
 	bthFlags  = 1
+	bthPKey   = 2
 	bthDestQP = 5
 	bthAckReq = 8
 

@@ -82,12 +82,24 @@ func (e *Endpoint) Receive(now fabric.Time, hdr []byte, tail int) {
 		return
 	}
 	bth := rocev2.BTH(hdr[st.bth:st.len])
-	if bth.PKey() != e.cfg.PKey {
+	pkey, qpn := e.cfg.PKey, bth.DestQP()
+	if e.sessions != nil {
+		s := &e.sessions[src]
+		if !s.on || bth.PKey() != s.PKey {
+			e.stats.Foreign++
+			if e.cfg.Stale != nil {
+				e.cfg.Stale(now, src)
+			}
+			return
+		}
+		pkey, qpn = s.PKey, s.numberOf(qpn)
+	}
+	if bth.PKey() != pkey {
 		e.stats.Foreign++
 		return
 	}
 	p := &e.incoming // set field by field: no copy
-	p.src, p.opcode, p.qpn, p.psn = src, bth.Opcode(), bth.DestQP(), bth.PSN()
+	p.src, p.opcode, p.qpn, p.psn = src, bth.Opcode(), qpn, bth.PSN()
 	p.label = fabric.Label(binary.BigEndian.Uint16(hdr[st.udp:])) & labelMask
 	if st.flowLabel {
 		p.label = fabric.Label(binary.BigEndian.Uint16(hdr[etherLen+2:])) & labelMask

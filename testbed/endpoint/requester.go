@@ -56,10 +56,11 @@ const freshMost = 32
 type place uint8
 
 const (
-	nowhere place = iota
-	inTurn        // on the list of its port
-	inPaced       // in requester.paced
-	held          // in its message: an older message to the same peer goes first
+	nowhere     place = iota
+	inTurn            // on the list of its port
+	inPaced           // in requester.paced
+	held              // in its message: an older message to the same peer goes first
+	unconnected       // in its peer's session, which is not ready
 )
 
 // qp is the state of one queue pair at its sender. Packets are counted from 0:
@@ -80,6 +81,7 @@ type qp struct {
 	share    uint16
 	pos      int32
 	peer     int32
+	dst      fabric.NodeID
 	qpn      uint32
 	next     *qp // in turn, or held
 	message  uint64
@@ -89,7 +91,8 @@ type qp struct {
 	bytes    int64
 
 	firstPSN  uint32
-	data      int32 // packets of the message
+	session   uint32 // its peer's, by which it is numbered; 0: none yet
+	data      int32  // packets of the message
 	nudges    int32
 	lastBytes int32 // payload of the message's last packet
 	unacked   int32 // first packet not acknowledged
@@ -148,13 +151,15 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	q := e.newQP()
 	sl := e.peers[p].at(uint32(s))
 	sl.qp = q
-	q.id, q.live, q.peer, q.balanced, q.failed, q.untimed = m.QP, true, p, m.Balanced, false, m.Once
+	q.id, q.live, q.peer, q.dst, q.balanced, q.failed, q.untimed = m.QP, true, p, m.Dst, m.Balanced, false, m.Once
 	q.qpn = qpNumber(uint32(s), sl.generation)
 	q.message, q.rkey, q.address, q.bytes = m.ID, m.RKey, m.Address, m.Bytes
 	if m.RKey == 0 {
 		q.address = m.ID
 	}
-	q.firstPSN = e.cfg.InitialPSN(e.cfg.Host, m.Dst, q.qpn) & psnMask
+	if q.session = 0; e.sessions == nil {
+		q.firstPSN = e.cfg.InitialPSN(e.cfg.Host, m.Dst, q.qpn) & psnMask
+	}
 	q.data = int32(packets)
 	q.lastBytes = int32(m.Bytes - int64(q.data-1)*mtu)
 	q.nudges, q.unacked, q.nextOut, q.sent, q.once = 0, 0, 0, 0, 0
@@ -278,6 +283,9 @@ func (e *Endpoint) Label(id QP) (fabric.Label, bool) {
 
 // ByNumber returns the QP to dst with a number on the wire, as in a quench or a CNP.
 func (e *Endpoint) ByNumber(dst fabric.NodeID, qpn uint32) (QP, bool) {
+	if e.sessions != nil {
+		qpn = e.sessions[dst].numberOf(qpn)
+	}
 	if q := e.lookup(dst, qpn); q != nil {
 		return q.id, true
 	}
@@ -314,6 +322,9 @@ func (e *Endpoint) newQP() *qp {
 // release ends a QP. A QP that is still queued for sending is recycled at its turn, or its message's. A QP in the
 // timers' heap may be reused meanwhile, since the heap's times are at worst too early.
 func (e *Endpoint) release(q *qp) {
+	if q.where == unconnected {
+		e.sessions[q.dst].remove(q)
+	}
 	queued := q.where != nowhere // leave recycles the QPs that it held back
 	e.leave(q)
 	p := &e.peers[q.peer]

@@ -31,18 +31,24 @@ type context struct {
 	reorder *reorder    // nil: go-back-N
 }
 
-// contexts are kept in blocks, since they are many and never freed.
+// contexts are kept in blocks, since they are many, and freed only when a host's process begins anew.
 type contexts struct {
 	blocks []*[contextBlock]context
 	len    int32
+	unused []int32 // of those
 }
 
 const contextBlock = 16 // a context is 64 B
 
 func (s *contexts) at(i int32) *context { return &s.blocks[i/contextBlock][i%contextBlock] }
 
-// add makes one more context and returns its index.
+// add returns the index of an unused context.
 func (s *contexts) add() int32 {
+	if n := len(s.unused); n > 0 {
+		at := s.unused[n-1]
+		s.unused = s.unused[:n-1]
+		return at
+	}
 	if s.len%contextBlock == 0 {
 		s.blocks = append(s.blocks, new([contextBlock]context))
 	}
@@ -74,7 +80,8 @@ func (e *Endpoint) receiveData(now fabric.Time, p *packet) {
 	}
 }
 
-// contextOf returns the state of the packet's QP, reset if the QP is new, or nil if there has been a newer one.
+// contextOf returns the state of the packet's QP, reset if the QP is new, or nil if there has been a newer one, or if
+// the packet is not one of the first of its QP.
 func (e *Endpoint) contextOf(p *packet) *context {
 	at := e.contextAt(p.src, p.qpn&slotMask)
 	if at >= 0 {
@@ -85,12 +92,19 @@ func (e *Endpoint) contextOf(p *packet) *context {
 		if int8(uint8(p.qpn>>slotBits)-uint8(c.qpn>>slotBits)) < 0 {
 			return nil
 		}
-	} else {
+	}
+	first := uint32(0)
+	if e.sessions == nil {
+		first = e.cfg.InitialPSN(p.src, e.cfg.Host, p.qpn) & psnMask
+	} else if first = e.sessions[p.src].firstPSN(p.src, e.cfg.Host, p.qpn); uint32(psnDiff(p.psn, first)) >= plausibleLead {
+		return nil
+	}
+	if at < 0 {
 		at = e.contexts.add()
 		e.keepContext(p.src, p.qpn&slotMask, at)
 	}
 	c := e.contexts.at(at)
-	*c = context{qpn: p.qpn, next: e.cfg.InitialPSN(p.src, e.cfg.Host, p.qpn) & psnMask, reorder: c.reorder}
+	*c = context{qpn: p.qpn, next: first, reorder: c.reorder}
 	e.transport.begin(c)
 	return c
 }
@@ -186,7 +200,11 @@ func (e *Endpoint) buildAck(k control, field *field, dst []byte) Frame {
 	st.setLength(dst, n-st.bth+rocev2.ICRCSize, sum)
 	b := rocev2.BTH(dst[st.bth:st.len])
 	b.SetBECN(k.becn)
-	putUint24(b[bthDestQP:], k.qpn)
+	if e.sessions != nil {
+		e.sessions[k.dst].setBTH(b, k.qpn)
+	} else {
+		putUint24(b[bthDestQP:], k.qpn)
+	}
 	b.SetPSN(k.psn)
 	if !k.cnp {
 		rocev2.AETH(dst[st.len:]).Encode(&rocev2.AETHFields{Syndrome: k.syndrome, MSN: k.msn})

@@ -47,7 +47,7 @@ func (e *Endpoint) sendOne(now fabric.Time, q *qp, dst []byte) (Frame, bool) {
 	}
 	i, ok := e.transport.pick(q)
 	switch {
-	case !ok:
+	case ok && e.sessions != nil && !e.number(now, q), !ok:
 		return Frame{}, false
 	case q.sendAt > now:
 		q.where = inPaced

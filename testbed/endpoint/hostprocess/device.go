@@ -47,6 +47,9 @@ func (r *Rank) CloseFlow(now fabric.Time, qp endpoint.QP) {
 	}
 }
 
+// Connected reports whether packets to a host are sent at once, or wait for its answer.
+func (r *Rank) Connected(dst fabric.NodeID) bool { return r.engine.Connected(dst) }
+
 func (r *Rank) placeForDevice() func(fabric.Time, *endpoint.Placement, []byte) endpoint.Placing {
 	if r.device == nil {
 		return nil

@@ -1,6 +1,8 @@
 package hostprocess
 
 import (
+	"crypto/rand"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,7 +12,6 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent"
-	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 	"github.com/ethereal-fabric/ethereal/hostagent/usid"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
@@ -36,6 +37,9 @@ type Config struct {
 	// EventLog receives the host's event log, see package host; may be nil.
 	EventLog io.Writer
 	Log      *slog.Logger
+	// Random returns numbers that other hosts cannot guess: queue pairs' numbers and first PSNs follow from them. nil:
+	// the system's.
+	Random func() uint64
 }
 
 // Rank is one host; see the package comment.
@@ -86,6 +90,9 @@ func New(c Config) (*Rank, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
+	if c.Random == nil {
+		c.Random = secret
+	}
 	r := &Rank{cfg: c, notify: c.Notify}
 	if r.notify == nil {
 		r.notify = func(hostproto.Event) {}
@@ -94,6 +101,13 @@ func New(c Config) (*Rank, error) {
 		r.events = host.NewLog(c.EventLog)
 	}
 	return r, r.Configure(0, hostproto.Settings{})
+}
+
+// secret returns a random number from the system.
+func secret() uint64 {
+	var b [8]byte
+	rand.Read(b[:]) //nolint:errcheck // it never fails
+	return binary.NativeEndian.Uint64(b[:])
 }
 
 func orDefault[T comparable](v *T, to T) {
@@ -135,8 +149,7 @@ func (r *Rank) Configure(now fabric.Time, s hostproto.Settings) error {
 		return err
 	}
 	c := s.Endpoint(core)
-	c.InitialPSN, c.PKey = initialPSN(s.Nonce), partition(s.Nonce)
-	engine, err := soft.New(soft.Config{NIC: c, Place: r.placeForDevice()}, r)
+	engine, err := soft.New(soft.Config{NIC: c, Place: r.placeForDevice(), Random: r.cfg.Random, Nonce: s.Nonce}, r)
 	if err != nil {
 		return err
 	}
@@ -158,23 +171,6 @@ func (r *Rank) Configure(now fabric.Time, s hostproto.Settings) error {
 		core.Update(now, r.last)
 	}
 	return nil
-}
-
-// partition returns the partition of a nonce, so that packets of an earlier endpoint are not taken for its
-// successor's. It has the bit of full membership, and is not the default one.
-func partition(nonce uint64) uint16 { return 0x8000 | uint16(nonce>>20)%0x7fff }
-
-// initialPSN returns the function that computes first sequence numbers from a queue pair's ends and number,
-// different for each nonce.
-func initialPSN(nonce uint64) func(src, dst fabric.NodeID, qpn uint32) uint32 {
-	return func(src, dst fabric.NodeID, qpn uint32) uint32 {
-		h := nonce ^ uint64(src)<<44 ^ uint64(dst)<<24 ^ uint64(qpn)
-		for range 2 { // splitmix64's finalizer
-			h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
-			h = (h ^ h>>27) * 0x94d049bb133111eb
-		}
-		return uint32(h>>40) & rocev2.Mask24
-	}
 }
 
 // forget forgets jobs, messages and probes.

@@ -101,6 +101,10 @@ func TestProbes(t *testing.T) {
 		if ranks[i], err = New(Config{Fabric: f, Host: fabric.NodeID(i), Notify: func(e hostproto.Event) { t.Errorf("host %d: %+v", i, e) }}); err != nil {
 			t.Fatal(err)
 		}
+		// Hosts that share a nonce do not begin with an exchange, which would be part of the first trip.
+		if err := ranks[i].Configure(0, hostproto.Settings{Nonce: 7}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	got := map[uint64]*statepb.ProbeResult{}
 	ask := func(p *statepb.ProbeRequest) {

@@ -47,8 +47,8 @@ type Probed struct {
 // means a default for hosts in software.
 type Settings struct {
 	host.Settings
-	// Nonce is part of partition keys and first sequence numbers. It is the same at all hosts, and different each
-	// time, so that late packets of earlier runs are recognised.
+	// Nonce decides the first sessions of all hosts (package soft). It is the same at all hosts, and different each
+	// time, so that late packets of earlier runs are recognised. 0: hosts agree on sessions when they first send.
 	Nonce     uint64 `json:"nonce"`
 	NoQuench  bool   `json:"no_quench"`  // quenches are counted, not believed
 	NoUpdates bool   `json:"no_updates"` // controllers' updates are received, not believed

@@ -23,6 +23,8 @@ type Host interface {
 	PostFlow(now fabric.Time, flow uint64, dst fabric.NodeID, bytes int64)
 	// CloseFlow ends a queue pair that was opened so.
 	CloseFlow(now fabric.Time, qp endpoint.QP)
+	// Connected reports whether bytes for a host are sent in their turn, or wait for its answer.
+	Connected(dst fabric.NodeID) bool
 }
 
 // Config is what a [NIC] needs to know.

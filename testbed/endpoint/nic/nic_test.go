@@ -80,6 +80,8 @@ func (e end) CloseFlow(_ fabric.Time, qp endpoint.QP) {
 	e.w.cargo = kept
 }
 
+func (e end) Connected(fabric.NodeID) bool { return true }
+
 func newWire(t *testing.T) *wire {
 	t.Helper()
 	f, err := fabric.New(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 2, HostsPerToR: 1})

@@ -365,7 +365,7 @@ func (q *queuePair) check(now fabric.Time) bool {
 
 // queued reports whether all that is under way still waits for its turn in this host's endpoint: nobody can have answered.
 func (s *outStream) queued() bool {
-	if s.base == s.sent || len(s.again) > 0 {
+	if s.base == s.sent || len(s.again) > 0 || !s.q.n.host.Connected(s.dst) {
 		return false
 	}
 	for _, p := range s.q.n.pieces {

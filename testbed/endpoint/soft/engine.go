@@ -43,6 +43,12 @@ type Config struct {
 	// Place takes the payload of WRITEs whose key nobody has registered, and says what
 	// to do; nil: they are refused.
 	Place func(now fabric.Time, p *endpoint.Placement, payload []byte) endpoint.Placing
+	// Random returns random numbers that no other host can guess. Then the engine agrees on a session with each host
+	// to which it sends: see [endpoint.Endpoint.SetSession]. nil: all packets are of NIC.PKey, with NIC.InitialPSN.
+	Random func() uint64
+	// Nonce is a number of all hosts. Where it is not 0, there are sessions with all of them from the start, until
+	// a host's process begins anew.
+	Nonce uint64
 }
 
 // Stats counts what an engine has done since it was made.
@@ -59,13 +65,14 @@ type Stats struct {
 
 // Engine is a RoCEv2 endpoint; see the package comment.
 type Engine struct {
-	ep      *endpoint.Endpoint
-	handler Handler
-	mtu     int
-	addr    netip.Addr
-	ipv6    bool
-	span    fabric.Label
-	flow    bool
+	ep       *endpoint.Endpoint
+	sessions *sessions // nil: none
+	handler  Handler
+	mtu      int
+	addr     netip.Addr
+	ipv6     bool
+	span     fabric.Label
+	flow     bool
 
 	sources map[endpoint.QP]outgoing // of open queue pairs
 	foreign func(now fabric.Time, p *endpoint.Placement, payload []byte) endpoint.Placing
@@ -98,8 +105,15 @@ func New(c Config, h Handler) (*Engine, error) {
 	}
 	c.NIC.Place = e.place
 	var err error
+	if c.Random != nil {
+		e.sessions = &sessions{random: c.Random, shared: c.Nonce}
+		c.NIC.Connect, c.NIC.Stale = e.sessions.connect, e.sessions.stale
+	}
 	if e.ep, err = endpoint.New(c.NIC, (*events)(e)); err != nil {
 		return nil, err
+	}
+	if e.sessions != nil {
+		e.sessions.begin(e.ep, &c.NIC)
 	}
 	e.addr = c.NIC.Fabric.HostAddr4(c.NIC.Host)
 	if e.ipv6 {
@@ -217,8 +231,21 @@ func (e *Engine) Register(key uint32, buf []byte) error {
 // Deregister ends what Register began. An unknown key is ignored.
 func (e *Engine) Deregister(key uint32) { delete(e.regions, key) }
 
+// Connected reports whether packets to a host are sent at once, or wait for its answer.
+func (e *Engine) Connected(dst fabric.NodeID) bool { return e.ep.Connected(dst) }
+
 // NextWake is [endpoint.Endpoint.NextWake].
-func (e *Engine) NextWake() (fabric.Time, bool) { return e.ep.NextWake() }
+func (e *Engine) NextWake() (at fabric.Time, ok bool) {
+	at, ok = e.ep.NextWake()
+	switch s := e.sessions; {
+	case s == nil:
+	case len(s.out) > 0:
+		return 0, true
+	case s.next != never && (!ok || s.next < at):
+		return s.next, true
+	}
+	return at, ok
+}
 
 // Sent describes a frame that Next wrote.
 type Sent struct {
@@ -230,6 +257,14 @@ type Sent struct {
 // Next writes the frame to send now into buf, which holds MaxFrame bytes. ok is
 // false when there is none; see [endpoint.Endpoint.Next].
 func (e *Engine) Next(now fabric.Time, buf []byte) (s Sent, ok bool) {
+	if e.sessions != nil {
+		e.sessions.tick(now)
+		if n, ok := e.sessions.write(buf); ok {
+			e.stats.FramesOut++
+			e.stats.BytesOut += uint64(n)
+			return Sent{Len: n, Control: true}, true
+		}
+	}
 	var f endpoint.Frame
 	var frame rocev2.Frame
 	for {
@@ -295,6 +330,9 @@ func (e *Engine) Receive(now fabric.Time, frame []byte) {
 	}
 	e.stats.FramesIn++
 	e.stats.BytesIn += uint64(f.Len())
+	if e.sessions != nil && e.sessions.take(now, &f) {
+		return
+	}
 	e.frame = f
 	head := f.HeaderLen()
 	if f.BTH().Opcode() == rocev2.CNP {

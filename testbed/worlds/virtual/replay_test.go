@@ -44,7 +44,7 @@ func playLive(t *testing.T, f *fabric.Fabric, scheme string) string {
 		if ranks[i], err = hostprocess.New(c); err != nil {
 			t.Fatal(err)
 		}
-		if err := ranks[i].Configure(0, hostproto.Settings{Settings: host.Settings{
+		if err := ranks[i].Configure(0, hostproto.Settings{Nonce: 7, Settings: host.Settings{
 			Seed: 3, Scheme: scheme, RTO: fabric.Millisecond, BatchWindow: fabric.Microsecond, FailedMemory: 3 * fabric.Millisecond,
 		}}); err != nil {
 			t.Fatal(err)
