@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/deployment"
@@ -23,6 +25,8 @@ type Live struct {
 	made   made
 	ways   live.Notifiers
 	w      wall
+
+	lost atomic.Pointer[context.CancelCauseFunc] // ends the run that goes on
 }
 
 // made identifies what a fabric was made for.
@@ -33,7 +37,15 @@ type made struct {
 
 // NewLive returns the live world. The process must be in namespaces that live.Enter made. It carries out one run at
 // a time.
-func NewLive(base live.Base) *Live { return &Live{base: base} }
+func NewLive(base live.Base) *Live {
+	l := &Live{base: base}
+	l.base.Lost = func(err error) {
+		if end := l.lost.Load(); end != nil {
+			(*end)(err)
+		}
+	}
+	return l
+}
 
 // Close ends the fabric.
 func (l *Live) Close() {
@@ -61,7 +73,12 @@ func (l *Live) Run(ctx context.Context, run scenario.Run, obs scenario.Observer)
 		l.base.Log.Warn("the hosts' links carry more than most machines do: times will be the processor's", "hosts", run.Fabric.Hosts(),
 			"together", sum, "some machine's", live.Carried)
 	}
-	err := live.Carries(run.Fabric)
+	asked := ctx
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	l.lost.Store(&end)
+	defer l.lost.Store(nil)
+	err := errors.Join(live.Carries(run.Fabric), l.check())
 	if err == nil {
 		err = l.ready(ctx, run)
 	}
@@ -73,15 +90,35 @@ func (l *Live) Run(ctx context.Context, run scenario.Run, obs scenario.Observer)
 		}
 		result, err = l.w.run(ctx, run, obs)
 	}
+	if err != nil && l.fabric != nil && !errors.Is(err, coordinator.ErrUnsupported) {
+		select { // a process's connections end before the process has
+		case <-ctx.Done():
+		case <-time.After(lostLimit):
+		}
+	}
+	lost := l.check()
+	if lost == nil && asked.Err() == nil && ctx.Err() != nil { // while the fabric was made
+		lost = context.Cause(ctx)
+	}
+	if lost != nil { // whatever the run measured, it was not on the fabric that it asked for
+		result, err = nil, lost
+	}
 	if err == nil {
 		return result, nil
 	}
-	err = fmt.Errorf("live: %v: %w", run, err)
-	if l.fabric != nil {
-		err = errors.Join(err, l.fabric.Check())
-	}
 	l.close() // its state is unknown
-	return result, err
+	return result, fmt.Errorf("live: %v: %w", run, err)
+}
+
+// lostLimit is how long a failed run waits for a process that may be the cause.
+const lostLimit = 5 * time.Second
+
+// check names the fabric's processes that ended though they were not to.
+func (l *Live) check() error {
+	if l.fabric == nil {
+		return nil
+	}
+	return l.fabric.Check()
 }
 
 // ready prepares a fabric, hosts and a controller for the run.
@@ -103,7 +140,7 @@ func (l *Live) ready(ctx context.Context, run scenario.Run) (err error) {
 		if err := l.fabric.StartHosts(ctx); err != nil {
 			return err
 		}
-		l.w = wall{eventLog: l.fabric.EventLog()}
+		l.w = wall{eventLog: l.fabric.EventLog(), check: l.fabric.Check}
 		if l.w.actuator, err = l.fabric.Actuator(); err != nil {
 			return err
 		}

@@ -35,9 +35,10 @@ const (
 type wall struct {
 	actuator *deployment.Actuator
 	session  *coordinator.Session
-	eventLog string // the controller's; "": none
-	unshaped bool   // the links between switches are not limited to the run's rates
-	touched  bool   // a run changed the fabric, and its controller remembers that
+	eventLog string       // the controller's; "": none
+	unshaped bool         // the links between switches are not limited to the run's rates
+	touched  bool         // a run changed the fabric, and its controller remembers that
+	check    func() error // names processes of the fabric that ended unasked; nil: it has others to look after them
 }
 
 // run carries out one run and then undoes its acts.
@@ -122,7 +123,7 @@ func (w *wall) heal(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, healLimit)
 	defer cancel()
-	if err := w.actuator.Undo(ctx); err != nil || w.session.Ended() != nil { // in these cases it will not be whole
+	if err := w.actuator.Undo(ctx); err != nil || w.session.Ended() != nil || w.check != nil && w.check() != nil { // it will not be whole
 		return err
 	}
 	return w.actuator.Whole(ctx)

@@ -46,6 +46,9 @@ type Base struct {
 	Dir  string // for sockets and logs
 	Page *Page  // what controllers serve the fabric's page at; nil: nothing
 	Log  *slog.Logger
+	// Lost is called when a process of a fabric has ended that was not to end; the error names it. Nothing starts it
+	// again. It may be called from several goroutines at once. May be nil.
+	Lost func(error)
 }
 
 // QueueDepth is a port's even share of its switch's buffer in a run, in packets.

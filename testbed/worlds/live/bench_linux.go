@@ -57,7 +57,7 @@ func (x *Fabric) shadow(id fabric.NodeID, b targets.Bench, beside []string) erro
 			return err
 		}
 	}
-	_, err := x.thread.start(x.thread.home, x.f.Name(id)+"-gnmi", x.dir, beside, nil)
+	_, err := x.thread.start(x.thread.home, x.f.Name(id)+"-gnmi", x.dir, beside, x.ended)
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -59,6 +60,7 @@ type Fabric struct {
 	mu         sync.Mutex
 	switches   []*Process // by NodeID - Hosts; nil: killed
 	dying      bool       // everything is coming down
+	lost       []error    // processes that ended though they were not to
 	controller *Process
 	ways       Notifiers // of the latest controller
 }
@@ -241,7 +243,7 @@ func (x *Fabric) startSwitch(id fabric.NodeID) error {
 			return err
 		}
 	}
-	exited := func() { x.switchEnded(id) }
+	exited := func(p *Process) { x.ended(p); x.switchEnded(id) }
 	var p *Process
 	var err error
 	if bench.Binary == "" {
@@ -288,6 +290,20 @@ func answers(path string) bool {
 	}
 	c.Close() //nolint:errcheck // nothing was said
 	return true
+}
+
+// ended records and reports a process that was not to end.
+func (x *Fabric) ended(p *Process) {
+	err := p.ending()
+	x.mu.Lock()
+	unasked := !p.asked.Load() && !x.dying
+	if unasked {
+		x.lost = append(x.lost, err)
+	}
+	x.mu.Unlock()
+	if unasked && x.cfg.Lost != nil {
+		x.cfg.Lost(err)
+	}
 }
 
 // switchEnded takes the links of a switch down whose process has ended: a dead box
@@ -363,7 +379,7 @@ func (x *Fabric) startController(ctx context.Context, n Notifiers) error {
 		"controller", "--fabric", x.path("fabric.yaml"), "--targets", x.path("targets.yaml"), "--listen-agents", "unix:" + x.ControllerSocket(),
 		"--listen-admin", "unix:" + x.path("admin.sock"), "--event-log", x.EventLog(), "--log-level", "info", "--admin-token-file", token,
 	}
-	p, err := x.thread.StartController(x.dir, args, x.cfg.Page)
+	p, err := x.thread.StartController(x.dir, args, x.cfg.Page, x.ended)
 	if err != nil {
 		return err
 	}
@@ -528,24 +544,18 @@ func (x *Fabric) startHost(n *hostNode) (err error) {
 		args = append(args, "--listen-verbs", verbsSocket, "--payload", strconv.Itoa(x.cfg.Payload))
 	}
 	args = append(args, x.cfg.Part.agentTLS(x.f.Name(n.id))...)
-	n.proc, err = x.thread.start(n.ns, x.f.Name(n.id), x.dir, args, nil)
+	n.proc, err = x.thread.start(n.ns, x.f.Name(n.id), x.dir, args, x.ended)
 	return err
 }
 
-// Check reports a process that has ended though it should not.
-func (x *Fabric) Check() error {
+// Check names the processes that have ended though they were not to; nil: none has.
+func (x *Fabric) Check() error { return errors.Join(x.Lost()...) }
+
+// Lost returns an error for each process that has ended though it was not to.
+func (x *Fabric) Lost() []error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	var errs []error
-	if x.controller != nil {
-		errs = append(errs, x.controller.Ended())
-	}
-	for _, n := range x.hosts {
-		if n.proc != nil {
-			errs = append(errs, n.proc.Ended())
-		}
-	}
-	return errors.Join(errs...)
+	return slices.Clone(x.lost)
 }
 
 // Close ends all processes and takes the links away.
@@ -565,7 +575,7 @@ func (x *Fabric) Close() {
 	}
 	x.mu.Unlock()
 	for _, p := range all {
-		p.cmd.Process.Kill() //nolint:errcheck // it has ended
+		p.strike()
 	}
 	for _, p := range all {
 		<-p.done

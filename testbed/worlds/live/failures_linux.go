@@ -163,7 +163,7 @@ func (x *Fabric) KillSwitch(id fabric.NodeID) error {
 	}
 	// A dead box has no carrier, from that moment on and not from when the kernel
 	// has cleared the process away.
-	p.cmd.Process.Kill() //nolint:errcheck // it has ended
+	p.strike()
 	err := x.dark(id)
 	<-p.done
 	return err

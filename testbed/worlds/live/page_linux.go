@@ -67,8 +67,9 @@ func (p *Page) serveBy() (args []string, files []*os.File, err error) {
 	return []string{"--listen-view", fmt.Sprintf("fd:%d", passed), "--view-secret-file", p.secret}, []*os.File{file}, nil
 }
 
-// StartController starts a controller in the machine's network namespace, with the page if there is one.
-func (t *Thread) StartController(dir string, args []string, page *Page) (*Process, error) {
+// StartController starts a controller in the machine's network namespace, with the page if there is one. onExit, if not
+// nil, is called when it has ended.
+func (t *Thread) StartController(dir string, args []string, page *Page, onExit func(*Process)) (*Process, error) {
 	more, files, err := page.serveBy()
 	if err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func (t *Thread) StartController(dir string, args []string, page *Page) (*Proces
 	for _, f := range files {
 		defer f.Close() //nolint:errcheck // the controller has its own
 	}
-	return t.start(t.home, "controller", dir, append(args, more...), nil, files...)
+	return t.start(t.home, "controller", dir, append(args, more...), onExit, files...)
 }
 
 // Close ends what this process has of the page: a controller has its own.

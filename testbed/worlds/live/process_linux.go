@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -21,12 +22,14 @@ type Process struct {
 	log  string        // file with its output
 	done chan struct{} // closed when it has ended
 	err  error         // why, then
+
+	asked atomic.Bool // this process ended it, or is about to
 }
 
 // start starts this program with args in a namespace; it dies with the
 // thread. onExit, if any, is called when it has ended, before done
 // is closed. files are its descriptors from 3 on.
-func (t *Thread) start(ns namespace, name, dir string, args []string, onExit func(), files ...*os.File) (*Process, error) {
+func (t *Thread) start(ns namespace, name, dir string, args []string, onExit func(*Process), files ...*os.File) (*Process, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("live: %w", err)
@@ -35,7 +38,7 @@ func (t *Thread) start(ns namespace, name, dir string, args []string, onExit fun
 }
 
 // startProgram is start for another program, the first of the command's words.
-func (t *Thread) startProgram(ns namespace, name, dir string, command []string, onExit func(), files ...*os.File) (*Process, error) {
+func (t *Thread) startProgram(ns namespace, name, dir string, command []string, onExit func(*Process), files ...*os.File) (*Process, error) {
 	p := &Process{name: name, cmd: exec.Command(command[0], command[1:]...), log: dir + "/" + name + ".log", done: make(chan struct{})}
 	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -56,7 +59,7 @@ func (t *Thread) startProgram(ns namespace, name, dir string, command []string, 
 	go func() {
 		p.err = p.cmd.Wait()
 		if onExit != nil {
-			onExit() // before anybody who waits for the end can start another
+			onExit(p) // before anybody who waits for the end can start another
 		}
 		close(p.done)
 	}()
@@ -67,10 +70,15 @@ func (t *Thread) startProgram(ns namespace, name, dir string, command []string, 
 func (p *Process) Ended() error {
 	select {
 	case <-p.done:
-		return fmt.Errorf("live: %s has ended: %w%s", p.name, orEnded(p.err), p.tail())
+		return p.ending()
 	default:
 		return nil
 	}
+}
+
+// ending says how the process has ended.
+func (p *Process) ending() error {
+	return fmt.Errorf("live: %s has ended: %w%s", p.name, orEnded(p.err), p.tail())
 }
 
 var errEnded = errors.New("without an error")
@@ -109,6 +117,7 @@ const tailBytes = 8 << 10
 
 // Stop ends the process, at once if it does not do so itself in time.
 func (p *Process) Stop(ctx context.Context, limit time.Duration) {
+	p.asked.Store(true)
 	p.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it has ended
 	select {
 	case <-p.done:
@@ -121,6 +130,12 @@ func (p *Process) Stop(ctx context.Context, limit time.Duration) {
 
 // Kill ends the process at once.
 func (p *Process) Kill() {
-	p.cmd.Process.Kill() //nolint:errcheck // it has ended
+	p.strike()
 	<-p.done
+}
+
+// strike is Kill without waiting.
+func (p *Process) strike() {
+	p.asked.Store(true)
+	p.cmd.Process.Kill() //nolint:errcheck // it has ended
 }

@@ -144,6 +144,9 @@ func React(ctx context.Context, cfg ReactConfig) ([]Reaction, error) {
 		way := cfg.Ways[i%len(cfg.Ways)]
 		src := int(first) + rng.IntN(n)
 		r, err := b.react(ctx, set, next%uplinks, coordinator.Transfer{Src: src, Dst: (src + perPod) % f.Hosts(), Bytes: bytes}, way, rng, cfg, watch)
+		if lost := b.Fabric.Check(); lost != nil {
+			err = lost
+		}
 		if err != nil {
 			return out, fmt.Errorf("cut %d, %s: %w", i+1, way, err)
 		}

@@ -103,6 +103,13 @@ func serveOrders(ctx context.Context, x *live.Fabric, place *placement.Placement
 			log.Error("links between machines", "err", err)
 		}
 	})
+	mux.HandleFunc("GET /lost", func(w http.ResponseWriter, _ *http.Request) {
+		lost := []string{}
+		for _, err := range x.Lost() {
+			lost = append(lost, err.Error())
+		}
+		json.NewEncoder(w).Encode(lost) //nolint:errcheck // who asked is gone
+	})
 	mux.HandleFunc("POST /host/{name}", func(w http.ResponseWriter, r *http.Request) {
 		id, err := place.Fabric.NodeByName(r.PathValue("name"))
 		if err != nil || !x.HasHost(id) {
@@ -231,6 +238,24 @@ func (r *remote) do(ctx context.Context, w deployment.Order) error {
 		body.Close() //nolint:errcheck // it is empty
 	}
 	return err
+}
+
+// statusLimit is how long a part may take to say how its processes are, and maxLost how many bytes that may have.
+const (
+	statusLimit = 5 * time.Second
+	maxLost     = 1 << 20
+)
+
+// processesLost returns what the part says of its processes that ended though they were not to.
+func (r *remote) processesLost(ctx context.Context) (lost []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, statusLimit)
+	defer cancel()
+	body, err := r.call(ctx, http.MethodGet, "/lost", nil)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close() //nolint:errcheck // it was read
+	return lost, json.NewDecoder(io.LimitReader(body, maxLost)).Decode(&lost)
 }
 
 // follow hands on news of the part's ends of links until it is lost. ready is called when the part serves.

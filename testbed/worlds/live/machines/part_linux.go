@@ -18,6 +18,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/accept"
+	"github.com/ethereal-fabric/ethereal/internal/printable"
 	placement "github.com/ethereal-fabric/ethereal/testbed/machines"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
@@ -192,7 +193,7 @@ func Part(ctx context.Context, dir string, log *slog.Logger) error {
 		}
 	}
 	x, err := live.New(ctx, live.Config{
-		Base: live.Base{Dir: dir, Switches: live.Switches{Datapath: p.Datapath}, Log: log}, Fabric: place.Fabric, Payload: p.Payload, QueueDepth: partQueue,
+		Base: live.Base{Dir: dir, Switches: live.Switches{Datapath: p.Datapath}, Log: log, Lost: sayLost}, Fabric: place.Fabric, Payload: p.Payload, QueueDepth: partQueue,
 		Addresses: true, Part: mine,
 	})
 	if err != nil {
@@ -215,6 +216,9 @@ func Part(ctx context.Context, dir string, log *slog.Logger) error {
 	}
 	return nil
 }
+
+// sayLost says in the part's log that a process has ended; live status says it, too.
+func sayLost(err error) { fmt.Fprintln(os.Stderr, printable.Text(err.Error())) } //nolint:errcheck // it is for people
 
 // errDown says that somebody asked for the end.
 var errDown = errors.New("live: taken down")

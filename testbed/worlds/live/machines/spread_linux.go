@@ -435,7 +435,7 @@ func (s *spread) startController(ctx context.Context, wanted func(live.Controlle
 		"--listen-admin", s.place.Controller(placement.AdminPort), "--admin-token-file", s.path("token"), "--event-log", s.path("controller.jsonl"),
 		"--tls-ca", s.path("certs/ca.pem"), "--tls-cert", s.path("certs/controller.pem"), "--tls-key", s.path("certs/controller.key"),
 	}
-	p, err := s.thread.StartController(s.cfg.Dir, args, s.page)
+	p, err := s.thread.StartController(s.cfg.Dir, args, s.page, nil)
 	if err != nil {
 		return err
 	}
