@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/printable"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
@@ -30,7 +31,8 @@ func (a *app) liveUpCommand(flags *liveFlags, view *viewFlags) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return live.Up(c.Context(), f, live.Base{Dir: dir, Page: page, Switches: flags.switches}, flags.payload, func() {
+				base := live.Base{Dir: dir, Page: page, Switches: flags.switches, Lost: a.sayLost}
+				return live.Up(c.Context(), f, base, flags.payload, func() {
 					fmt.Fprint(a.stdout, upText(f, dir)) //nolint:errcheck // the fabric is up
 				})
 			})
@@ -39,6 +41,11 @@ func (a *app) liveUpCommand(flags *liveFlags, view *viewFlags) *cobra.Command {
 	flags.register(c, "100Mb/s", false)
 	view.register(c.Flags())
 	return c
+}
+
+// sayLost says that a process of the fabric that is up has ended.
+func (a *app) sayLost(err error) {
+	fmt.Fprintf(a.stderr, "ethereal: %s\nnothing starts it again; ethereal live down ends the fabric\n", printable.Text(err.Error())) //nolint:errcheck // live status says it, too
 }
 
 // upText says that a fabric is up, and which commands to use now.
@@ -133,8 +140,8 @@ func liveDownCommand() *cobra.Command {
 		Use:   "down",
 		Short: "Stop the fabric that is up",
 		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			if err := live.Down(); err != nil {
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := live.Down(c.Context(), c.ErrOrStderr()); err != nil {
 				return failure("%w", err)
 			}
 			return nil

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/printable"
 	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live/machines"
@@ -36,6 +37,12 @@ func (a *app) addMachines(c, up, down *cobra.Command, flags *liveFlags, view *vi
 	here := up.RunE
 	up.RunE = func(c *cobra.Command, args []string) error {
 		if len(m.on) == 0 {
+			for _, name := range machinesOnly {
+				if c.Flags().Changed(name) {
+					return fmt.Errorf("--%s is for a fabric on several machines: add --on, or leave it out; the files of a fabric on "+
+						"this machine alone are in a folder of TMPDIR", name)
+				}
+			}
 			return here(c, args)
 		}
 		f, err := flags.read()
@@ -60,10 +67,13 @@ func (a *app) addMachines(c, up, down *cobra.Command, flags *liveFlags, view *vi
 	c.AddCommand(a.livePartCommand(), a.liveStatusCommand(), liveRejoinCommand())
 }
 
+// machinesOnly are the flags of live up that mean nothing without --on.
+var machinesOnly = []string{"dir", "remote-shell", "remote-program", "lab-ca", "vxlan-port"}
+
 func (m *machinesFlags) register(c *cobra.Command) {
 	f := c.Flags()
 	f.StringSliceVar(&m.on, "on", nil, "spread the fabric over `MACHINES`, NAME[=ADDRESS],...; the first is this one, the others are reached by --remote-shell")
-	f.StringVar(&m.dir, "dir", deployment.MachinesDir, "use the folder `DIR`; with --on: sockets, certificates, logs and deployment.json are there")
+	f.StringVar(&m.dir, "dir", deployment.MachinesDir, "with --on: use the folder `DIR`; sockets, certificates, logs and deployment.json are there")
 	f.StringVar(&m.shell, "remote-shell", "ssh", "with --on: run commands on other machines by `COMMAND`, to which the machine's name is added")
 	f.StringVar(&m.program, "remote-program", "", "with --on: start this program on the other machines by `COMMAND`, as root (default: its path here)")
 	f.StringVar(&m.labCA, "lab-ca", "scripts/lab-ca", "with --on: make certificates with the script `FILE`")
@@ -217,9 +227,14 @@ func (a *app) liveStatusCommand() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Show the machines of a fabric on several machines, and which are lost",
+		Short: "Show which processes or machines of the fabric that is up are lost",
 		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(c *cobra.Command, _ []string) error {
+			if !c.Flags().Changed("dir") {
+				if s, up, err := live.StatusOf(c.Context()); up {
+					return a.showLive(s, err)
+				}
+			}
 			s, err := machines.Ask(dir, "status", "")
 			if err != nil {
 				return failure("%w", err)
@@ -238,6 +253,9 @@ func (a *app) liveStatusCommand() *cobra.Command {
 			if err := w.Flush(); err != nil {
 				return err
 			}
+			if err := a.showLost(s.Lost); err != nil {
+				return err
+			}
 			if lost > 0 {
 				return failure("%d of %d machines are lost; ethereal live rejoin NAME takes one back", lost, len(s.Machines))
 			}
@@ -246,4 +264,24 @@ func (a *app) liveStatusCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&dir, "dir", deployment.MachinesDir, "use the folder `DIR`; the one given to live up --on")
 	return c
+}
+
+// showLive prints how the fabric on this machine is.
+func (a *app) showLive(s live.Status, err error) error {
+	if err != nil {
+		return failure("%w", err)
+	}
+	fmt.Fprintf(a.stdout, "%d hosts and %d switches; sockets and logs are in %s\n", s.Hosts, s.Switches, s.Dir) //nolint:errcheck // the exit code says it
+	return a.showLost(s.Lost)
+}
+
+// showLost prints the processes that ended though they were not to, if any; the error says so.
+func (a *app) showLost(lost []string) error {
+	for _, text := range lost {
+		fmt.Fprintln(a.stdout, printable.Text(text)) //nolint:errcheck // the exit code says it
+	}
+	if len(lost) > 0 {
+		return failure("%d processes of the fabric have ended, and nothing starts them again; ethereal live down ends the fabric", len(lost))
+	}
+	return nil
 }

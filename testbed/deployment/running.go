@@ -18,13 +18,29 @@ const (
 	MininetDir  = "/run/ethereal-mininet" // of ethereal mininet
 )
 
+// LiveFolders returns the folders of this user's live fabrics, of killed ones too, and the number of folders under
+// such names that are not this user's.
+func LiveFolders() (own []string, others int) {
+	found, _ := filepath.Glob(filepath.Join(os.TempDir(), LivePrefix+"*")) // the pattern is valid
+	for _, dir := range found {
+		if Own(dir) == nil {
+			own = append(own, dir)
+		} else {
+			others++
+		}
+	}
+	return own, others
+}
+
 // Running returns the fabrics of this machine whose controllers accept connections. It skips the remains of killed
-// fabrics, and files that this user may not read.
+// fabrics, folders of other users, and files that this user may not read.
 func Running() (up []*File) {
-	files, _ := filepath.Glob(filepath.Join(os.TempDir(), LivePrefix+"*", FileName)) // the pattern is valid
-	files = append(files, filepath.Join(MachinesDir, FileName), filepath.Join(MininetDir, FileName))
-	for _, path := range files {
-		if d, err := Load(path); err == nil && accepts(d.Admin) {
+	folders, _ := LiveFolders()
+	for _, dir := range append(folders, MachinesDir, MininetDir) {
+		if Own(dir) != nil {
+			continue
+		}
+		if d, err := Load(filepath.Join(dir, FileName)); err == nil && accepts(d.Admin) {
 			up = append(up, d)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -16,23 +15,34 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/accept"
 	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 )
 
-// order is what Explore asks of a fabric's owner; three files come with Exec:
+// order is what a command asks of a fabric's owner; three files come with Exec:
 // standard input, output and error.
 type order struct {
-	Host string   `json:"host,omitempty"`
-	Exec []string `json:"exec,omitempty"`
-	Env  []string `json:"env,omitempty"`
-	Dir  string   `json:"dir,omitempty"`
-	Down bool     `json:"down,omitempty"`
+	Host   string   `json:"host,omitempty"`
+	Exec   []string `json:"exec,omitempty"`
+	Env    []string `json:"env,omitempty"`
+	Dir    string   `json:"dir,omitempty"`
+	Down   bool     `json:"down,omitempty"`
+	Status bool     `json:"status,omitempty"`
 }
 
 // answer is what it says when that is done.
 type answer struct {
-	Code  int    `json:"code"`
-	Error string `json:"error,omitempty"`
+	Code   int    `json:"code"`
+	Error  string `json:"error,omitempty"`
+	Status Status `json:"status,omitzero"`
+}
+
+// Status says how the fabric on this machine is.
+type Status struct {
+	Dir      string   `json:"dir"` // its folder
+	Hosts    int      `json:"hosts"`
+	Switches int      `json:"switches"`
+	Lost     []string `json:"lost,omitempty"` // processes that ended though they were not to, and how
 }
 
 const exploreSocket = "live.sock"
@@ -57,6 +67,10 @@ func (x *Fabric) Keep(ctx context.Context) error {
 		}
 		go func() {
 			defer c.Close() //nolint:errcheck // all is said
+			if err := ours(c); err != nil {
+				json.NewEncoder(c).Encode(answer{Error: err.Error()}) //nolint:errcheck // who asked is gone
+				return
+			}
 			a, down := x.serveOrder(c)
 			json.NewEncoder(c).Encode(a) //nolint:errcheck // who asked is gone
 			if down {
@@ -64,6 +78,23 @@ func (x *Fabric) Keep(ctx context.Context) error {
 			}
 		}()
 	}
+}
+
+// ours returns an error if the other end of a connection is another user's process.
+func ours(c *net.UnixConn) error {
+	if peer := accept.PeerOf(c); !peer.Known || int(peer.UID) != os.Geteuid() {
+		return fmt.Errorf("live: a process of user %d is at the other end of the fabric's socket; only user %d's may be", peer.UID, os.Geteuid())
+	}
+	return nil
+}
+
+// status says how the fabric is.
+func (x *Fabric) status() Status {
+	s := Status{Dir: x.dir, Hosts: x.f.Hosts(), Switches: x.f.Switches()}
+	for _, err := range x.Lost() {
+		s.Lost = append(s.Lost, err.Error())
+	}
+	return s
 }
 
 func (x *Fabric) serveOrder(c *net.UnixConn) (a answer, down bool) {
@@ -78,6 +109,9 @@ func (x *Fabric) serveOrder(c *net.UnixConn) (a answer, down bool) {
 	}
 	if o.Down {
 		return answer{}, true
+	}
+	if o.Status {
+		return answer{Status: x.status()}, false
 	}
 	files, err := received(oob[:m])
 	for _, f := range files {
@@ -183,97 +217,6 @@ func received(oob []byte) ([]*os.File, error) {
 	return files, err
 }
 
-// Exec runs a command in a host of the fabric that is up, with this process's
-// standard files and signals, and returns its exit code. At a switch's name it runs among the
-// switches' ports.
-func Exec(host string, command []string) (int, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return 0, fmt.Errorf("live: %w", err)
-	}
-	return ask(order{Host: host, Exec: command, Env: os.Environ(), Dir: dir}, unix.UnixRights(0, 1, 2))
-}
-
-// Down ends the fabric that is up, and returns when it is gone.
-func Down() error {
-	socket, err := find()
-	if err != nil {
-		return err
-	}
-	lock, err := os.Open(filepath.Join(filepath.Dir(socket), folderLock))
-	if err != nil {
-		return fmt.Errorf("live: %w", err)
-	}
-	defer lock.Close() //nolint:errcheck // only locked
-	if _, err := ask(order{Down: true}, nil); err != nil {
-		return err
-	}
-	// Its owner has the lock until it has removed the folder.
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		return fmt.Errorf("live: %w", err)
-	}
-	return nil
-}
-
-// others returns the sockets of the fabrics that are up.
-func others() (up []string) {
-	found, _ := filepath.Glob(filepath.Join(os.TempDir(), deployment.LivePrefix+"*", exploreSocket)) // the pattern is good
-	for _, path := range found {
-		if answers(path) {
-			up = append(up, path)
-		}
-	}
-	return up
-}
-
-// find returns the socket of the one fabric that is up.
-func find() (string, error) {
-	found := others()
-	if len(found) == 0 {
-		return "", errors.New("live: no fabric is up; ethereal live up makes one, and says when it is")
-	}
-	if len(found) != 1 {
-		return "", fmt.Errorf("live: %d fabrics are up; there must be one (set TMPDIR to select it)", len(found))
-	}
-	return found[0], nil
-}
-
-// ask hands the fabric that is up an order, and then this process's signals.
-func ask(o order, oob []byte) (int, error) {
-	socket, err := find()
-	if err != nil {
-		return 0, err
-	}
-	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: socket, Net: "unix"})
-	if err != nil {
-		return 0, fmt.Errorf("live: %w", err)
-	}
-	defer c.Close() //nolint:errcheck // all is said
-	text, err := json.Marshal(o)
-	if err == nil {
-		_, _, err = c.WriteMsgUnix(text, oob, nil)
-	}
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
-	go func() {
-		for s := range signals { // until the process ends
-			c.Write([]byte{byte(s.(syscall.Signal))}) //nolint:errcheck // the answer has come
-		}
-	}()
-	var a answer
-	if err == nil {
-		err = json.NewDecoder(c).Decode(&a)
-	}
-	if err == nil && a.Error != "" {
-		err = errors.New(a.Error)
-	}
-	if err != nil {
-		return a.Code, fmt.Errorf("live: %w", err)
-	}
-	return a.Code, nil
-}
-
 // deployment says how the fabric is reached from outside of its namespaces.
 func (x *Fabric) deployment() *deployment.File {
 	d := &deployment.File{
@@ -287,9 +230,9 @@ func (x *Fabric) deployment() *deployment.File {
 }
 
 // Up builds a fabric with addresses, hosts and a controller, calls ready, and
-// keeps it until [Down] or ctx's end.
+// keeps it until [Down] or ctx's end. base.Lost is called with processes that end before.
 func Up(ctx context.Context, f *fabric.Fabric, base Base, payload int, ready func()) error {
-	if up := others(); len(up) > 0 {
+	if up, _ := fabricsUp(); len(up) > 0 {
 		return fmt.Errorf("live: a fabric is up already, in %s; take it down with ethereal live down, or use another TMPDIR", filepath.Dir(up[0]))
 	}
 	ways := Notifiers{Quench: true, GNMI: true, Carrier: base.carrier()}

@@ -5,6 +5,7 @@ package live
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 )
 
@@ -30,4 +31,4 @@ func PassedPage(string) (*Page, error) { return nil, ErrLinux }
 func Exec(string, []string) (int, error) { return 0, ErrLinux }
 
 // Down is not possible here.
-func Down() error { return ErrLinux }
+func Down(context.Context, io.Writer) error { return ErrLinux }

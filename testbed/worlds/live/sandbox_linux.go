@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
@@ -32,19 +33,31 @@ func Inside() (dir string, ok bool) {
 // given again.
 const folderLock = "lock"
 
-// LockFolder locks a folder. It reports false if somebody has it.
+// LockFolder locks a folder of this user. It reports false if a process has it.
 func LockFolder(dir string) (*os.File, bool, error) {
-	f, err := os.OpenFile(filepath.Join(dir, folderLock), os.O_CREATE|os.O_RDWR, 0o600)
+	if err := deployment.Own(dir); err != nil {
+		return nil, false, err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, folderLock), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, false, err
 	}
-	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
-	case errors.Is(err, unix.EWOULDBLOCK):
-		return nil, false, f.Close()
-	case err != nil:
+	free, err := tryLock(f)
+	if !free {
 		return nil, false, errors.Join(err, f.Close())
 	}
 	return f, true, nil
+}
+
+// tryLock locks a file. It reports false if a process has it.
+func tryLock(f *os.File) (bool, error) {
+	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return true, nil
 }
 
 // folder is one for sockets and logs, ours until close.
@@ -53,35 +66,29 @@ type folder struct {
 	lock *os.File
 }
 
-// newFolder makes a folder, and removes those that nobody uses any more.
+// newFolder makes a folder, and removes this user's folders that no process uses any more. It waits for nobody: a
+// folder gets its name when it is locked, and nothing outside of it is ever locked.
 func newFolder() (*folder, error) {
-	// No two at once: a folder that has just been made is not locked yet.
-	all, err := os.Open(os.TempDir())
-	if err != nil {
-		return nil, fmt.Errorf("live: %w", err)
-	}
-	defer all.Close() //nolint:errcheck // only locked
-	if err := unix.Flock(int(all.Fd()), unix.LOCK_EX); err != nil {
-		return nil, fmt.Errorf("live: %w", err)
-	}
-	old, err := filepath.Glob(filepath.Join(os.TempDir(), deployment.LivePrefix+"*"))
-	if err == nil {
-		for _, path := range old {
-			if f, free, err := LockFolder(path); err == nil && free {
-				os.RemoveAll(path) //nolint:errcheck // somebody else's stays
-				f.Close()          //nolint:errcheck // only locked
-			}
+	old, _ := deployment.LiveFolders()
+	for _, path := range old {
+		if f, free, err := LockFolder(path); err == nil && free {
+			os.RemoveAll(path) //nolint:errcheck // the next one will try again
+			f.Close()          //nolint:errcheck // only locked
 		}
 	}
-	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", deployment.LivePrefix, os.Getpid()))
+	unnamed, err := os.MkdirTemp("", fmt.Sprintf(".%s%d-", deployment.LivePrefix, os.Getpid()))
 	if err != nil {
 		return nil, fmt.Errorf("live: %w", err)
 	}
-	lock, _, err := LockFolder(dir)
+	lock, _, err := LockFolder(unnamed)
 	if err != nil {
-		return nil, fmt.Errorf("live: %w", err)
+		return nil, fmt.Errorf("live: %w", errors.Join(err, os.Remove(unnamed)))
 	}
-	return &folder{dir, lock}, nil
+	path := filepath.Join(filepath.Dir(unnamed), strings.TrimPrefix(filepath.Base(unnamed), "."))
+	if err := os.Rename(unnamed, path); err != nil {
+		return nil, fmt.Errorf("live: %w", errors.Join(err, lock.Close(), os.RemoveAll(unnamed)))
+	}
+	return &folder{path, lock}, nil
 }
 
 func (f *folder) close() error { return errors.Join(os.RemoveAll(f.path), f.lock.Close()) }

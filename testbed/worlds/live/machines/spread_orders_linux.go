@@ -23,6 +23,7 @@ type Status struct {
 	Error      string          `json:"error,omitempty"`
 	Machines   []MachineStatus `json:"machines,omitempty"`
 	Controller string          `json:"controller,omitempty"`
+	Lost       []string        `json:"lost,omitempty"` // processes that ended though they were not to, and how
 }
 
 // MachineStatus says how one of the machines is.
@@ -33,7 +34,7 @@ type MachineStatus struct {
 	Lost    string     `json:"lost,omitempty"` // why; empty: it is not
 }
 
-func (s *spread) status() (out Status) {
+func (s *spread) status(ctx context.Context) (out Status) {
 	for m, at := range s.cfg.Machines {
 		st := MachineStatus{Name: at.Name, Address: at.Address, Nodes: s.nodes(m)}
 		if r := s.part(m); !s.isUp(m) {
@@ -42,6 +43,12 @@ func (s *spread) status() (out Status) {
 			case <-r.lost:
 				st.Lost = r.cause.Error()
 			default:
+			}
+		} else if lost, err := r.processesLost(ctx); err != nil {
+			out.Lost = append(out.Lost, fmt.Sprintf("machine %s: its processes are unknown: %v", at.Name, err))
+		} else {
+			for _, text := range lost {
+				out.Lost = append(out.Lost, fmt.Sprintf("machine %s: %s", at.Name, text))
 			}
 		}
 		out.Machines = append(out.Machines, st)
@@ -53,6 +60,7 @@ func (s *spread) status() (out Status) {
 		out.Controller = "was ended"
 	} else if err := s.controller.Ended(); err != nil {
 		out.Controller = err.Error()
+		out.Lost = append(out.Lost, err.Error())
 	}
 	return out
 }
@@ -68,7 +76,7 @@ func (s *spread) serveOrder(ctx context.Context, c net.Conn) {
 	if err == nil {
 		switch w.Do {
 		case "status":
-			answer = s.status()
+			answer = s.status(ctx)
 		case "down": // below
 		default:
 			err = s.do(ctx, w)
@@ -236,6 +244,9 @@ func (s *spread) close() {
 // Ask asks the fabric on several machines whose folder this is: "status", "rejoin" with a machine's name, or
 // "down", which waits until it is.
 func Ask(dir, what, name string) (out Status, err error) {
+	if err := deployment.Own(dir); err != nil {
+		return out, fmt.Errorf("live: no fabric on several machines is up with the folder %s (--dir): %w", dir, err)
+	}
 	c, err := net.Dial("unix", filepath.Join(dir, ControlSocket))
 	if err != nil {
 		return out, fmt.Errorf("live: no fabric on several machines is up with the folder %s (--dir): %w", dir, err)
