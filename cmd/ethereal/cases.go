@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -29,6 +30,7 @@ type casesFlags struct {
 	against      string
 	keep         string
 	alone        bool
+	enforce      bool
 	dryRun       bool
 	quiet        bool
 }
@@ -36,31 +38,36 @@ type casesFlags struct {
 func (a *app) casesCommand() *cobra.Command {
 	var flags casesFlags
 	c := &cobra.Command{
-		Use:   "cases",
+		Use:   "cases [FILE...]",
 		Short: "Run random scenarios and check invariants; the same command continues it",
-		Long: `Draws scenarios from a seed: fabrics, buffers, rate controls, collectives, failures. Each runs with Ethereal, on the
-healthy fabric and with its failure, and with fair opponents. Prints by class of failure how close Ethereal is to the
-lower bound and to the opponents, and which invariants are violated. The same seed and index give the same case in every
-build, so --against compares two builds.
+		Long: `Draws scenarios from a seed: fabrics, buffers, rate controls, collectives, failures. Each runs with
+Ethereal, on the healthy fabric and with its failure, and with fair opponents. Prints by class of failure how close
+Ethereal is to the lower bound and to the opponents, and which invariants are violated. The same seed and index give
+the same case in every build, so --against compares two builds. With FILEs, cases that --keep or --dry-run wrote, it
+draws none.
 
 A case is one line of JSON. Cases that the file of --out already has are skipped.`,
 		Example: `  ethereal cases --seed 3 --count 20 --out cases.jsonl
   ethereal cases --seed 3 --count 20 --class quench,gnmi --out new.jsonl --against cases.jsonl
   ethereal cases --seed 3 --first 17 --count 1 --dry-run`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.cases(c.Context(), flags) },
+		RunE: func(c *cobra.Command, args []string) error { return a.cases(c.Context(), args, flags) },
 	}
 	f := c.Flags()
 	f.Uint64Var(&flags.seed, "seed", 1, "seed of random choices, `N`")
 	f.IntVar(&flags.first, "first", 0, "begin with case `N`, from 0")
 	f.IntVar(&flags.count, "count", 100, "run `N` cases; with --class, of these classes")
-	f.StringSliceVar(&flags.class, "class", nil, "run only `CLASSES`: healthy, quench, gnmi, late, nobody, flap, gray, degraded")
+	f.StringSliceVar(&flags.class, "class", nil,
+		"run only `CLASSES`: healthy, quench, gnmi, late, nobody, flap, gray, degraded")
 	f.IntVar(&flags.parallel, "parallel", runtime.GOMAXPROCS(0), "run `N` at a time")
 	f.DurationVar(&flags.limit, "limit", 0, "begin no case after `DURATION`, as in 5m (default: none)")
-	f.StringVar(&flags.out, "out", "", "write results to `FILE`; cases whose results it already has are skipped (default: to no file)")
-	f.StringVar(&flags.against, "against", "", "compare with the outcomes in `FILE`, of another build, over the cases that both have")
-	f.StringVar(&flags.keep, "keep", "", "write the scenario of each case that violates an invariant into the folder `DIR`")
+	f.StringVar(&flags.out, "out", "",
+		"write results to `FILE`; cases whose results it already has are skipped (default: to no file)")
+	f.StringVar(&flags.against, "against", "",
+		"compare with the outcomes in `FILE`, of another build, over the cases that both have")
+	f.StringVar(&flags.keep, "keep", "",
+		"write the scenario of each case that violates an invariant into the folder `DIR`")
 	f.BoolVar(&flags.alone, "alone", false, "run Ethereal only, without opponents")
+	f.BoolVar(&flags.enforce, "enforce", false, "fail if a case violates an invariant that is not merely listed")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "only print what would be done; here: the scenarios")
 	f.BoolVarP(&flags.quiet, "quiet", "q", false, "print less; no progress")
 	_ = c.RegisterFlagCompletionFunc("class", cobra.FixedCompletions(classNames(), cobra.ShellCompDirectiveNoFileComp))
@@ -78,9 +85,10 @@ func classNames() []string {
 // mostCases is the largest index of a case.
 const mostCases = 10_000_000
 
-func (a *app) cases(ctx context.Context, flags casesFlags) error {
+func (a *app) cases(ctx context.Context, files []string, flags casesFlags) error {
 	if flags.first < 0 || flags.count < 1 || flags.first > mostCases || flags.count > mostCases {
-		return fmt.Errorf("--first %d --count %d; write a start of 0 or more, and a count of 1 or more, to %d", flags.first, flags.count, mostCases)
+		return fmt.Errorf("--first %d --count %d; write a first of 0 or more, and a count of 1 or more, to %d",
+			flags.first, flags.count, mostCases)
 	}
 	if flags.parallel < 1 {
 		return fmt.Errorf("--parallel: %d; write 1 or more", flags.parallel)
@@ -90,9 +98,16 @@ func (a *app) cases(ctx context.Context, flags casesFlags) error {
 			return fmt.Errorf("--class: %q is unknown; choose of %v", name, classNames())
 		}
 	}
-	drawn := drawCases(flags)
+	all := drawnCases(flags)
+	if len(files) > 0 {
+		loaded, err := loadedCases(files)
+		if err != nil {
+			return err
+		}
+		all = slices.Values(loaded)
+	}
 	if flags.dryRun {
-		for _, c := range drawn {
+		for c := range all {
 			fmt.Fprintln(a.stdout, c.Text+c.Jobs)
 		}
 		return nil
@@ -100,39 +115,76 @@ func (a *app) cases(ctx context.Context, flags casesFlags) error {
 	var against []*cases.Record
 	if flags.against != "" {
 		var err error
-		if against, _, err = cases.Read(flags.against); err != nil || len(against) == 0 {
-			return fmt.Errorf("--against: %s has no cases: %w", flags.against, errors.Join(err, os.ErrNotExist))
+		if against, _, err = cases.Read(flags.against); err != nil {
+			return fmt.Errorf("--against: %w", err)
+		}
+		if len(against) == 0 {
+			return fmt.Errorf("--against: %s has no cases; name a file that ethereal cases has written", flags.against)
 		}
 	}
-	rs, err := a.runCases(ctx, flags, drawn)
-	if ctx.Err() != nil {
-		return fmt.Errorf("%w; the same command runs the rest", errInterrupted)
-	}
+	rs, err := a.runCases(ctx, flags, all)
 	if err != nil {
 		return err
 	}
-	return cases.Summary(a.stdout, rs, against)
-}
-
-// drawCases draws the cases that the flags ask for.
-func drawCases(flags casesFlags) []cases.Case {
-	var out []cases.Case
-	for i := flags.first; len(out) < flags.count && i <= mostCases; i++ {
-		if c := cases.Draw(flags.seed, i); len(flags.class) == 0 || slices.Contains(flags.class, string(c.Class)) {
-			out = append(out, c)
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w; the same command runs the rest", errInterrupted)
+	}
+	if err := cases.Summary(a.stdout, rs, against); err != nil {
+		return err
+	}
+	faulty := 0
+	for _, r := range rs {
+		if len(cases.Faults(cases.Violations(r))) > 0 {
+			faulty++
 		}
 	}
-	return out
+	if flags.enforce && faulty > 0 {
+		return failure("%d of %d cases violate an invariant", faulty, len(rs))
+	}
+	return nil
+}
+
+// drawnCases draws the cases that the flags ask for.
+func drawnCases(flags casesFlags) iter.Seq[cases.Case] {
+	return func(yield func(cases.Case) bool) {
+		n := 0
+		for i := flags.first; n < flags.count && i <= 2*mostCases; i++ {
+			c := cases.Draw(flags.seed, i)
+			if len(flags.class) > 0 && !slices.Contains(flags.class, string(c.Class)) {
+				continue
+			}
+			if n++; !yield(c) {
+				return
+			}
+		}
+	}
+}
+
+func loadedCases(files []string) ([]cases.Case, error) {
+	var out []cases.Case
+	for _, path := range files {
+		c, _, err := cases.Load(path)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
 }
 
 // runCases carries out the cases that the file does not have, and returns the records of all that were asked for.
-func (a *app) runCases(ctx context.Context, flags casesFlags, drawn []cases.Case) (rs []*cases.Record, err error) {
-	var have []*cases.Record
+func (a *app) runCases(ctx context.Context, flags casesFlags, all iter.Seq[cases.Case]) (
+	rs []*cases.Record, err error,
+) {
+	have := map[string]*cases.Record{}
 	var file *os.File
 	if flags.out != "" {
-		var size int64
-		if have, size, err = cases.Read(flags.out); err != nil {
+		old, size, err := cases.Read(flags.out)
+		if err != nil {
 			return nil, fmt.Errorf("--out: %w", err)
+		}
+		for _, r := range old {
+			have[r.Name] = r
 		}
 		if file, err = os.OpenFile(flags.out, os.O_CREATE|os.O_WRONLY, 0o644); err != nil {
 			return nil, openError("--out", err)
@@ -147,18 +199,20 @@ func (a *app) runCases(ctx context.Context, flags casesFlags, drawn []cases.Case
 	workers.SetLimit(flags.parallel)
 	began, done := time.Now(), 0
 	options := cases.Options{Run: a.run, Program: provenance(a.version), Alone: flags.alone}
-	for _, c := range drawn {
-		if old := cases.Find(have, c); old != nil {
+	for c := range all {
+		if old := have[c.Name]; old != nil {
+			mu.Lock()
 			rs = append(rs, old)
+			mu.Unlock()
 			continue
 		}
+		if ctx.Err() != nil || flags.limit > 0 && time.Since(began) > flags.limit {
+			break
+		}
 		workers.Go(func() error {
-			if ctx.Err() != nil || flags.limit > 0 && time.Since(began) > flags.limit {
-				return nil
-			}
 			r, err := cases.Evaluate(ctx, c, options)
 			if err != nil {
-				return nil // interrupted
+				return nil //nolint:nilerr // interrupted; the caller sees it in ctx
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -191,13 +245,13 @@ func (a *app) keepCase(flags casesFlags, c cases.Case, r *cases.Record, file *os
 			return failure("--out: %w", err)
 		}
 	}
-	if flags.keep == "" || len(r.Violated) == 0 {
+	if flags.keep == "" || len(cases.Faults(r.Violated)) == 0 {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Clean(flags.keep), 0o755); err != nil {
 		return failure("--keep: %w", err)
 	}
-	if _, err := c.Write(flags.keep); err != nil {
+	if _, err := c.Write(flags.keep, r.Violated...); err != nil {
 		return failure("--keep: %w", err)
 	}
 	return nil

@@ -15,8 +15,9 @@ const (
 	failedCase  = "failed"
 )
 
-// Case is one drawn scenario.
+// Case is one scenario.
 type Case struct {
+	Name  string // unique among all cases of all seeds
 	Seed  uint64
 	Index int
 	Class Class
@@ -30,17 +31,19 @@ type Case struct {
 	// Allowed is how much longer than the healthy run a run with the failure may take, before it is compared: until
 	// hosts are notified, or, where they are not in time, four idle round trips.
 	Allowed fabric.Time
+	// Threshold is the least length in bytes at which a switch's queue can drop a packet: that of the dynamic threshold
+	// if all ports' queues are as long.
+	Threshold int64
+
+	path string // of its file; "": none
 }
 
 // Delays of the control plane, which no case changes: gNMI notification, computation, push to the agents.
 const gnmiPush = 80 * fabric.Microsecond
 
-// Name is unique among all cases of all seeds.
-func (c Case) Name() string { return fmt.Sprintf("case-v%d-%d-%d", Version, c.Seed, c.Index) }
-
 // File and JobsFile are the names of the case's files.
-func (c Case) File() string     { return c.Name() + ".yaml" }
-func (c Case) JobsFile() string { return c.Name() + "-jobs.yaml" }
+func (c Case) File() string     { return c.Name + ".yaml" }
+func (c Case) JobsFile() string { return c.Name + "-jobs.yaml" }
 
 // Draw returns the case of a seed and an index.
 func Draw(seed uint64, index int) Case {
@@ -52,15 +55,10 @@ func Draw(seed uint64, index int) Case {
 	t := drawTraffic(part("collective"), n, &s)
 	f := drawFailure(part("failure"), drawClass(part("class")), n, t.takes)
 
-	c := Case{Seed: seed, Index: index, Class: f.class, What: f.what, Jobs: t.file, Fabric: n.yaml(), Control: s.control}
-	trips := 4 * 2 * n.oneWay(s.payload+90)
-	switch f.class {
-	case Quench:
-		c.Allowed = f.detected
-	case GNMI:
-		c.Allowed = f.detected + gnmiPush
-	case Late, Nobody, Flap:
-		c.Allowed = trips
+	c := Case{
+		Name: fmt.Sprintf("case-v%d-%d-%d", Version, seed, index), Seed: seed, Index: index,
+		Class: f.class, What: f.what, Jobs: t.file, Fabric: n.yaml(), Control: s.control,
+		Allowed: allowed(f.class, f.detected, n.spec, s.payload), Threshold: threshold(n.spec, s.buffer, s.alpha),
 	}
 	if t.file != "" {
 		t.yaml = "{kind: workload, file: " + c.JobsFile() + "}"
@@ -68,9 +66,10 @@ func Draw(seed uint64, index int) Case {
 	c.Collective = t.yaml
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s, %s: ethereal cases --seed %d --first %d --count 1\n", f.class, f.what, seed, index)
-	fmt.Fprintf(&b, "name: %s\nopponents: fair\nfabric: %s\n", c.Name(), n.yaml())
+	fmt.Fprintf(&b, "name: %s\nopponents: fair\nfabric: %s\n", c.Name, n.yaml())
 	s.yaml(&b)
-	fmt.Fprintf(&b, "collectives: [%s]\nschemes: [%s]\nfailures:\n  - name: %s\n", t.yaml, strings.Join(opponents(n), ", "), healthyCase)
+	fmt.Fprintf(&b, "collectives: [%s]\nschemes: [%s]\n", t.yaml, strings.Join(opponents(n), ", "))
+	fmt.Fprintf(&b, "failures:\n  - name: %s\n", healthyCase)
 	if f.class != Healthy {
 		fmt.Fprintf(&b, "  - name: %s\n    notifiers: [%s]\n    events:\n", failedCase, f.notifier)
 		for _, e := range f.events {
@@ -83,17 +82,53 @@ func Draw(seed uint64, index int) Case {
 	return c
 }
 
+// allowed returns [Case.Allowed] of a class.
+func allowed(class Class, detected fabric.Time, spec fabric.Spec, payload int64) fabric.Time {
+	switch class {
+	case Quench:
+		return detected
+	case GNMI:
+		return detected + gnmiPush
+	case Late, Nobody, Flap:
+		return 4 * 2 * network{spec: spec}.oneWay(payload+header)
+	}
+	return 0
+}
+
+// header is about what a data packet has besides its payload.
+const header = 90
+
+// threshold returns [Case.Threshold].
+func threshold(spec fabric.Spec, buffer int64, alpha float64) int64 {
+	f, err := fabric.New(spec)
+	if err != nil {
+		panic("cases: " + err.Error()) // a programming error: the limits are within package fabric's
+	}
+	ports := 0
+	for i := range f.Switches() {
+		ports = max(ports, f.Node(fabric.NodeID(f.Hosts()+i)).Ports())
+	}
+	return int64(alpha * float64(buffer) / (1 + alpha*float64(ports)))
+}
+
 // opponents returns Ethereal and the schemes that it is compared with.
 func opponents(n network) []string {
 	if n.planes() > 1 {
-		return []string{"ethereal", "ecmp", "mp-rdma"} // the virtual world has no planes for schemes that choose per packet
+		return []string{"ethereal", "ecmp", "mp-rdma"} // schemes that choose per packet do not support planes
 	}
 	return []string{"ethereal", "ecmp", "spray", "reps"}
 }
 
-// Write writes the case's files into a folder and returns the scenario's path.
-func (c Case) Write(dir string) (string, error) {
+// violates begins the line of a case's file that lists the invariants which it violates.
+const violates = "# violates: "
+
+// Write writes the case's files into a folder and returns the scenario's path. The invariants that the case violates
+// are listed in a comment, which [Load] reads.
+func (c Case) Write(dir string, violated ...string) (string, error) {
 	path := filepath.Join(dir, c.File())
+	if len(violated) > 0 {
+		c.Text = violates + strings.Join(violated, ", ") + "\n" + c.Text
+	}
 	if c.Jobs != "" {
 		if err := os.WriteFile(filepath.Join(dir, c.JobsFile()), []byte(c.Jobs), 0o644); err != nil {
 			return "", err

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
@@ -16,6 +18,9 @@ func TestScenarios(t *testing.T) {
 	for i := range 2000 {
 		c := Draw(1, i)
 		classes[c.Class]++
+		if i%20 == 0 {
+			same(t, c)
+		}
 		runs, err := c.runs()
 		if err != nil {
 			t.Fatalf("%s\n%s%v", c.Text, c.Jobs, err)
@@ -34,6 +39,24 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
+// same checks that a case read from its file is the case.
+func same(t *testing.T, c Case) {
+	t.Helper()
+	path, err := c.Write(t.TempDir(), "bound", "runs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, violated, err := Load(path)
+	if err != nil || len(violated) != 2 {
+		t.Fatalf("%s: %v, violates %v", path, err, violated)
+	}
+	got := Case{Name: l.Name, Class: l.Class, Allowed: l.Allowed, Threshold: l.Threshold}
+	want := Case{Name: c.Name, Class: c.Class, Allowed: c.Allowed, Threshold: c.Threshold}
+	if got != want {
+		t.Errorf("%s reads as %+v, want %+v", path, got, want)
+	}
+}
+
 // TestFixed: a seed and an index mean the same case for ever. Raise [Version] with the digest.
 func TestFixed(t *testing.T) {
 	h := sha256.New()
@@ -46,6 +69,38 @@ func TestFixed(t *testing.T) {
 	const version, digest = 1, "1bcdd22dcb5d84ec9b62d06811e5d954e6a1afe37fecf942f5d1a9ad7f4d8ca7"
 	if got := fmt.Sprintf("%x", h.Sum(nil)); Version == version && got != digest {
 		t.Errorf("cases of version %d have the digest %s, and had %s: raise Version", Version, got, digest)
+	}
+}
+
+// TestRegressions: the cases that once violated invariants violate none that their files do not list.
+func TestRegressions(t *testing.T) {
+	files, err := filepath.Glob("testdata/case-*[0-9].yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := virtual.Runner()
+	for _, path := range files {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			t.Parallel()
+			c, known, err := Load(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := Evaluate(context.Background(), c, Options{Run: run})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range Faults(r.Violated) {
+				if !slices.Contains(known, name) {
+					t.Errorf("violates %s: %s", name, r)
+				}
+			}
+			for _, name := range known {
+				if !slices.Contains(r.Violated, name) {
+					t.Logf("no longer violates %s: remove it from the file", name)
+				}
+			}
+		})
 	}
 }
 

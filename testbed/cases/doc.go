@@ -4,10 +4,10 @@
 //
 // [Draw] returns the case of a seed and an index: a whole scenario as YAML, which `ethereal run` takes, with Ethereal
 // and fair opponents. The same seed and index give the same text for ever. Each part of a case (fabric, switches,
-// hosts, collective, failure) has its own generator, PCG seeded with the SHA-256 of "ethereal cases", [Version], the
-// seed, the index and the part's name, so one part may draw more without changing the others. Draws are integers, and no
-// draw asks the code under test: times of events are shares of the package's own estimate of the completion time.
-// Whoever changes the text of any case raises Version; TestFixed compares with a recorded digest.
+// hosts, collective, failure) has a generator for itself: PCG, seeded with the SHA-256 of "ethereal cases", [Version],
+// the seed, the index and the part's name. So one part may draw more without changing the others. Draws are integers,
+// and none depends on the code under test: times of events are shares of this package's estimate of the completion
+// time. A change of any case's text needs a new Version; TestFixed compares with a recorded digest.
 //
 // # Figures
 //

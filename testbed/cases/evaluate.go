@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/runner"
@@ -28,8 +29,9 @@ type Options struct {
 // Evaluate carries a case out, on one core. What goes wrong is in the record; the error is that of ctx.
 func Evaluate(ctx context.Context, c Case, o Options) (*Record, error) {
 	r := &Record{
-		Version: Version, Seed: c.Seed, Index: c.Index, Class: c.Class, What: c.What, Program: o.Program, Allowed: c.Allowed.Micros(),
-		Fabric: c.Fabric, Collective: c.Collective, Control: c.Control,
+		Name: c.Name, Seed: c.Seed, Index: c.Index, Class: c.Class, What: c.What, Program: o.Program,
+		Allowed:   c.Allowed.Micros(),
+		Threshold: c.Threshold, Fabric: c.Fabric, Collective: c.Collective, Control: c.Control,
 	}
 	err := evaluate(ctx, c, o, r)
 	if ctx.Err() != nil {
@@ -57,6 +59,9 @@ func evaluate(ctx context.Context, c Case, o Options, r *Record) error {
 		if !ethereal && (o.Alone || run.Failure.Name != about) {
 			continue
 		}
+		if !ethereal {
+			run = cutShort(run, r.Subject())
+		}
 		f, err := one(ctx, run, do)
 		if err != nil {
 			return fmt.Errorf("%v: %w", run, err)
@@ -73,9 +78,27 @@ func evaluate(ctx context.Context, c Case, o Options, r *Record) error {
 	return nil
 }
 
+// patience is how many times Ethereal's completion time an opponent may take before it is stopped. Only those that are
+// faster count.
+const patience = 2
+
+// cutShort returns an opponent's run with a deadline that Ethereal's run gives.
+func cutShort(run scenario.Run, ethereal *Figures) scenario.Run {
+	if ethereal == nil || ethereal.CCT == nil {
+		return run
+	}
+	s := *run.Scenario
+	s.Deadline = min(s.Deadline, fabric.Time(patience**ethereal.CCT*float64(fabric.Microsecond)))
+	run.Scenario = &s
+	return run
+}
+
 // runs returns the case's runs. A workload is read from a file, which is there only meanwhile.
 func (c Case) runs() ([]scenario.Run, error) {
-	name := c.File()
+	name := c.path
+	if name == "" {
+		name = c.File()
+	}
 	if c.Jobs != "" {
 		dir, err := os.MkdirTemp("", "ethereal-case-")
 		if err != nil {

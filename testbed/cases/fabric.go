@@ -46,24 +46,32 @@ func drawFabric(d *dice) network {
 // shape draws the counts. Half of the fabrics have at most 32 hosts.
 func shape(d *dice, s *fabric.Spec) {
 	if s.Kind == fabric.KindLeafSpine {
-		s.ToRs = weighted(d, share[int]{1, 2}, share[int]{1, 3}, share[int]{4, 4}, share[int]{1, 5}, share[int]{1, 6}, share[int]{3, 8}, share[int]{1, 16})
-		s.Spines = weighted(d, share[int]{3, 2}, share[int]{2, 3}, share[int]{4, 4}, share[int]{1, 5}, share[int]{1, 6}, share[int]{3, 8},
+		s.ToRs = weighted(d,
+			share[int]{1, 2}, share[int]{1, 3}, share[int]{4, 4}, share[int]{1, 5}, share[int]{1, 6},
+			share[int]{3, 8}, share[int]{1, 16})
+		s.Spines = weighted(d,
+			share[int]{3, 2}, share[int]{2, 3}, share[int]{4, 4}, share[int]{1, 5}, share[int]{1, 6},
+			share[int]{3, 8},
 			share[int]{1, 12}, share[int]{1, 16})
-		s.HostsPerToR = weighted(d, share[int]{1, 1}, share[int]{3, 2}, share[int]{1, 3}, share[int]{4, 4}, share[int]{1, 6}, share[int]{2, 8}, share[int]{1, 16})
+		s.HostsPerToR = weighted(d,
+			share[int]{1, 1}, share[int]{3, 2}, share[int]{1, 3}, share[int]{4, 4}, share[int]{1, 6},
+			share[int]{2, 8}, share[int]{1, 16})
 		return
 	}
 	s.Pods = weighted(d, share[int]{2, 2}, share[int]{1, 3}, share[int]{3, 4}, share[int]{1, 6})
 	s.ToRsPerPod = weighted(d, share[int]{1, 1}, share[int]{4, 2}, share[int]{1, 3}, share[int]{2, 4})
 	s.AggsPerPod = weighted(d, share[int]{4, 2}, share[int]{1, 3}, share[int]{4, 4}, share[int]{1, 8})
 	s.Cores = s.AggsPerPod * weighted(d, share[int]{2, 1}, share[int]{3, 2}, share[int]{1, 3}, share[int]{2, 4})
-	s.HostsPerToR = weighted(d, share[int]{1, 1}, share[int]{3, 2}, share[int]{3, 4}, share[int]{1, 6}, share[int]{2, 8})
+	s.HostsPerToR = weighted(d,
+		share[int]{1, 1}, share[int]{3, 2}, share[int]{3, 4}, share[int]{1, 6}, share[int]{2, 8})
 }
 
 // rates draws the links' rates: most fabrics have one rate, as most measurements do.
 func rates(d *dice, s *fabric.Spec) {
 	host := pick(d, 100*fabric.Gbps, 200*fabric.Gbps, 400*fabric.Gbps, 400*fabric.Gbps)
 	other := func(lower fabric.Rate) fabric.Rate {
-		return weighted(d, share[fabric.Rate]{6, lower}, share[fabric.Rate]{1, lower / 4}, share[fabric.Rate]{2, lower / 2},
+		return weighted(d,
+			share[fabric.Rate]{6, lower}, share[fabric.Rate]{1, lower / 4}, share[fabric.Rate]{2, lower / 2},
 			share[fabric.Rate]{2, lower * 2}, share[fabric.Rate]{1, lower * 4})
 	}
 	s.HostLink.Rate, s.ToRUplink.Rate = host, other(host)
@@ -74,16 +82,16 @@ func rates(d *dice, s *fabric.Spec) {
 
 // setDelays draws the links' propagation delays: 100 ns to 10 us.
 func (n *network) setDelays(d *dice) {
-	draw := func() fabric.Time { return fabric.Time(d.octaves(100, 7)*100/128) * fabric.Nanosecond }
+	draw := func() fabric.Time { return fabric.Time(max(100, d.octaves(100, 7)*100/128)) * fabric.Nanosecond }
 	s := &n.spec
 	all := fabric.DefaultDelay
 	switch {
 	case d.percent(50):
 	case d.percent(60):
-		all, n.delays = max(draw(), 100*fabric.Nanosecond), true
+		all, n.delays = draw(), true
 	default:
 		n.delays = true
-		s.HostLink.Delay, s.ToRUplink.Delay, s.AggUplink.Delay = max(draw(), 100*fabric.Nanosecond), max(draw(), 100*fabric.Nanosecond), max(draw(), 100*fabric.Nanosecond)
+		s.HostLink.Delay, s.ToRUplink.Delay, s.AggUplink.Delay = draw(), draw(), draw()
 		return
 	}
 	s.HostLink.Delay, s.ToRUplink.Delay, s.AggUplink.Delay = all, all, all
@@ -116,7 +124,8 @@ func (n network) over() int64 {
 		return tor
 	}
 	perAgg := int64(s.Cores / s.AggsPerPod)
-	pod := 100 * int64(s.ToRsPerPod) * int64(s.HostsPerToR) * int64(s.HostLink.Rate) / (int64(s.AggsPerPod) * perAgg * int64(s.AggUplink.Rate))
+	hosts := int64(s.ToRsPerPod) * int64(s.HostsPerToR)
+	pod := 100 * hosts * int64(s.HostLink.Rate) / (int64(s.AggsPerPod) * perAgg * int64(s.AggUplink.Rate))
 	return max(tor, pod)
 }
 

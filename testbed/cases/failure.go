@@ -36,7 +36,9 @@ type failure struct {
 }
 
 func drawClass(d *dice) Class {
-	return weighted(d, share[Class]{25, Healthy}, share[Class]{22, Quench}, share[Class]{12, GNMI}, share[Class]{10, Late}, share[Class]{14, Nobody},
+	return weighted(d,
+		share[Class]{25, Healthy}, share[Class]{22, Quench}, share[Class]{12, GNMI}, share[Class]{10, Late},
+		share[Class]{14, Nobody},
 		share[Class]{4, Flap}, share[Class]{8, Gray}, share[Class]{5, Degraded})
 }
 
@@ -154,7 +156,7 @@ func (f *failure) cut(d *dice, n network, at, takes fabric.Time) {
 
 func (f *failure) link(link string, at fabric.Time, action string) {
 	event := fmt.Sprintf("{at: %v, link: %s, %s", at, link, action)
-	if strings.HasPrefix(action, "action: cut") || strings.HasPrefix(action, "action: restore") || strings.HasPrefix(action, "action: flap") {
+	if _, silent := strings.CutPrefix(action, "action: gray"); !silent && !strings.HasPrefix(action, "action: degrade") {
 		event += fmt.Sprintf(", detection: %v", f.detected)
 	}
 	f.events = append(f.events, event+"}")
@@ -169,7 +171,8 @@ func (f *failure) flap(d *dice, n network, at fabric.Time) {
 	period := d.octaves(20, 4)
 	f.what = "flapping uplink"
 	f.link(p.uplink(d.below(n.planes()), d.below(n.racks()), d.below(n.uplinks())), at,
-		fmt.Sprintf("action: flap, period: %dus, down: %dus, times: %d", period, max(1, period*int64(d.between(10, 80))/100), d.between(2, 6)))
+		fmt.Sprintf("action: flap, period: %dus, down: %dus, times: %d",
+			period, max(1, period*int64(d.between(10, 80))/100), d.between(2, 6)))
 }
 
 func (f *failure) gray(d *dice, n network, at fabric.Time) {
@@ -291,7 +294,8 @@ func joined(f *fabric.Fabric, gone map[fabric.LinkID]bool, a, b fabric.NodeID) b
 	var hops []fabric.Hop
 	for l := range f.LabelSpan() {
 		var ok bool
-		if hops, ok = f.Way(hops[:0], a, b, l); ok && !slices.ContainsFunc(hops, func(h fabric.Hop) bool { return gone[h.Link] }) {
+		hops, ok = f.Way(hops[:0], a, b, l)
+		if ok && !slices.ContainsFunc(hops, func(h fabric.Hop) bool { return gone[h.Link] }) {
 			return true
 		}
 	}

@@ -62,7 +62,7 @@ func (f *Figures) flips() int {
 
 // Record is the outcome of a case: one line of JSON.
 type Record struct {
-	Version int    `json:"version"`
+	Name    string `json:"name"`
 	Seed    uint64 `json:"seed"`
 	Index   int    `json:"index"`
 	Class   Class  `json:"class"`
@@ -74,6 +74,8 @@ type Record struct {
 	Control    string `json:"congestion_control"`
 
 	Allowed float64 `json:"allowed_us"` // see [Case.Allowed]
+	// Threshold is [Case.Threshold].
+	Threshold int64 `json:"threshold"`
 
 	Healthy   *Figures   `json:"healthy,omitempty"`   // Ethereal, on the healthy fabric
 	Failed    *Figures   `json:"failed,omitempty"`    // Ethereal, with the failure
@@ -95,14 +97,16 @@ func (r *Record) clone() *Record {
 	return &out
 }
 
-// key identifies a case among all files.
-type key struct {
-	version int
-	seed    uint64
-	index   int
+// runs returns all runs' figures.
+func (r *Record) runs() []*Figures {
+	var out []*Figures
+	for _, f := range append([]*Figures{r.Healthy, r.Failed}, r.Opponents...) {
+		if f != nil {
+			out = append(out, f)
+		}
+	}
+	return out
 }
-
-func (r *Record) key() key { return key{r.Version, r.Seed, r.Index} }
 
 // Subject is Ethereal's run that the case is about.
 func (r *Record) Subject() *Figures {

@@ -21,30 +21,23 @@ func Read(path string) (rs []*Record, size int64, err error) {
 		return nil, 0, err
 	}
 	size = int64(bytes.LastIndexByte(data, '\n') + 1)
-	at, line := map[key]int{}, 0
+	at, line := map[string]int{}, 0
 	for text := range bytes.Lines(data[:size]) {
 		line++
 		r := &Record{}
 		if err := json.Unmarshal(text, r); err != nil {
 			return nil, 0, fmt.Errorf("%s:%d: %w; name a file that ethereal cases has written", path, line, err)
 		}
-		if i, twice := at[r.key()]; twice {
+		if r.Name == "" { // of version 1
+			r.Name = fmt.Sprintf("case-v1-%d-%d", r.Seed, r.Index)
+		}
+		if i, twice := at[r.Name]; twice {
 			rs[i] = r
 			continue
 		}
-		at[r.key()] = len(rs)
+		at[r.Name] = len(rs)
 		rs = append(rs, r)
 	}
 	slices.SortStableFunc(rs, func(a, b *Record) int { return a.Index - b.Index })
 	return rs, size, nil
-}
-
-// Find returns a case's record; nil: none.
-func Find(rs []*Record, c Case) *Record {
-	for _, r := range rs {
-		if r.key() == (key{Version, c.Seed, c.Index}) {
-			return r
-		}
-	}
-	return nil
 }

@@ -12,6 +12,7 @@ type settings struct {
 	switches, hosts []string // keys and values
 	pfc             bool
 	buffer          int64
+	alpha           float64
 	payload         int64
 	ackEvery        int64
 	control         string // rate control
@@ -21,13 +22,14 @@ const kilo, mega = 1000, 1000 * 1000
 
 // drawSwitches draws buffers, marks and flow control.
 func (s *settings) drawSwitches(d *dice, n network) {
-	s.buffer = 64 * mega
+	s.buffer, s.alpha = 64*mega, 1
 	if !d.percent(45) {
 		s.buffer = pick[int64](d, 512*kilo, mega, 2*mega, 4*mega, 8*mega, 16*mega, 32*mega)
 		s.set("buffer", size(s.buffer))
 	}
 	if d.percent(20) {
-		s.set("alpha", pick(d, "0.125", "0.25", "0.5", "2", "8"))
+		s.alpha = pick(d, 0.125, 0.25, 0.5, 2, 8)
+		s.set("alpha", fmt.Sprint(s.alpha))
 	}
 	// The default of 800 KB is for 400 Gb/s.
 	if least := s.buffer / 4; d.percent(55) || least < 800*kilo {
@@ -44,19 +46,25 @@ func (s *settings) drawSwitches(d *dice, n network) {
 
 // drawHosts draws transports and rate controls.
 func (s *settings) drawHosts(d *dice) {
-	s.payload = weighted(d, share[int64]{35, 9000}, share[int64]{30, 4096}, share[int64]{10, 2048}, share[int64]{5, 1500}, share[int64]{20, 1000})
+	s.payload = weighted(d,
+		share[int64]{35, 9000}, share[int64]{30, 4096}, share[int64]{10, 2048}, share[int64]{5, 1500},
+		share[int64]{20, 1000})
 	if s.payload != 9000 {
 		s.host("payload", fmt.Sprintf("%dB", s.payload))
 	}
-	s.ackEvery = weighted(d, share[int64]{70, 1}, share[int64]{10, 2}, share[int64]{10, 4}, share[int64]{5, 8}, share[int64]{5, 16})
+	s.ackEvery = weighted(d,
+		share[int64]{70, 1}, share[int64]{10, 2}, share[int64]{10, 4}, share[int64]{5, 8}, share[int64]{5, 16})
 	if s.ackEvery > 1 {
 		s.host("ack_every", fmt.Sprint(s.ackEvery))
 	}
-	s.control = weighted(d, share[string]{40, "dctcp"}, share[string]{20, "dcqcn"}, share[string]{20, "swift"}, share[string]{17, "nscc"}, share[string]{3, "none"})
+	s.control = weighted(d,
+		share[string]{40, "dctcp"}, share[string]{20, "dcqcn"}, share[string]{20, "swift"},
+		share[string]{17, "nscc"}, share[string]{3, "none"})
 	if s.control != "dctcp" {
 		s.host("congestion_control", s.control)
 	}
-	switch receiver := weighted(d, share[string]{75, ""}, share[string]{20, "selective-repeat"}, share[string]{5, "ideal"}); receiver {
+	switch receiver := weighted(d,
+		share[string]{75, ""}, share[string]{20, "selective-repeat"}, share[string]{5, "ideal"}); receiver {
 	case "":
 	case "selective-repeat":
 		s.host("receiver", receiver)

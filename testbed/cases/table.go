@@ -86,9 +86,11 @@ func (w row) cells() []string {
 	for _, n := range w.within {
 		out = append(out, percent(n, w.compared))
 	}
-	return append(out, fmt.Sprintf("%.2f", w.worst), fmt.Sprint(w.timedOut), fmt.Sprint(w.timeouts), fmt.Sprint(w.unfinished),
-		fmt.Sprintf("%d/%d", w.flipping, w.clean), fmt.Sprint(w.flips), fmt.Sprint(w.resent),
-		fmt.Sprintf("%d/%d", w.behind5, w.opposed), fmt.Sprintf("%d/%d", w.behind10, w.opposed), fmt.Sprint(w.afterwards), fmt.Sprint(w.errors))
+	of := func(n, all int) string { return fmt.Sprintf("%d/%d", n, all) }
+	return append(out, fmt.Sprintf("%.2f", w.worst),
+		fmt.Sprint(w.timedOut), fmt.Sprint(w.timeouts), fmt.Sprint(w.unfinished),
+		of(w.flipping, w.clean), fmt.Sprint(w.flips), fmt.Sprint(w.resent),
+		of(w.behind5, w.opposed), of(w.behind10, w.opposed), fmt.Sprint(w.afterwards), fmt.Sprint(w.errors))
 }
 
 func headings() []string {
@@ -104,10 +106,11 @@ func percent(n, of int) string {
 }
 
 // legend explains the columns.
-const legend = `<=1.05 to worst: completion time of Ethereal over max(bound, healthy completion + allowance), of cases whose failure
-comes before the end; healthy: over the bound. Allowance: quench the detection; gnmi 80 us more; late, nobody, flap four
-idle round trips. timed out: runs with retransmission time-outs. false alarms, flips, retx: of the healthy runs that
-drop nothing, those with flips or retransmissions, and how many of these. behind: than the fastest fair opponent.
+const legend = `<=1.05 to worst: completion time of Ethereal over max(bound, healthy completion + allowance), of cases
+whose failure comes before the end; healthy: over the bound. Allowance: quench the detection; gnmi 80 us more; late,
+nobody, flap four idle round trips. timed out: runs with retransmission time-outs. false alarms, flips, retx: of the
+healthy runs that drop nothing, those with flips or retransmissions, and how many of these. behind: than the fastest
+fair opponent.
 `
 
 // Summary writes the table of classes, the violated invariants and the worst cases. With against it compares the
@@ -159,12 +162,12 @@ func Summary(w io.Writer, rs, against []*Record) error {
 // common returns the records of the cases that both have, in the same order, with the later bound and the earlier
 // healthy completion of both, so that both are compared with one reference.
 func common(rs, against []*Record) (a, b []*Record) {
-	other := map[key]*Record{}
+	other := map[string]*Record{}
 	for _, r := range against {
-		other[r.key()] = r
+		other[r.Name] = r
 	}
 	for _, r := range rs {
-		o := other[r.key()]
+		o := other[r.Name]
 		if o == nil {
 			continue
 		}
@@ -211,11 +214,15 @@ func programs(rs []*Record) string {
 
 // violations lists the invariants and how many cases violate each.
 func violations(b *strings.Builder, rs, against []*Record) {
+	prefix := ""
+	if len(rs) > 0 {
+		prefix = rs[0].Name[:strings.LastIndex(rs[0].Name, "-")+1]
+	}
 	count := func(rs []*Record, name string) (n int, first []string) {
 		for _, r := range rs {
 			if slices.Contains(Violations(r), name) {
 				if n++; len(first) < listed {
-					first = append(first, fmt.Sprint(r.Index))
+					first = append(first, strings.TrimPrefix(r.Name, prefix))
 				}
 			}
 		}
@@ -230,7 +237,11 @@ func violations(b *strings.Builder, rs, against []*Record) {
 			was = fmt.Sprintf("%d -> ", before)
 		}
 		if n > 0 || was != "" {
-			fmt.Fprintf(b, "  %-26s %s%d  %s: cases %s\n", i.Name, was, n, i.Meaning, strings.Join(first, " "))
+			listed := ""
+			if i.Listed {
+				listed = " (listed only)"
+			}
+			fmt.Fprintf(b, "  %-26s %s%d  %s%s: cases %s\n", i.Name, was, n, i.Meaning, listed, strings.Join(first, " "))
 		}
 	}
 }
@@ -257,7 +268,8 @@ func worst(b *strings.Builder, rs []*Record) {
 	}
 	for _, class := range Classes() {
 		if class != Healthy {
-			list("worst over the reference, "+string(class), filter(rs, func(r *Record) bool { return r.Class == class }), (*Record).Ratio)
+			these := filter(rs, func(r *Record) bool { return r.Class == class })
+			list("worst over the reference, "+string(class), these, (*Record).Ratio)
 		}
 	}
 	list("farthest behind the best opponent", rs, (*Record).Behind)
@@ -311,7 +323,7 @@ func changes(b *strings.Builder, rs, against []*Record) {
 
 // String names a case in a list.
 func (r *Record) String() string {
-	text := fmt.Sprintf("case %d %s, %s, %s, %s", r.Index, r.Class, r.What, r.Control, r.Collective)
+	text := fmt.Sprintf("%s %s, %s, %s, %s", r.Name, r.Class, r.What, r.Control, r.Collective)
 	if s := r.Subject(); s != nil && len(s.Flips) > 0 {
 		text += fmt.Sprintf(", flips %v", s.Flips)
 	}

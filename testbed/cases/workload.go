@@ -61,13 +61,16 @@ func drawTraffic(d *dice, n network, s *settings) traffic {
 // drawPart draws the kind and the algorithm.
 func drawPart(d *dice, ranks int) part {
 	type kind struct{ kind, algorithm string }
+	of := func(weight int, name, algorithm string) share[kind] {
+		return share[kind]{weight, kind{name, algorithm}}
+	}
 	k := weighted(d,
-		share[kind]{18, kind{collective.AllToAll, ""}}, share[kind]{14, kind{collective.AllToAll, "uneven"}},
-		share[kind]{10, kind{collective.AllReduce, collective.Direct}}, share[kind]{14, kind{collective.AllReduce, collective.HalvingDoubling}},
-		share[kind]{12, kind{collective.AllReduce, collective.Ring}}, share[kind]{8, kind{collective.AllReduce, collective.DoubleBinaryTree}},
-		share[kind]{3, kind{collective.AllGather, collective.Direct}}, share[kind]{2, kind{collective.AllGather, collective.Ring}},
-		share[kind]{4, kind{collective.ReduceScatter, collective.Direct}},
-		share[kind]{8, kind{collective.Permutation, ""}}, share[kind]{7, kind{collective.Incast, ""}})
+		of(18, collective.AllToAll, ""), of(14, collective.AllToAll, "uneven"),
+		of(10, collective.AllReduce, collective.Direct), of(14, collective.AllReduce, collective.HalvingDoubling),
+		of(12, collective.AllReduce, collective.Ring), of(8, collective.AllReduce, collective.DoubleBinaryTree),
+		of(3, collective.AllGather, collective.Direct), of(2, collective.AllGather, collective.Ring),
+		of(4, collective.ReduceScatter, collective.Direct),
+		of(8, collective.Permutation, ""), of(7, collective.Incast, ""))
 	p := part{kind: k.kind, algorithm: k.algorithm, ranks: ranks}
 	switch {
 	case k.algorithm == "uneven":
@@ -174,7 +177,7 @@ func round(n int64) int64 {
 func (p part) takes(n network, s *settings, bytes int64) fabric.Time {
 	times, steps := p.vectors()
 	rate := n.spec.HostLink.Rate * fabric.Rate(n.planes())
-	wire := func(b int64) int64 { return b + (b/s.payload+1)*90 }
+	wire := func(b int64) int64 { return b + (b/s.payload+1)*header }
 	t := rate.TimeFor(times * wire(bytes))
 	switch {
 	case p.kind == collective.Incast:
@@ -182,7 +185,7 @@ func (p part) takes(n network, s *settings, bytes int64) fabric.Time {
 	case p.algorithm != collective.Ring && n.over() > 100:
 		t = t * fabric.Time(n.over()) / 100
 	}
-	return t + fabric.Time(steps)*n.oneWay(min(s.payload, bytes)+90)
+	return t + fabric.Time(steps)*n.oneWay(min(s.payload, bytes)+header)
 }
 
 // text writes the collective's value.
@@ -204,7 +207,7 @@ func severalJobs(d *dice, n network, s *settings, hops int64) traffic {
 	t := traffic{}
 	interleaved := d.percent(50)
 	for j := range jobs {
-		p := part{kind: weighted(d, share[string]{2, collective.AllReduce}, share[string]{2, collective.AllToAll}), ranks: each}
+		p := part{kind: pick(d, collective.AllReduce, collective.AllToAll), ranks: each}
 		if p.kind == collective.AllReduce {
 			p.algorithm = pick(d, collective.Ring, collective.HalvingDoubling, collective.Direct)
 			p.settle()

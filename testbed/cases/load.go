@@ -1,0 +1,90 @@
+package cases
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+// Load reads a case from a scenario file: one collective, one seed, and the failure cases healthy and, unless the case
+// is of a healthy fabric, one more with one notifier. violated are the invariants that a comment in it lists.
+func Load(path string) (c Case, violated []string, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return c, nil, err
+	}
+	s, err := scenario.Load(path)
+	if err != nil {
+		return c, nil, err
+	}
+	bad := func(problem string) (Case, []string, error) {
+		return Case{}, nil, fmt.Errorf("%s: %s; write one as ethereal cases --dry-run prints it", path, problem)
+	}
+	if len(s.Collectives) != 1 || len(s.Seeds) != 1 {
+		return bad("a case has one collective and one seed")
+	}
+	if len(s.Failures) > 2 || len(s.Failures[0].Events) > 0 || s.Failures[0].Name != healthyCase {
+		return bad("a case has the failures " + healthyCase + " and at most one more")
+	}
+	f, err := fabric.New(s.Fabric)
+	if err != nil {
+		return c, nil, err
+	}
+	c = Case{
+		Name:  strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)),
+		Class: Healthy, What: "nothing", Text: string(text),
+		Fabric: fabricText(s.Fabric), Collective: s.Collectives[0].String(), Control: string(s.Host.CongestionControl),
+		Threshold: threshold(f.Spec(), int64(s.Switch.Buffer), s.Switch.Alpha), path: path,
+	}
+	if len(s.Failures) == 2 {
+		failed := s.Failures[1]
+		if len(failed.Notifiers) != 1 || len(failed.Events) == 0 || failed.Name != failedCase {
+			return bad("the failure " + failedCase + " has events and one notifier")
+		}
+		var detected fabric.Time
+		c.Class, detected = classOf(failed)
+		c.What = failed.Events[0].String()
+		c.Allowed = allowed(c.Class, detected, f.Spec(), int64(s.Host.Payload))
+	}
+	for line := range strings.Lines(c.Text) {
+		if list, ok := strings.CutPrefix(strings.TrimSpace(line), violates); ok {
+			violated = append(violated, strings.Split(list, ", ")...)
+		}
+	}
+	return c, violated, nil
+}
+
+func fabricText(s fabric.Spec) string { return network{spec: s}.yaml() }
+
+// inTime is the latest detection of the classes quench and gnmi.
+const inTime = 30 * fabric.Microsecond
+
+// classOf returns a failure's class, and the latest detection of its events.
+func classOf(f scenario.Failure) (_ Class, detected fabric.Time) {
+	for _, e := range f.Events {
+		detected = max(detected, e.Detection)
+	}
+	for _, e := range f.Events {
+		switch e.Action {
+		case scenario.Gray:
+			return Gray, detected
+		case scenario.Degrade:
+			return Degraded, detected
+		case scenario.Flap:
+			return Flap, detected
+		}
+	}
+	switch n := f.Notifiers[0]; {
+	case n == scenario.NotifyTimeout:
+		return Nobody, detected
+	case detected > inTime:
+		return Late, detected
+	case n == scenario.NotifyGNMI:
+		return GNMI, detected
+	}
+	return Quench, detected
+}
