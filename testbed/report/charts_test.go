@@ -67,7 +67,7 @@ func TestSummary(t *testing.T) {
 	if err := Summary(&table, swept()); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"all-to-all 16MB, demo, healthy, detection=10us  (lower bound 309.4 us)", "ethereal      2", "2 of 2 did not finish"} {
+	for _, want := range []string{"all-to-all 16MB, demo, healthy, detection=10us  (lower bound 309.4 us, step bound 312.5 us)", "ethereal      2", "2 of 2 did not finish"} {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("no %q in\n%s", want, table.String())
 		}

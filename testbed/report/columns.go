@@ -147,6 +147,13 @@ func columns(u timeUnit) []column {
 				}
 				return missing
 			}},
+		{"CCT/steps", "x", "CCT over the step bound, a larger lower bound that also knows the order of the messages, computations and late ranks: docs/bound.md.", false,
+			func(r *Result) string {
+				if s, ok := r.StepSlowdown(); ok {
+					return strconv.FormatFloat(s, 'f', 3, 64)
+				}
+				return missing
+			}},
 		{"uplink max", "MB", "Bytes of data packets on the most loaded ToR uplink.", false,
 			ofUplinks(func(r *Result) float64 { return float64(r.UplinkBytesMax) })},
 		{"mean", "MB", "The same, mean over all ToR uplinks.", false,

@@ -45,13 +45,13 @@ func made(spec fabric.Spec, seeds ...uint64) []*Result {
 
 func madeRun(f *fabric.Fabric, spec fabric.Spec, failure, notifier, op string, bytes int64, ideal float64, scheme string, seed uint64) *Result {
 	rng := rand.New(rand.NewPCG(seed, uint64(len(failure+notifier+op+scheme))))
-	bound := ideal
+	bound, step := ideal, 1.01*ideal
 	cct := ideal * (1.02 + 0.01*rng.Float64())
 	if scheme == "ecmp" {
 		cct = ideal * (1.7 + 0.4*rng.Float64())
 	}
 	r := &Result{
-		Scenario: "demo", Scheme: scheme, Collective: op, Notifier: notifier, Seed: seed, Bound: &bound,
+		Scenario: "demo", Scheme: scheme, Collective: op, Notifier: notifier, Seed: seed, Bound: &bound, StepBound: &step,
 		EventsSHA256: fmt.Sprintf("%064x", rng.Uint64()), Failure: failure, Bytes: bytes, Finished: true, End: Finished,
 		QPsPerHostMax: map[string]int{"ethereal": 28, "ecmp": 15}[scheme], PacketHops: 610_000 + rng.Uint64N(1e4),
 		SimEvents: 2_400_000 + rng.Uint64N(1e5), WallMS: 812, Fabric: spec, Marked: rng.Int64N(900),

@@ -127,7 +127,21 @@ func known(get func(*Result) *float64) func(*Result) (float64, bool) {
 	}
 }
 
+// boundsText names the lower bounds of results: "lower bound 309.4 us, step bound 310.2 us"; "" if unknown.
+func boundsText(rs []*Result, unit timeUnit) string {
+	b, s := spreadOf(rs, bound), spreadOf(rs, steps)
+	if b.n == 0 {
+		return ""
+	}
+	text := "lower bound " + rangeText(b, unit)
+	if s.n > 0 {
+		text += ", step bound " + rangeText(s, unit)
+	}
+	return text
+}
+
 var (
 	cct   = known(func(r *Result) *float64 { return r.CCT })
 	bound = known(func(r *Result) *float64 { return r.Bound })
+	steps = known(func(r *Result) *float64 { return r.StepBound })
 )

@@ -190,8 +190,8 @@ func newView(rs []*Result, charts []Chart, story []string, p Page) view {
 	}
 	for _, s := range sections(rs) {
 		t := viewTable{Title: s.failure, Sub: s.operation}
-		if b := spreadOf(s.results(), bound); b.n > 0 {
-			t.Sub += ", lower bound " + strings.ReplaceAll(rangeText(b, micro), "us", "µs")
+		if text := boundsText(s.results(), micro); text != "" {
+			t.Sub += ", " + strings.ReplaceAll(text, " us", " µs")
 		}
 		for _, r := range s.results() {
 			l := lookOf(r.Scheme)

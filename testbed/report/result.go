@@ -54,6 +54,10 @@ type Result struct {
 	End     End     `json:"end"`
 	EndTime float64 `json:"end_us"` // simulated time at the end
 
+	// StepBound is a lower bound on CCT that is at least Bound: it also takes into account the order of the messages,
+	// computations and late ranks (docs/bound.md). nil as for Bound, and in results of earlier versions.
+	StepBound *float64 `json:"step_bound_us"`
+
 	Timeouts int64 `json:"timeouts"` // retransmission timers that expired
 	NAKs     int64 `json:"naks"`     // negative acknowledgements that senders received
 	Quenches int64 `json:"quenches"` // source quenches that hosts received
@@ -184,6 +188,14 @@ func (r *Result) Slowdown() (ratio float64, ok bool) {
 		return 0, false
 	}
 	return *r.CCT / *r.Bound, true
+}
+
+// StepSlowdown returns CCT / StepBound; ok is false if either is unknown.
+func (r *Result) StepSlowdown() (ratio float64, ok bool) {
+	if r.CCT == nil || r.StepBound == nil || *r.StepBound <= 0 {
+		return 0, false
+	}
+	return *r.CCT / *r.StepBound, true
 }
 
 // operation returns the collective with its size.

@@ -32,8 +32,8 @@ func Summary(w io.Writer, rs []*Result) error {
 		}
 		unit := unitOf(g)
 		fmt.Fprintf(&out, "%s, %s", g[0].title(), g[0].circumstances())
-		if b := spreadOf(g, bound); b.n > 0 {
-			fmt.Fprintf(&out, "  (lower bound %s)", rangeText(b, unit))
+		if text := boundsText(g, unit); text != "" {
+			fmt.Fprintf(&out, "  (%s)", text)
 		}
 		out.WriteByte('\n')
 		t := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -87,12 +87,13 @@ func fixed(v float64, n int) string {
 func CSV(w io.Writer, rs []*Result) error {
 	out := csv.NewWriter(w)
 	rows := [][]string{{"scenario", "fabric", "failure", "notifier", "collective", "bytes", "variant", "scheme", "seed", "cct_us", "bound_us",
-		"qps_per_host_max", "timeouts", "retransmissions", "lost_to_failure", "drops", "ecn_marked", "end", "version", "run_sha256", "failure_us", "healthy_us", "failure_after_end"}}
+		"qps_per_host_max", "timeouts", "retransmissions", "lost_to_failure", "drops", "ecn_marked", "end", "version", "run_sha256", "failure_us", "healthy_us", "failure_after_end",
+		"step_bound_us"}}
 	for _, r := range Distinct(rs) {
 		rows = append(rows, append([]string{r.Scenario, r.fabricName(), r.Failure, r.Notifier, r.Collective, strconv.FormatInt(r.Bytes, 10), r.variantText(""), r.Scheme,
 			strconv.FormatUint(r.Seed, 10), csvNumber(r.CCT), csvNumber(r.Bound), strconv.Itoa(r.QPsPerHostMax),
 			strconv.FormatInt(r.Timeouts, 10), strconv.FormatInt(r.Retransmissions, 10), strconv.FormatInt(r.LostToFailure, 10),
-			strconv.FormatInt(r.Drops, 10), strconv.FormatInt(r.Marked, 10), string(r.End), r.Version, r.RunSHA256}, r.csvFailure()...))
+			strconv.FormatInt(r.Drops, 10), strconv.FormatInt(r.Marked, 10), string(r.End), r.Version, r.RunSHA256}, append(r.csvFailure(), csvNumber(r.StepBound))...))
 	}
 	if err := out.WriteAll(rows); err != nil {
 		return fmt.Errorf("report: %w", err)

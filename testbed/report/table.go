@@ -47,8 +47,8 @@ func Table(w io.Writer, rs []*Result) error {
 			out.WriteString("\n")
 		}
 		fmt.Fprintf(&out, "%s: %s", s.failure, s.results()[0].title())
-		if b := spreadOf(s.results(), bound); b.n > 0 {
-			fmt.Fprintf(&out, "  (lower bound %s)", rangeText(b, unit))
+		if text := boundsText(s.results(), unit); text != "" {
+			fmt.Fprintf(&out, "  (%s)", text)
 		}
 		out.WriteString("\n")
 		line(func(c column) string { return c.head })

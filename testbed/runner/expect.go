@@ -50,6 +50,7 @@ func read() map[string]func(o *Outcome) (value float64, ok bool) {
 		}),
 		"cct":             maybe(func(r *report.Result) *float64 { return r.CCT }),
 		"slowdown":        func(o *Outcome) (float64, bool) { return o.Result.Slowdown() },
+		"step_slowdown":   func(o *Outcome) (float64, bool) { return o.Result.StepSlowdown() },
 		"flips":           count(func(r *report.Result) int64 { return int64(r.Flips) }),
 		"last_flip":       maybe(func(r *report.Result) *float64 { return r.LastFlip }),
 		"timeouts":        count(func(r *report.Result) int64 { return r.Timeouts }),

@@ -71,6 +71,7 @@ func Measures() []Measure {
 		{"finished", "every message completed, once", false},
 		{"cct", "collective completion time", true},
 		{"slowdown", "completion time over the lower bound", false},
+		{"step_slowdown", "completion time over the step bound", false},
 		{"flips", "changes of a queue pair's path", false},
 		{"last_flip", "from the first failure to the last flip away from it", true},
 		{"timeouts", "retransmission timers that expired", false},

@@ -46,7 +46,6 @@ package bound
 
 import (
 	"math"
-	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
@@ -85,12 +84,15 @@ type Outage struct {
 	Up          bool        // the direction away from the hosts
 	Rate        fabric.Rate // remaining rate, if less than the link's own; 0: none
 	From, Until fabric.Time
+	// Loss is the part of the packets that the link loses, if it is gray; it then keeps its rate. [CCT] takes no
+	// account of it, since by chance a run may lose nothing.
+	Loss float64
 }
 
 // CCT returns the bound for a collective that starts at 0. It returns math.MaxInt64 if all links of some cut are
 // out for good while it still has bytes to carry.
 func CCT(f *fabric.Fabric, phases [][]Transfer, format Format, outages []Outage) fabric.Time {
-	b := builder{f: f, format: format, outages: outages}
+	b := builder{cuts: newCuts(f, format, outages)}
 	b.measure(phases)
 	n := len(phases)
 
@@ -103,14 +105,14 @@ func CCT(f *fabric.Fabric, phases [][]Transfer, format Format, outages []Outage)
 		after[p] = after[p+1] + b.send[p]
 	}
 	worst := fabric.Time(0)
-	for _, c := range b.cuts {
-		if len(c.phases) == 0 {
+	for i, traffic := range b.traffic {
+		if traffic == nil {
 			continue
 		}
 		var tail crossing    // this phase and all later ones
 		var rest fabric.Time // Z of the last phase that crosses the cut
 		for p := n - 1; p >= 0; p-- {
-			phase := c.phases[p]
+			phase := traffic[p]
 			if phase.bytes == 0 {
 				continue
 			}
@@ -122,7 +124,7 @@ func CCT(f *fabric.Fabric, phases [][]Transfer, format Format, outages []Outage)
 				crossing
 				z fabric.Time
 			}{{phase, after[p+1]}, {tail, rest}} {
-				drained := b.drain(c, run.bytes, before[p]+run.pre)
+				drained := b.all[i].full.drain(run.bytes, before[p]+run.pre)
 				if drained == math.MaxInt64 {
 					return drained
 				}
@@ -147,194 +149,58 @@ func (c *crossing) add(o crossing) {
 	c.bytes, c.pre, c.post = c.bytes+o.bytes, min(c.pre, o.pre), min(c.post, o.post)
 }
 
-type cut struct {
-	links  []fabric.LinkID
-	up     bool       // the direction in which they are crossed
-	phases []crossing // empty if no traffic crosses in any phase
-}
-
 type builder struct {
-	f       *fabric.Fabric
-	format  Format
-	outages []Outage
+	cuts
+	traffic [][]crossing // by cut and phase; nil if no traffic crosses the cut in any phase
 
-	cuts []cut // hosts out, hosts in, ToRs up, ToRs down, pods up, pods down
 	// Per phase, the minimum time in which a host receives its share, and in which a host's share is sent and
 	// arrives; 0 if some host has none.
 	receive, send []fabric.Time
 	ack           fabric.Time // minimum return time of the last acknowledgement
 }
 
-// measure fills cuts, receive, send and ack.
+// measure fills traffic, receive, send and ack.
 func (b *builder) measure(phases [][]Transfer) {
-	f := b.f
-	pods := 0
-	if f.ThreeTier() {
-		pods = f.Spec().Pods
-	}
-	hosts, tors := f.Hosts(), f.Racks()
-	b.cuts = make([]cut, 2*(hosts+tors+pods))
-	hostOut, hostIn := 0, hosts
-	torUp, torDown := 2*hosts, 2*hosts+tors
-	podUp, podDown := 2*(hosts+tors), 2*(hosts+tors)+pods
-	for h := range hosts {
-		links := make([]fabric.LinkID, f.Planes())
-		for q := range links {
-			links[q] = f.HostLink(fabric.NodeID(h), q)
-		}
-		b.cuts[hostOut+h] = cut{links: links, up: true}
-		b.cuts[hostIn+h].links = links
-	}
-	for t := range tors {
-		var links []fabric.LinkID
-		for q := range f.Planes() {
-			links = append(links, uplinksOf(f, f.InPlane(f.ToRID(t), q))...)
-		}
-		b.cuts[torUp+t] = cut{links: links, up: true}
-		b.cuts[torDown+t].links = links
-	}
-	for a := range f.Aggs() {
-		pod := f.Node(f.AggID(a)).Pod
-		links := append(b.cuts[podUp+pod].links, uplinksOf(f, f.AggID(a))...)
-		b.cuts[podUp+pod] = cut{links: links, up: true}
-		b.cuts[podDown+pod].links = links
-	}
-
+	b.traffic = make([][]crossing, len(b.all))
 	b.ack = math.MaxInt64
 	b.receive, b.send = make([]fabric.Time, len(phases)), make([]fabric.Time, len(phases))
+	var buf [maxHops]place
 	for p, transfers := range phases {
 		for _, t := range transfers {
 			if t.Src == t.Dst {
 				continue
 			}
-			links := b.path(t.Src, t.Dst)
-			charge := func(i, hop int) {
-				c := &b.cuts[i]
-				if c.phases == nil {
-					c.phases = make([]crossing, len(phases))
+			w := b.way(t.Src, t.Dst)
+			for _, at := range b.crossed(buf[:0], t.Src, t.Dst) {
+				if b.traffic[at.cut] == nil {
+					b.traffic[at.cut] = make([]crossing, len(phases))
 				}
-				c.phases[p].add(b.crossing(t.Bytes, links, hop))
+				pre, post := w.around(at.hop, t.Bytes)
+				b.traffic[at.cut][p].add(crossing{b.format.wire(t.Bytes), pre, post})
 			}
-			charge(hostOut+int(t.Src), 0)
-			charge(hostIn+int(t.Dst), len(links)-1)
-			back := fabric.Time(0)
-			for _, l := range links {
-				back += f.Link(l).Delay + f.Link(l).Rate.TimeFor(b.format.Ack)
-			}
-			b.ack = min(b.ack, back)
-			src, dst := f.Node(f.ToROf(t.Src)), f.Node(f.ToROf(t.Dst))
-			if src.ID == dst.ID {
-				continue
-			}
-			charge(torUp+src.Index, 1)
-			charge(torDown+dst.Index, len(links)-2)
-			if pods > 0 && src.Pod != dst.Pod {
-				charge(podUp+src.Pod, 2)
-				charge(podDown+dst.Pod, 3)
-			}
+			b.ack = min(b.ack, w.ack)
 		}
-		b.send[p] = b.leastShare(b.cuts[hostOut:hostIn], p)
-		b.receive[p] = b.leastShare(b.cuts[hostIn:torUp], p)
+		hosts := b.f.Hosts()
+		b.send[p] = b.leastShare(0, hosts, p)
+		b.receive[p] = b.leastShare(hosts, 2*hosts, p)
 	}
 	if b.ack == math.MaxInt64 {
 		b.ack = 0
 	}
 }
 
-// crossing returns the traffic of a message over the link at hop of its path.
-func (b *builder) crossing(payload int64, links []fabric.LinkID, hop int) crossing {
-	c := crossing{bytes: b.format.wire(payload), post: b.f.Link(links[hop]).Delay}
-	for i, id := range links {
-		l := b.f.Link(id)
-		switch latency := l.Delay + l.Rate.TimeFor(b.format.smallest(payload)); {
-		case i < hop:
-			c.pre += latency
-		case i > hop:
-			c.post += latency
-		}
-	}
-	return c
-}
-
-// leastShare returns the minimum time in which a phase's traffic over the link of one of the hosts crosses and
-// arrives.
-func (b *builder) leastShare(hosts []cut, phase int) fabric.Time {
+// leastShare returns the minimum time in which a phase's traffic over one of the hosts' links, the cuts from first to
+// end, crosses and arrives.
+func (b *builder) leastShare(first, end, phase int) fabric.Time {
 	least := fabric.Time(math.MaxInt64)
-	for _, h := range hosts {
-		if h.phases == nil || h.phases[phase].bytes == 0 {
+	for i := first; i < end; i++ {
+		if b.traffic[i] == nil || b.traffic[i][phase].bytes == 0 {
 			return 0
 		}
-		c := h.phases[phase]
-		rate := b.f.Link(h.links[0]).Rate * fabric.Rate(len(h.links))
+		c := b.traffic[i][phase]
+		links := b.all[i].links
+		rate := b.f.Link(links[0]).Rate * fabric.Rate(len(links))
 		least = min(least, c.pre+rate.TimeFor(c.bytes)+c.post)
 	}
 	return least
-}
-
-// path returns the links of a shortest path from one host to another; all shortest paths have links of the same
-// tiers.
-func (b *builder) path(src, dst fabric.NodeID) []fabric.LinkID {
-	f := b.f
-	var buf [6]fabric.Hop
-	hops, _ := f.Way(buf[:0], src, dst, 0)
-	links := make([]fabric.LinkID, len(hops))
-	for i, h := range hops {
-		links[i] = h.Link
-	}
-	return links
-}
-
-// drain returns the time at which bytes have crossed the cut if they begin at start, or math.MaxInt64 if they never
-// do.
-func (b *builder) drain(c cut, bytes int64, start fabric.Time) fabric.Time {
-	var changes []fabric.Time
-	for _, o := range b.outages {
-		if o.Up == c.up && slices.Contains(c.links, o.Link) {
-			changes = append(changes, o.From, o.Until)
-		}
-	}
-	slices.Sort(changes)
-	now, left := start, float64(bytes)*8*float64(fabric.Second) // bits x ps/s
-	for i := 0; ; i++ {
-		next := fabric.Time(math.MaxInt64)
-		if i < len(changes) {
-			if next = changes[i]; next <= now {
-				continue
-			}
-		}
-		rate := fabric.Rate(0)
-		for _, l := range c.links {
-			rate += b.rate(l, c.up, now)
-		}
-		if rate > 0 {
-			if need := left / float64(rate); next == math.MaxInt64 || now+fabric.Time(need) <= next {
-				return now + fabric.Time(need)
-			}
-			left -= float64(next-now) * float64(rate)
-		}
-		if next == math.MaxInt64 {
-			return next
-		}
-		now = next
-	}
-}
-
-// rate returns the rate of a direction of a link at a time.
-func (b *builder) rate(l fabric.LinkID, up bool, at fabric.Time) fabric.Rate {
-	rate := b.f.Link(l).Rate
-	for _, o := range b.outages {
-		if o.Link == l && o.Up == up && at >= o.From && at < o.Until {
-			rate = min(rate, o.Rate)
-		}
-	}
-	return rate
-}
-
-func uplinksOf(f *fabric.Fabric, id fabric.NodeID) []fabric.LinkID {
-	n := f.Node(id)
-	links := make([]fabric.LinkID, 0, n.Uplinks())
-	for u := range n.Uplinks() {
-		links = append(links, n.Link(n.FirstUplink()+fabric.PortNo(u)))
-	}
-	return links
 }

@@ -100,7 +100,7 @@ func TestRestored(t *testing.T) {
 	format := Format{Payload: 9000, Header: 82, Ack: 86}
 	uplink := f.Node(f.ToRID(0)).Link(f.Node(f.ToRID(0)).FirstUplink())
 	const until = 20 * fabric.Microsecond
-	got := CCT(f, permutation(f, 9000), format, []Outage{{uplink, true, 0, 0, until}})
+	got := CCT(f, permutation(f, 9000), format, []Outage{{uplink, true, 0, 0, until, 0}})
 	// The packet waits at the ToR; it then crosses three links.
 	link := func(bytes int64) fabric.Time { return fabric.Time(bytes)*20 + 500*fabric.Nanosecond }
 	want := until + link(9082) + 2*link(83) + 4*link(86)
@@ -117,30 +117,30 @@ func TestUplinkCut(t *testing.T) {
 	link := f.Node(f.ToRID(0)).Link(f.Node(f.ToRID(0)).FirstUplink())
 
 	at := healthy / 2
-	cut := CCT(f, permutation(f, bytes), format, []Outage{{link, true, 0, at, math.MaxInt64}})
+	cut := CCT(f, permutation(f, bytes), format, []Outage{{link, true, 0, at, math.MaxInt64, 0}})
 	// What was left at the cut takes twice as long on half the uplinks; latencies
 	// of a few microseconds are all that differs.
 	if want := at + 2*(healthy-at); (cut-want).Micros() > 10 || (want-cut).Micros() > 10 {
 		t.Errorf("with a cut at %v: bound %v, want about %v", at, cut, want)
 	}
-	late := CCT(f, permutation(f, bytes), format, []Outage{{link, true, 0, 2 * healthy, math.MaxInt64}})
+	late := CCT(f, permutation(f, bytes), format, []Outage{{link, true, 0, 2 * healthy, math.MaxInt64, 0}})
 	if late != healthy {
 		t.Errorf("a cut after the end changes the bound from %v to %v", healthy, late)
 	}
 	// Degraded to half, one of two links leaves three quarters.
-	half := CCT(f, permutation(f, bytes), format, []Outage{{link, true, f.Link(link).Rate / 2, at, math.MaxInt64}})
+	half := CCT(f, permutation(f, bytes), format, []Outage{{link, true, f.Link(link).Rate / 2, at, math.MaxInt64, 0}})
 	if want := at + 4*(healthy-at)/3; (half-want).Micros() > 10 || (want-half).Micros() > 10 {
 		t.Errorf("with a link degraded at %v: bound %v, want about %v", at, half, want)
 	}
 	// One rack sends up and the other down: a way that nobody needs does not matter.
 	out := [][]Transfer{{{Src: 0, Dst: 2, Bytes: bytes}}}
 	free := CCT(f, out, format, nil)
-	if got := CCT(f, out, format, []Outage{{link, false, 0, 0, math.MaxInt64}}); got != free {
+	if got := CCT(f, out, format, []Outage{{link, false, 0, 0, math.MaxInt64, 0}}); got != free {
 		t.Errorf("a cut of the other direction changes the bound from %v to %v", free, got)
 	}
 	var both []Outage
 	for u := range 2 {
-		both = append(both, Outage{f.Node(f.ToRID(0)).Link(f.Node(f.ToRID(0)).FirstUplink() + fabric.PortNo(u)), true, 0, at, math.MaxInt64})
+		both = append(both, Outage{f.Node(f.ToRID(0)).Link(f.Node(f.ToRID(0)).FirstUplink() + fabric.PortNo(u)), true, 0, at, math.MaxInt64, 0})
 	}
 	if got := CCT(f, permutation(f, bytes), format, both); got != math.MaxInt64 {
 		t.Errorf("a ToR cut off for good: bound %v, want none", got)

@@ -29,6 +29,11 @@ func (g grouped) total(rank int) (in, out int) {
 	return g.plan.total(i)
 }
 
+func (g grouped) previous(rank, level int) int {
+	_, i := g.local(rank)
+	return g.plan.previous(i, level)
+}
+
 func (g grouped) begin(ranks int) progress {
 	p := groupedProgress{g, make([]progress, ranks/g.size)}
 	for i := range p.groups {

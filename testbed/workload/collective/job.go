@@ -28,7 +28,20 @@ type plan interface {
 	total(rank int) (in, out int)
 	// begin returns new state.
 	begin(ranks int) progress
+	order
 }
+
+// order says at which of its levels a rank posts: the messages of step s at level s.
+type order interface {
+	// levels returns the number of levels of a rank.
+	levels() int
+	// awaits returns the level at which a receiver waits for the messages of a step.
+	awaits(step int) int
+	// previous returns the level that a rank must have reached before a level; noLevel: none.
+	previous(rank, level int) int
+}
+
+const noLevel = -1
 
 // progress is the state of a plan. Its methods call post for the steps whose sends a rank can post now.
 type progress interface {
@@ -126,6 +139,20 @@ func (j *Job) Finished() bool { return j.open.Load() == 0 }
 // that an earlier step sends it (in a double binary tree: steps 0 and 1 sum towards the roots, 2 and 3 return the
 // sums).
 func (j *Job) Phases() int { return j.plan.steps() }
+
+// Levels returns the number of levels of a rank. A rank reaches a level once it has reached [Job.Previous] and has
+// received all messages that the level [Job.Awaits]; there it posts the messages of the step of the same number. The
+// last level may have none.
+func (j *Job) Levels() int { return j.plan.levels() }
+
+// Awaits returns the level at which a message's receiver waits for it.
+func (j *Job) Awaits(s Send) int { return j.plan.awaits(s.Step) }
+
+// Previous returns the level that a rank reaches before a level; ok is false if it starts there.
+func (j *Job) Previous(rank, level int) (previous int, ok bool) {
+	previous = j.plan.previous(rank, level)
+	return previous, previous != noLevel
+}
 
 // Traffic returns all messages of one phase, by sender, whether posted or not.
 func (j *Job) Traffic(phase int) iter.Seq[Send] {

@@ -16,6 +16,10 @@ type steps struct{ stepAlgorithm }
 
 func (s steps) steps() int { return s.stepAlgorithm.steps() }
 
+func (s steps) levels() int               { return s.steps() + 1 }
+func (s steps) awaits(step int) int       { return step + 1 }
+func (s steps) previous(_, level int) int { return level - 1 }
+
 func (s steps) begin(ranks int) progress {
 	p := &stepper{algorithm: s.stepAlgorithm, ranks: make([]position, ranks)}
 	for r := range p.ranks {

@@ -82,6 +82,16 @@ func (t trees) neighbours(tree, rank int) (parent int, children [2]int) {
 	return rankOf(parent), children
 }
 
+func (t trees) levels() int         { return t.steps() }
+func (t trees) awaits(step int) int { return step }
+
+func (t trees) previous(rank, level int) int {
+	if parent, _ := t.neighbours(level%2, rank); level < shareStep || parent != noRank {
+		return noLevel
+	}
+	return level - shareStep // the root shares what it has summed
+}
+
 func (t trees) begin(ranks int) progress {
 	return &treeProgress{plan: t, ranks: make([][2]treePosition, ranks)}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
-	"math"
 	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -68,10 +67,7 @@ func (r *live) measure(ctx context.Context, before []deployment.Counted, end int
 			return nil, err
 		}
 	}
-	if b := virtual.Bound(bounded, r.job); b < math.MaxInt64 {
-		us := b.Micros()
-		out.Bound = &us
-	}
+	out.Bound, out.StepBound = virtual.Bounds(bounded, r.job)
 	lost := r.addHosts(out, stats)
 	r.addLinks(out, stats, before, after)
 	if len(r.opt.Acts) > 0 {

@@ -47,10 +47,7 @@ func Run(ctx context.Context, run scenario.Run, _ scenario.Observer) (*report.Re
 	case w.now < run.Scenario.Deadline:
 		r.End = report.Stalled
 	}
-	if b := virtual.Bound(run, w.job); b < math.MaxInt64 {
-		us := b.Micros()
-		r.Bound = &us
-	}
+	r.Bound, r.StepBound = virtual.Bounds(run, w.job)
 	if w.lastFlip >= 0 && w.firstCut >= 0 {
 		us := (w.lastFlip - w.firstCut).Micros()
 		r.LastFlip = &us

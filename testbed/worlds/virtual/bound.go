@@ -1,11 +1,13 @@
 package virtual
 
 import (
+	"math"
 	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/usid"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/workload"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/bound"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
@@ -20,6 +22,20 @@ func ipBytes(run scenario.Run) int64 {
 		n += usid.HeaderSize
 	}
 	return n
+}
+
+// Bounds returns [Bound] and [StepBound] in microseconds; nil: none.
+func Bounds(run scenario.Run, job *collective.Job) (bound, step *float64) {
+	least := Bound(run, job)
+	return micros(least), micros(stepBound(run, job, least))
+}
+
+func micros(bound fabric.Time) *float64 {
+	if bound == math.MaxInt64 {
+		return nil
+	}
+	us := bound.Micros()
+	return &us
 }
 
 // Bound returns the lower bound on the completion time of a run's collective, in any world; math.MaxInt64: none.
@@ -77,6 +93,59 @@ func format(run scenario.Run) bound.Format {
 		Header:  headerBytes + ipBytes(run) + framing(run),
 		Ack:     headerBytes + ipBytes(run) + aethBytes + framing(run),
 	}
+}
+
+// mostSteps is the largest number of messages for which [StepBound] looks at their order.
+const mostSteps = 4 << 20
+
+// StepBound returns the lower bound on the completion time of a run's collective that takes the order of its messages
+// into account, and ranks that are late; math.MaxInt64: none. It is at least [Bound], and the same with more than 4 Mi
+// messages.
+func StepBound(run scenario.Run, job *collective.Job) fabric.Time {
+	return stepBound(run, job, Bound(run, job))
+}
+
+// stepBound is StepBound if [Bound] is known.
+func stepBound(run scenario.Run, job *collective.Job, least fabric.Time) fabric.Time {
+	if job.Messages() > mostSteps {
+		return least
+	}
+	late := run.Lateness()
+	return max(least, scheduleBound(run, workload.NewSchedule(job, late.Begins, late.Lags)))
+}
+
+// programBounds is [Bounds] of a run's program.
+func programBounds(run scenario.Run) (bound, step *float64) {
+	least := programBound(run)
+	schedule, err := run.Program.Schedule()
+	if err != nil || len(schedule.Messages) > mostSteps {
+		return micros(least), micros(least)
+	}
+	return micros(least), micros(max(least, scheduleBound(run, schedule)))
+}
+
+// scheduleBound returns the bound of a schedule.
+func scheduleBound(run scenario.Run, s workload.Schedule) fabric.Time {
+	g := bound.Graph{Moments: s.Moments, Messages: make([]bound.Message, 0, len(s.Messages))}
+	for _, w := range s.Waits {
+		g.Waits = append(g.Waits, bound.Wait{From: int32(w.From), To: int32(w.To), Time: w.Duration})
+	}
+	inside := run.Scenario.Servers.Link()
+	for _, m := range s.Messages {
+		if t, _, ok := way(run, m.Send); ok {
+			g.Messages = append(g.Messages, bound.Message{
+				Transfer: t, Posted: int32(m.Posted), Received: int32(m.Received), Acked: int32(m.Acked),
+			})
+			continue
+		}
+		took := inside.Rate.TimeFor(m.Bytes) + inside.Delay
+		for _, to := range []int{m.Received, m.Acked} {
+			if to >= 0 {
+				g.Waits = append(g.Waits, bound.Wait{From: int32(m.Posted), To: int32(to), Time: took})
+			}
+		}
+	}
+	return bound.Steps(run.Fabric, g, format(run), outages(run))
 }
 
 // programBound returns the lower bound on the completion time of a run's program: its messages as one phase,

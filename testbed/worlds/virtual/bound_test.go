@@ -11,6 +11,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/workload"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
@@ -22,7 +23,7 @@ func TestBound(t *testing.T) {
 	oneGoroutine(t)
 	lab := newLab(t)
 	const deadline = 20 * fabric.Millisecond
-	least, runs, unfinished := 1e9, 0, 0
+	least, leastStep, runs, unfinished, sharper := 1e9, 1e9, 0, 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		s := scenario.Default()
 		s.Name, s.Deadline = "bound", deadline
@@ -54,14 +55,81 @@ func TestBound(t *testing.T) {
 				unfinished++
 			case r.Bound == nil:
 				rt.Fatalf("%v: ended at %v us, though the bound says never", run, *r.CCT)
-			case *r.CCT < *r.Bound:
-				rt.Fatalf("%v: CCT %v us is less than the bound, %v us", run, *r.CCT, *r.Bound)
+			case *r.CCT < *r.StepBound || *r.StepBound < *r.Bound:
+				rt.Fatalf("%v: CCT %v us, step bound %v us, bound %v us: they must not increase", run, *r.CCT, *r.StepBound, *r.Bound)
 			default:
-				least = min(least, *r.CCT / *r.Bound)
+				least, leastStep = min(least, *r.CCT / *r.Bound), min(leastStep, *r.CCT / *r.StepBound)
+				if *r.StepBound > 1.01**r.Bound {
+					sharper++
+				}
 			}
 		}
 	})
-	t.Logf("%d runs, %d of them not finished at %v; the least ratio of CCT to bound is %.6f", runs, unfinished, deadline, least)
+	t.Logf("%d runs, %d of them not finished at %v; the least ratio of CCT to bound is %.6f, to step bound %.6f; the step bound is over 1 %% larger in %d",
+		runs, unfinished, deadline, least, leastStep, sharper)
+}
+
+// TestProgramBound: the same for programs, with computations between collectives.
+func TestProgramBound(t *testing.T) {
+	oneGoroutine(t)
+	lab := newLab(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		s := scenario.Default()
+		s.Name, s.Deadline = "bound", 20*fabric.Millisecond
+		s.Fabric = drawFabric(rt)
+		f, err := fabric.New(s.Fabric)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		s.Host.CongestionControl, s.Host.RTO = endpoint.NoControl, 50*fabric.Microsecond
+		s.Agent.BatchWindow, s.Agent.StartJitter = 0, 0
+		s.Collectives = []scenario.Collective{{Kind: collective.Permutation, Bytes: 1}} // for the program
+		s.Schemes = []scenario.Scheme{{Name: rapid.SampledFrom([]string{"ethereal", "spray", "ecmp"}).Draw(rt, "scheme")}}
+		s.Failures = drawFailure(rt, f)
+		all, err := s.Expand()
+		if err != nil {
+			rt.Fatal(err)
+		}
+		run := all[0]
+		run.Collective, run.Program = scenario.Collective{Kind: scenario.Workload}, drawProgram(rt, f.Hosts())
+		r, err := lab.Run(context.Background(), run, scenario.Observer{})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if r.Finished && (r.Bound == nil || *r.CCT < *r.StepBound || *r.StepBound < *r.Bound) {
+			rt.Fatalf("%v: CCT %v us, step bound %v us, bound %v us: they must not increase", run, *r.CCT, *r.StepBound, *r.Bound)
+		}
+	})
+}
+
+// drawProgram draws a program of a few operations a rank, of which each waits for some earlier ones.
+func drawProgram(rt *rapid.T, ranks int) *workload.Program {
+	p := &workload.Program{Name: "drawn", Ranks: make([][]workload.Op, ranks)}
+	group := make([]int, ranks)
+	for r := range group {
+		group[r] = r
+	}
+	kinds := []string{collective.AllToAll, collective.AllReduce, collective.AllGather}
+	for range rapid.IntRange(1, 5).Draw(rt, "operations") {
+		op := workload.Op{Kind: workload.Collective, Group: group, What: rapid.SampledFrom(kinds).Draw(rt, "kind")}
+		if op.What == collective.AllReduce {
+			op.Algorithm = rapid.SampledFrom([]string{collective.Direct, collective.Ring, collective.DoubleBinaryTree}).Draw(rt, "algorithm")
+		}
+		op.Bytes = int64(ranks) * rapid.Int64Range(1, 60_000).Draw(rt, "bytes")
+		compute := rapid.Bool().Draw(rt, "compute")
+		for r := range p.Ranks {
+			ops := p.Ranks[r]
+			if compute {
+				op = workload.Op{Kind: workload.Compute, Duration: fabric.Time(rapid.IntRange(0, 20).Draw(rt, "us")) * fabric.Microsecond}
+			}
+			op.After = nil
+			if len(ops) > 0 && rapid.IntRange(0, 3).Draw(rt, "waits") > 0 {
+				op.After = []int{len(ops) - 1}
+			}
+			p.Ranks[r] = append(ops, op)
+		}
+	}
+	return p
 }
 
 // drawFabric draws a small fabric with links of unequal rates, among them one at

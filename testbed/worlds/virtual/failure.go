@@ -108,23 +108,28 @@ func (w *world) reportsSpeeds() bool {
 	return slices.ContainsFunc(w.run.Events, func(e scenario.LinkEvent) bool { return e.Reported })
 }
 
-// outages returns the capacity that the run's events remove from the links. A gray link keeps all of it, since a
-// run may be lucky. A degraded link is slower from its next packet on.
+// outages returns the capacity that the run's events remove from the links. A degraded link is slower from its next
+// packet on.
 func outages(run scenario.Run) []bound.Outage {
 	var out []bound.Outage
-	open := map[sim.LinkDir]int{} // the present outage
-	end := func(d sim.LinkDir, at fabric.Time) {
+	open, gray := map[sim.LinkDir]int{}, map[sim.LinkDir]int{} // the present outage, and loss
+	end := func(open map[sim.LinkDir]int, d sim.LinkDir, at fabric.Time) {
 		if i, ok := open[d]; ok {
 			out[i].Until = at
 			delete(open, d)
 		}
 	}
 	for _, e := range run.Events {
-		if e.Loss > 0 {
-			continue
-		}
 		for _, d := range directions(e) {
-			end(d, e.At)
+			if e.Loss > 0 || e.Up {
+				end(gray, d, e.At)
+			}
+			if e.Loss > 0 {
+				gray[d] = len(out)
+				out = append(out, bound.Outage{Link: e.Link, Up: d.Up(), Loss: float64(e.Loss), From: e.At, Until: math.MaxInt64})
+				continue
+			}
+			end(open, d, e.At)
 			if e.Up {
 				continue
 			}

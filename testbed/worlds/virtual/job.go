@@ -13,7 +13,7 @@ type job interface {
 	sent(fabric.Time, collective.ID) error
 	done(rank int) bool
 	finished() bool
-	bound() fabric.Time
+	bounds() (bound, step *float64)
 }
 
 func (w *world) newJob() (job, error) {
@@ -34,7 +34,7 @@ type single struct {
 func (s single) sent(_ fabric.Time, id collective.ID) error { return s.Sent(id) }
 func (s single) done(rank int) bool                         { return s.Done(rank) }
 func (s single) finished() bool                             { return s.Finished() }
-func (s single) bound() fabric.Time                         { return Bound(s.w.run, s.Job) }
+func (s single) bounds() (bound, step *float64)             { return Bounds(s.w.run, s.Job) }
 
 func (s single) start() {
 	for rank := range s.Spec().Ranks {
@@ -90,9 +90,9 @@ func (p *workloadJob) sent(now fabric.Time, id collective.ID) error {
 	return p.Sent(now, id, p.w.poster(now))
 }
 
-func (p *workloadJob) done(rank int) bool { return p.Done(rank) }
-func (p *workloadJob) finished() bool     { return p.Finished() }
-func (p *workloadJob) bound() fabric.Time { return programBound(p.w.run) }
+func (p *workloadJob) done(rank int) bool             { return p.Done(rank) }
+func (p *workloadJob) finished() bool                 { return p.Finished() }
+func (p *workloadJob) bounds() (bound, step *float64) { return programBounds(p.w.run) }
 
 // schedule schedules the next end of a computation.
 func (p *workloadJob) schedule() {

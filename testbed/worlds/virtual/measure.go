@@ -76,10 +76,7 @@ func (w *world) measure() (*report.Result, error) {
 		}
 		r.Bytes = bytes
 	}
-	if b := w.job.bound(); b < math.MaxInt64 {
-		us := b.Micros()
-		r.Bound = &us
-	}
+	r.Bound, r.StepBound = w.job.bounds()
 	if w.lastFlip >= 0 && w.firstCut >= 0 {
 		us := (w.lastFlip - w.firstCut).Micros()
 		r.LastFlip = &us
