@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ethereal-fabric/ethereal/hostagent"
+	agentprocess "github.com/ethereal-fabric/ethereal/hostagent/process"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 	"github.com/ethereal-fabric/ethereal/internal/listen"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
@@ -29,6 +30,7 @@ type hostagentFlags struct {
 	eventLog   string
 	verbs      string
 	payload    int
+	alone      bool // the device serves this machine alone: others may beside it
 	// program runs beside the endpoint, if not nil, and returns [endedWith].
 	program func(ctx context.Context) error
 }
@@ -154,7 +156,7 @@ func (f *hostagentFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 	if err != nil {
 		return errors.Join(err, listen.Close(cfg.Listen))
 	}
-	if cfg.Port, err = openPort(f.interfaces[0], f.sendBuffer); err != nil {
+	if cfg.Port, err = openPort(f.interfaces[0], f.owner(s), f.sendBuffer); err != nil {
 		return errors.Join(failure("%w", err), listen.Close(cfg.Listen, admin))
 	}
 	closeLog, err := f.openEventLog(&cfg)
@@ -213,9 +215,17 @@ func (f *hostagentFlags) openEventLog(cfg *hostprocess.ProcessConfig) (end func(
 	return func() error { return errors.Join(w.Flush(), file.Close()) }, nil
 }
 
-func openPort(name string, sendBuffer int) (port.Port, error) {
+// owner returns what the process is on its interface.
+func (f *hostagentFlags) owner(s *agentprocess.Agent) string {
+	if f.alone {
+		return ""
+	}
+	return "host " + s.Fabric.Name(s.Host)
+}
+
+func openPort(name, owner string, sendBuffer int) (port.Port, error) {
 	// The endpoint reads from the wire what the kernel would refuse.
-	p, err := port.OpenInterface(name, port.InterfaceOptions{SendBuffer: sendBuffer,
+	p, err := port.OpenInterface(name, port.InterfaceOptions{SendBuffer: sendBuffer, Owner: owner,
 		HoldUDP: []uint16{rocev2.Port, hostagent.QuenchPort}})
 	if err != nil {
 		return nil, err

@@ -60,7 +60,7 @@ func (softwareNIC) serve(f *hostagentFlags, command []string) (end func(), err e
 			end()
 			return nil, fmt.Errorf("host nic: %w", err)
 		}
-		f.host = cmp.Or(f.host, "h0")
+		f.host, f.alone = cmp.Or(f.host, "h0"), true
 	}
 	if len(f.interfaces) == 0 {
 		f.interfaces = []string{"lo"}

@@ -18,6 +18,9 @@ type InterfaceOptions struct {
 	// Sent has the port receive what leaves by the interface, too, but for what it
 	// sends itself. [Interface.Outgoing] distinguishes them.
 	Sent bool
+	// Owner is what opens the interface, such as "host h0". If another process has opened it as the same, it is refused,
+	// as both would answer each packet. Empty: others are not looked for.
+	Owner string
 }
 
 func (o InterfaceOptions) withDefaults(mtu int) InterfaceOptions {

@@ -23,7 +23,8 @@ type Interface struct {
 	name    string
 	index   int
 	rx, tx  int
-	held    []int // sockets of the UDP ports that the kernel leaves alone
+	held    []int        // sockets of the UDP ports that the kernel leaves alone
+	owner   net.Listener // holds InterfaceOptions.Owner; may be nil
 	ring    []byte
 	slots   []unsafe.Pointer // headers of the slots
 	next    int
@@ -79,6 +80,11 @@ func OpenInterface(name string, opt InterfaceOptions) (*Interface, error) {
 }
 
 func (p *Interface) open(opt InterfaceOptions) (err error) {
+	if opt.Owner != "" {
+		if p.owner, err = holdOwner(p.name, opt.Owner); err != nil {
+			return err
+		}
+	}
 	// Protocol 0: nothing is received before the ring is there.
 	if p.rx, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
 		return fmt.Errorf("packet socket: %w (it takes CAP_NET_RAW)", err)
@@ -366,6 +372,9 @@ func (p *Interface) Close() error {
 		if fd >= 0 {
 			errs = append(errs, unix.Close(fd))
 		}
+	}
+	if p.owner != nil {
+		errs = append(errs, p.owner.Close())
 	}
 	return errors.Join(errs...)
 }

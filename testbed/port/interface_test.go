@@ -6,7 +6,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,6 +53,42 @@ func newLink(t testing.TB, mtu int, opt port.InterfaceOptions) *link {
 		t.Fatal(err)
 	}
 	return l
+}
+
+// TestOwner: an interface is opened once by each owner, until it is closed.
+func TestOwner(t *testing.T) {
+	ns := porttest.Enter(t)
+	ns.Veth(t, "a", "b", 1500)
+	open := func(name, owner string) (*port.Interface, error) {
+		return port.OpenInterface(name, port.InterfaceOptions{Owner: owner})
+	}
+	first, err := open("a", "host h0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err = open("a", "host h0"); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d is host h0", os.Getpid())) {
+			t.Fatalf("opened by the same owner again: %v; expected an error that names process %d", err, os.Getpid())
+		}
+	}
+	for _, other := range []struct{ name, owner string }{{"a", "host h1"}, {"b", "host h0"}, {"a", ""}} {
+		p, err := open(other.name, other.owner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+	if first, err = open("a", "host h0"); err != nil {
+		t.Fatalf("after the owner has closed it: %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // receive waits for n frames at b, at most two seconds.
