@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/ethereal-fabric/ethereal/internal/listen"
 )
 
 // Listen opens a port for the server. addr is a loopback address, as in "127.0.0.1:0", or "fd:3", a listening
@@ -24,7 +26,7 @@ func Listen(addr string, certificates bool) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; write an address and a port, as in 127.0.0.1:0", err)
 	}
-	if !loopbackName(host) && !certificates {
+	if !listen.LoopbackName(host) && !certificates {
 		return nil, fmt.Errorf("%s is not a loopback address; the page is for a browser on this machine, by ssh -L for another, or with certificates", addr)
 	}
 	return net.Listen("tcp", addr)

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"crypto/rand"
 	"crypto/subtle"
-	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
+
+	"github.com/ethereal-fabric/ethereal/internal/listen"
 )
 
 // Server serves a page to a browser on this machine.
@@ -45,7 +45,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Opener-Policy", s.opener())
 	h.Set("Cache-Control", "no-store")
 	switch token, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/"); {
-	case r.TLS == nil && !loopbackName(r.Host):
+	case r.TLS == nil && !listen.LoopbackName(r.Host):
 		// Another site's name that leads here: its pages would have the same origin as this one. Over TLS the
 		// certificate has been checked for the name.
 		http.Error(w, "ask by a loopback address", http.StatusMisdirectedRequest)
@@ -130,16 +130,4 @@ func foreign(r *http.Request) bool {
 		return false
 	}
 	return r.Header.Get("Sec-Fetch-Mode") != "navigate"
-}
-
-// loopbackName reports whether a Host header names this machine by a loopback address, or localhost.
-func loopbackName(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	if host == "localhost" {
-		return true
-	}
-	a, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil && a.IsLoopback()
 }

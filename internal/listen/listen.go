@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"time"
@@ -110,9 +111,11 @@ func Close(all ...net.Listener) (err error) {
 // descriptor for ever.
 const idle = 2 * time.Minute
 
-// Server returns an HTTP server for pages and processes' status, over TLS if files has certificates.
+// Server returns an HTTP server for pages and processes' status, over TLS if files has certificates. Without TLS, requests
+// to a loopback address must name one: a site whose name leads to this machine would otherwise read the answers by a
+// user's browser.
 func Server(h http.Handler, files *certs.Files) *http.Server {
-	return &http.Server{Handler: files.Handler(h), TLSConfig: files.ServerConfig(), ReadHeaderTimeout: 5 * time.Second,
+	return &http.Server{Handler: files.Handler(ownNames(h)), TLSConfig: files.ServerConfig(), ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout: idle, MaxHeaderBytes: 1 << 14}
 }
 
@@ -135,4 +138,28 @@ func Serve(ctx context.Context, g *errgroup.Group, srv *http.Server, lis net.Lis
 		<-ctx.Done()
 		return srv.Close()
 	})
+}
+
+// ownNames refuses requests to a loopback address under other machines' names.
+func ownNames(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+		if ok && at.IP.IsLoopback() && r.TLS == nil && !LoopbackName(r.Host) {
+			http.Error(w, "ask by a loopback address, such as "+at.String(), http.StatusMisdirectedRequest)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// LoopbackName reports whether a host, with or without a port, names this machine by a loopback address, or localhost.
+func LoopbackName(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if host == "localhost" {
+		return true
+	}
+	a, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && a.IsLoopback()
 }
