@@ -116,7 +116,7 @@ func (n *NIC) open(memory int, pid int32) (*client, []int, error) {
 		return nil, nil, unix.EMFILE
 	}
 	if err := checkMemory(memory); err != nil {
-		n.cfg.Log.Warn("a program was refused", "err", err)
+		n.turned.Warn("a program was refused", "err", err)
 		return nil, nil, unix.EINVAL
 	}
 	c := n.newClient(memory)

@@ -66,6 +66,7 @@ type NIC struct {
 
 	manager *cm.Manager
 	cut     *loglimit.Limiter // of what other hosts send
+	turned  *loglimit.Limiter // of programs that are refused
 }
 
 // maxStages bounds what is kept of streams out of turn: 256 MiB.
@@ -85,6 +86,7 @@ func New(c Config, h Host) *NIC {
 		clients: map[*client]struct{}{}, qps: map[uint32]*queuePair{}, regions: map[uint32]*region{}, windows: map[uint32]*memoryWindow{}, flows: map[uint64]*flow{},
 		copied: make([]byte, 64<<10), pieces: map[endpoint.QP]*piece{}, grams: map[gramKey][]byte{}, waiting: map[*queuePair]struct{}{},
 		leaving: map[*outStream]fabric.Time{}, pools: newPools(), cut: loglimit.New(c.Log, time.Second),
+		turned: loglimit.New(c.Log, time.Second),
 	}
 	n.manager = cm.New(cm.Config{Fabric: c.Fabric, Host: c.Host, GUID: n.guid(), MTU: mtu(c.Payload), Send: n.sendMessage})
 	return n
