@@ -73,7 +73,7 @@ var machinesOnly = []string{"dir", "remote-shell", "remote-program", "lab-ca", "
 func (m *machinesFlags) register(c *cobra.Command) {
 	f := c.Flags()
 	f.StringSliceVar(&m.on, "on", nil, "spread the fabric over `MACHINES`, NAME[=ADDRESS],...; the first is this one, the others are reached by --remote-shell")
-	f.StringVar(&m.dir, "dir", deployment.MachinesDir, "with --on: use the folder `DIR`; sockets, certificates, logs and deployment.json are there")
+	f.StringVar(&m.dir, "dir", deployment.MachinesDir, "use the folder `DIR`; with --on: sockets, certificates, logs and deployment.json are there")
 	f.StringVar(&m.shell, "remote-shell", "ssh", "with --on: run commands on other machines by `COMMAND`, to which the machine's name is added")
 	f.StringVar(&m.program, "remote-program", "", "with --on: start this program on the other machines by `COMMAND`, as root (default: its path here)")
 	f.StringVar(&m.labCA, "lab-ca", "scripts/lab-ca", "with --on: make certificates with the script `FILE`")

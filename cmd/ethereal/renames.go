@@ -72,6 +72,9 @@ func renamed(command, flag string) (now string, ok bool) {
 // group has.
 func checkCommand(root *cobra.Command, args []string) error {
 	at, path := root, ""
+	if len(args) > 0 && args[0] == "help" { // of the command that is named, which it would print usage without
+		args = args[1:]
+	}
 	for _, word := range args {
 		if strings.HasPrefix(word, "-") || strings.HasPrefix(word, cobra.ShellCompRequestCmd) || word == "help" || word == "completion" {
 			return nil // cobra's own

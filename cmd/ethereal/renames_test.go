@@ -62,6 +62,8 @@ func TestDidYouMean(t *testing.T) {
 		"status --admn x":         "did you mean --admin?",
 		"switch --cpu-prot 1":     "did you mean --cpu-port?",
 		"status -o tabel":         "did you mean table?",
+		"help nonsense":           "ethereal has no command \"nonsense\"",
+		"help live dwon":          "did you mean ethereal live down?",
 		"run x.yaml -o out.jsonl": "write --out out.jsonl",
 	} {
 		if got := refusedLine(t, strings.Fields(line)...); !strings.Contains(got, want) {
