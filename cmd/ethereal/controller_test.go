@@ -135,7 +135,7 @@ func tcpLab(t *testing.T, tlsFlags []string) (files []string, setPort func(name 
 		if err != nil {
 			t.Skipf("no TCP on the loopback: %v", err)
 		}
-		srv := grpc.NewServer(append(rpc.Options(rpc.Budget{}), grpc.Creds(pki.Server()))...)
+		srv := grpc.NewServer(append(rpc.Options(rpc.Budget{}, nil), grpc.Creds(pki.Server()))...)
 		p4rt, telemetry := p4runtime.NewServer(&s.mu, core), gnmi.NewServer(&s.mu, gn)
 		p4rt.Register(srv)
 		telemetry.Register(srv)

@@ -170,7 +170,7 @@ func (s *labSwitch) boot(down map[uint32]bool) {
 // up starts the switch's servers.
 func (s *labSwitch) up() {
 	lis, connect := s.lab.listen()
-	srv := grpc.NewServer(append(rpc.Options(rpc.Budget{}), grpc.UnaryInterceptor(
+	srv := grpc.NewServer(append(rpc.Options(rpc.Budget{}, nil), grpc.UnaryInterceptor(
 		func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 			switch r := req.(type) {
 			case *p4.WriteRequest:

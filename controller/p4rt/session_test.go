@@ -79,7 +79,7 @@ func newTarget(t *testing.T) *target {
 
 func (tg *target) up() {
 	tg.lis.Store(bufconn.Listen(1 << 16))
-	tg.srv = grpc.NewServer(append(rpc.Options(rpc.Budget{}), grpc.UnaryInterceptor(
+	tg.srv = grpc.NewServer(append(rpc.Options(rpc.Budget{}, nil), grpc.UnaryInterceptor(
 		func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 			switch r := req.(type) {
 			case *p4.WriteRequest:

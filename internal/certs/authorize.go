@@ -37,6 +37,20 @@ func IsHost(ctx context.Context, name string) bool {
 	return slices.Contains(ids, Identity{Host, name})
 }
 
+// RoleOf returns the most trusted role in a gRPC client's certificate; empty: none.
+func RoleOf(ctx context.Context) string {
+	ids, _, err := Caller(ctx)
+	if err != nil {
+		return ""
+	}
+	for _, r := range Roles() { // most trusted first
+		if slices.ContainsFunc(ids, func(id Identity) bool { return id.Role == r }) {
+			return string(r)
+		}
+	}
+	return ""
+}
+
 func check(ctx context.Context, call string) error {
 	ids, _, err := Caller(ctx)
 	if err == nil {

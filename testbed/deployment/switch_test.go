@@ -64,7 +64,7 @@ func newChip(t *testing.T) *chip {
 		t.Fatal(err)
 	}
 	rt, telemetry := p4runtime.NewServer(&c.mu, core), gnmi.NewServer(&c.mu, gn)
-	srv := grpc.NewServer(rpc.Options(rpc.Budget{})...)
+	srv := grpc.NewServer(rpc.Options(rpc.Budget{}, nil)...)
 	rt.Register(srv)
 	telemetry.Register(srv)
 	lis, err := net.Listen("tcp", "127.0.0.1:0")

@@ -45,7 +45,7 @@ func twoPorts(t *testing.T) (ports *portstate.Ports, mu *sync.Mutex, addr string
 	}
 	mu = new(sync.Mutex)
 	shell := gnmi.NewServer(mu, gn)
-	gs := grpc.NewServer(rpc.Options(rpc.Budget{})...)
+	gs := grpc.NewServer(rpc.Options(rpc.Budget{}, nil)...)
 	shell.Register(gs)
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup

@@ -60,7 +60,7 @@ func (d *device) overBufconn() *device {
 	t := d.t
 	t.Helper()
 	lis := bufconn.Listen(1 << 16)
-	srv := grpc.NewServer(rpc.Options(rpc.Budget{})...)
+	srv := grpc.NewServer(rpc.Options(rpc.Budget{}, nil)...)
 	shell := NewServer(&d.mu, d.gn)
 	shell.Register(srv)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -166,7 +166,8 @@ func (r *role) elect(c *Core, s *Stream, id electionID) {
 	s.election = id
 	switch {
 	case id.set && !id.less(r.highest):
-		r.primary, r.highest = s, id
+		r.highest = id
+		r.setPrimary(s)
 		if unchanged {
 			r.notify(c, s)
 			return
@@ -179,10 +180,24 @@ func (r *role) elect(c *Core, s *Stream, id electionID) {
 		}
 		r.notify(c, s)
 	case was == s:
-		r.primary = nil
+		r.setPrimary(nil)
 		r.notifyAll(c)
 	default:
 		r.notify(c, s)
+	}
+}
+
+// setPrimary makes a stream the primary; nil: none.
+func (r *role) setPrimary(s *Stream) {
+	was := r.primary
+	r.primary = s
+	if was == s {
+		return
+	}
+	for _, x := range []*Stream{was, s} {
+		if x != nil && x.OnRank != nil {
+			x.OnRank(r.key == roleKey{}, x == s)
+		}
 	}
 }
 
@@ -192,7 +207,7 @@ func (r *role) leave(c *Core, s *Stream) {
 		r.streams = slices.Delete(r.streams, i, i+1)
 	}
 	if r.primary == s {
-		r.primary = nil
+		r.setPrimary(nil)
 		r.notifyAll(c)
 	}
 	if len(r.streams) == 0 {

@@ -66,7 +66,7 @@ func benchmarkInsert(b *testing.B, size int, tcp bool) {
 			b.Skip(err)
 		}
 		d := &device{core: core}
-		srv := grpc.NewServer(rpc.Options(rpc.Budget{})...)
+		srv := grpc.NewServer(rpc.Options(rpc.Budget{}, nil)...)
 		NewServer(&d.mu, core).Register(srv)
 		go srv.Serve(lis) //nolint:errcheck // ends with Stop
 		defer srv.Stop()

@@ -234,7 +234,7 @@ func TestEntriesDoNotKeepRequests(t *testing.T) {
 func TestSlowReaders(t *testing.T) {
 	d := newDevice(t, func(c *Config) { c.Load = nil }).overTCP()
 	d.ready()
-	for range 30 {
+	for range 8 { // the primary's share
 		stream, err := d.p4rt.Read(t.Context(), &p4.ReadRequest{DeviceId: testDevice,
 			Entities: slicesRepeat(entity(t, `counter_entry {}`), 200)})
 		if err != nil {
@@ -302,8 +302,8 @@ func TestDoor(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	b := rpc.Budget{Requests: 3, Connections: 2, Parts: 1000}
-	srv := grpc.NewServer(rpc.Options(b)...)
+	b := rpc.Budget{Channels: 5, Connections: 2, Parts: 1000}
+	srv := grpc.NewServer(rpc.Options(b, nil)...)
 	NewServer(&d.mu, d.core).Register(srv)
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(rpc.Limit(lis, b)) }()
@@ -325,7 +325,7 @@ func TestDoor(t *testing.T) {
 		t.Errorf("2000 empty updates: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	for range 3 {
+	for range 4 { // the share of clients without a role
 		s, err := a.StreamChannel(ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -335,11 +335,23 @@ func TestDoor(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, err = a.Capabilities(t.Context(), &p4.CapabilitiesRequest{})
-	names(t, err, "requests", 3)
+	another := func() error {
+		s, err := a.StreamChannel(t.Context())
+		if err != nil {
+			return err
+		}
+		s.Send(&p4.StreamMessageRequest{}) //nolint:errcheck // it makes the stream be there
+		_, err = s.Recv()
+		return err
+	}
+	err = another()
+	names(t, err, "channels of clients without a role", 4)
+	if _, err := a.Capabilities(t.Context(), &p4.CapabilitiesRequest{}); err != nil {
+		t.Errorf("a request beside them: %v", err)
+	}
 	cancel()
 	for deadline := time.Now().Add(10 * time.Second); err != nil; {
-		if _, err = a.Capabilities(t.Context(), &p4.CapabilitiesRequest{}); err != nil && time.Now().After(deadline) {
+		if err = another(); err != nil && time.Now().After(deadline) {
 			t.Fatalf("after the streams ended: %v", err)
 		}
 	}

@@ -82,6 +82,7 @@ func (s *Server) StreamChannel(stream p4.P4Runtime_StreamChannelServer) error {
 		overrun = overrun || m.GetArbitration() != nil
 		return errStalled
 	})
+	st.OnRank = func(defaultRole, primary bool) { rpc.Ranked(stream.Context(), defaultRole, primary) }
 	s.mu.Unlock()
 	writer := make(chan struct{})
 	go func() {

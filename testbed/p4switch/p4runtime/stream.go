@@ -14,6 +14,10 @@ type Stream struct {
 	role     *role // nil before the first arbitration update
 	election electionID
 	closed   bool
+
+	// OnRank, if not nil, is called when the stream becomes the primary of its role, or is no longer; defaultRole: of
+	// the role without a name. It must neither block nor call back into the core.
+	OnRank func(defaultRole, primary bool)
 }
 
 // OpenStream starts a stream. send sends a message to the controller; it must neither block nor call back into the

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/certs"
 	"github.com/ethereal-fabric/ethereal/internal/introspect"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/gnmi"
@@ -284,7 +285,7 @@ func whenDone(ctx context.Context, f func()) (stop func()) {
 
 // Serve answers P4Runtime and gNMI requests on the listener, which it closes, until ctx ends.
 func (d *Device) Serve(ctx context.Context, l net.Listener, opts ...grpc.ServerOption) error {
-	s := grpc.NewServer(append(append(rpc.Options(d.cfg.Budget), grpc.WaitForHandlers(true)), opts...)...)
+	s := grpc.NewServer(append(append(rpc.Options(d.cfg.Budget, certs.RoleOf), grpc.WaitForHandlers(true)), opts...)...)
 	d.p4Server.Register(s)
 	d.gnmiServer.Register(s)
 	stopping := introspect.Register(s)

@@ -12,8 +12,9 @@ import (
 type Budget struct {
 	Message     int // bytes of one request
 	Parts       int // messages and repeated values inside one request
-	Requests    int // concurrent RPCs, over all connections
-	Writes      int // of these, requests that may be large: Write, SetForwardingPipelineConfig, gNMI Set
+	Requests    int // concurrent RPCs that end when answered, over all connections; each party has a share
+	Writes      int // of each party, not counted there: Write, SetForwardingPipelineConfig, gNMI Set, which may be large
+	Channels    int // concurrent RPCs that last: StreamChannel, Subscribe, health Watch, reflection; each party has a share
 	Streams     int // concurrent RPCs of one connection
 	Connections int
 
@@ -38,11 +39,11 @@ type Budget struct {
 	SampleRate int // leaves per second that all subscriptions together sample
 }
 
-// DefaultBudget returns limits for a switch process of 512 MiB: it can hold Requests times Message of requests that
-// never end.
+// DefaultBudget returns limits for a switch process of 512 MiB: it can hold Requests and Channels times Message of
+// requests that never end, if every party sends as many. Without the primaries' shares that is 320 MiB.
 func DefaultBudget() Budget {
 	return Budget{
-		Message: 8 << 20, Parts: 1 << 18, Requests: 32, Writes: 4, Streams: 32, Connections: 64,
+		Message: 8 << 20, Parts: 1 << 18, Requests: 32, Writes: 3, Channels: 32, Streams: 32, Connections: 64,
 		Updates: 1 << 14, RollbackUpdates: 1 << 10, AtomicUpdates: 1 << 8, Entities: 256, Metadata: 4 << 10, AllMetadata: 16 << 20, Groups: 1 << 12, Replicas: 1 << 10,
 		Roles: 64, RoleName: 256, RoleStreams: 64, Details: 1 << 10, Queued: 1 << 20,
 		Paths: 256, PathElems: 32, Leaves: 1 << 14, Value: 1 << 20, SampleRate: 200_000,
@@ -54,7 +55,7 @@ func (b Budget) WithDefaults() Budget {
 	def := DefaultBudget()
 	for _, x := range []struct{ have, def *int }{
 		{&b.Message, &def.Message}, {&b.Parts, &def.Parts}, {&b.Requests, &def.Requests},
-		{&b.Writes, &def.Writes}, {&b.Streams, &def.Streams}, {&b.Connections, &def.Connections},
+		{&b.Writes, &def.Writes}, {&b.Channels, &def.Channels}, {&b.Streams, &def.Streams}, {&b.Connections, &def.Connections},
 		{&b.Updates, &def.Updates}, {&b.RollbackUpdates, &def.RollbackUpdates}, {&b.AtomicUpdates, &def.AtomicUpdates},
 		{&b.Entities, &def.Entities}, {&b.Metadata, &def.Metadata}, {&b.AllMetadata, &def.AllMetadata},
 		{&b.Groups, &def.Groups}, {&b.Replicas, &def.Replicas}, {&b.Roles, &def.Roles},

@@ -13,7 +13,6 @@ import (
 	_ "google.golang.org/grpc/encoding/proto" // the codec that is wrapped
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/mem"
-	"google.golang.org/grpc/tap"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -27,10 +26,12 @@ const (
 )
 
 // Options returns the gRPC options that a server of these services needs: they check connections, RPCs and messages
-// against the budget before the services see them. Each call's options are for one server.
-func Options(b Budget) []grpc.ServerOption {
+// against the budget before the services see them. role returns the role of a client's certificate, controller,
+// operator, host or switch, which decides the client's share; nil: none has a role. Each call's options are for one
+// server.
+func Options(b Budget, role func(context.Context) string) []grpc.ServerOption {
 	b = b.WithDefaults()
-	d := &door{budget: b}
+	d := newDoor(b, role)
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(b.Message),
 		grpc.MaxConcurrentStreams(uint32(b.Streams)),
@@ -44,51 +45,11 @@ func Options(b Budget) []grpc.ServerOption {
 	}
 }
 
-// door counts a server's RPCs in progress.
-type door struct {
-	budget       Budget
-	rpcs, writes atomic.Int64
-}
-
-// large are the RPCs whose requests may be large.
-var large = map[string]bool{
-	"/p4.v1.P4Runtime/Write":                       true,
-	"/p4.v1.P4Runtime/SetForwardingPipelineConfig": true,
-	"/gnmi.gNMI/Set":                               true,
-}
-
-// enter admits an RPC, before its first message is read, until its stream ends.
-func (d *door) enter(ctx context.Context, info *tap.Info) (context.Context, error) {
-	if n := d.rpcs.Add(1); n > int64(d.budget.Requests) {
-		d.rpcs.Add(-1)
-		return nil, Status(Over("requests", int(n), d.budget.Requests, "wait for answers"))
-	}
-	if !large[info.FullMethodName] {
-		context.AfterFunc(ctx, func() { d.rpcs.Add(-1) })
-		return ctx, nil
-	}
-	if n := d.writes.Add(1); n > int64(d.budget.Writes) {
-		d.writes.Add(-1)
-		d.rpcs.Add(-1)
-		return nil, Status(Over("writes", int(n), d.budget.Writes, "wait for answers"))
-	}
-	out := sync.OnceFunc(func() {
-		d.writes.Add(-1)
-		d.rpcs.Add(-1)
-	})
-	context.AfterFunc(ctx, out)
-	return context.WithValue(ctx, outKey{}, out), nil
-}
-
-// outKey is the context key of the function that releases a large RPC.
-type outKey struct{}
-
-// leave releases a large RPC before its answer is sent, so that a client that waits for answers is never refused.
-// The end of the stream, which releases RPCs without handler, comes after the answer, and some time after it on a
-// busy machine.
+// leave releases a request before its answer is sent, so that a client that waits for answers is never refused. The end
+// of the stream, which releases RPCs without handler, comes after the answer, and some time after it on a busy machine.
 func leave(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	if out, ok := ctx.Value(outKey{}).(func()); ok {
-		defer out()
+	if x, ok := ctx.Value(callKey{}).(*call); ok {
+		defer x.leave()
 	}
 	return handler(ctx, req)
 }

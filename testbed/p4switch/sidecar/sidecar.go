@@ -343,7 +343,7 @@ func (s *Sidecar) counters(number uint32) portstate.Counters {
 // Serve answers gNMI requests that reach the listener, which it closes, until
 // ctx ends.
 func (s *Sidecar) Serve(ctx context.Context, l net.Listener, opts ...grpc.ServerOption) error {
-	srv := grpc.NewServer(append(append(rpc.Options(rpc.Budget{Message: 1 << 20}), grpc.WaitForHandlers(true)), opts...)...)
+	srv := grpc.NewServer(append(append(rpc.Options(rpc.Budget{Message: 1 << 20}, nil), grpc.WaitForHandlers(true)), opts...)...)
 	s.server.Register(srv)
 	stopping := introspect.Register(srv)
 	done := make(chan struct{})

@@ -1,0 +1,213 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/tap"
+)
+
+// party is who shares a part of a server's budget for RPCs in progress: what one party uses up, another does not miss.
+type party string
+
+// The parties: the connection of the default P4Runtime role's primary, those of the other roles' primaries, and the
+// other connections by the role of their certificate; without one, they are anonymous.
+const (
+	primary     party = "the primary controller"
+	rolePrimary party = "primaries of P4Runtime roles"
+	anonymous   party = "clients without a role"
+	ofRole            = "role "
+)
+
+// sixteenths are the parties' shares of the budgets Requests and Channels. A server has either anonymous clients or
+// such of roles, so the sum is 16.
+var sixteenths = map[party]int{
+	primary: 4, rolePrimary: 2, anonymous: 10,
+	ofRole + "controller": 3, ofRole + "operator": 3, ofRole + "host": 2, ofRole + "switch": 2,
+}
+
+// partyOf returns the party of a connection that is no primary's, by its certificate's role; other names than the
+// table's, and none, are anonymous.
+func partyOf(role string) party {
+	if p := party(ofRole + role); sixteenths[p] > 0 {
+		return p
+	}
+	return anonymous
+}
+
+// kind is a kind of RPCs.
+type kind int
+
+const (
+	request kind = iota // ends when it is answered
+	write               // a request that may be large
+	channel             // lasts as long as the client wants
+	kinds
+)
+
+var kindOf = map[string]kind{
+	"/p4.v1.P4Runtime/Write":                       write,
+	"/p4.v1.P4Runtime/SetForwardingPipelineConfig": write,
+	"/gnmi.gNMI/Set":                               write,
+
+	"/p4.v1.P4Runtime/StreamChannel":                                 channel,
+	"/gnmi.gNMI/Subscribe":                                           channel,
+	"/grpc.health.v1.Health/Watch":                                   channel,
+	"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo":      channel,
+	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": channel,
+}
+
+// Lasts reports whether an RPC, by its full name, counts against the budget Channels.
+func Lasts(method string) bool { return kindOf[method] == channel }
+
+// used is what a party uses.
+type used [kinds]int
+
+// over returns an error if n RPCs of a kind are more than a party's share.
+func (b Budget) over(p party, k kind, n int) error {
+	share := func(n int) int { return max(1, (n*sixteenths[p]+15)/16) }
+	name, most, remedy := "requests", share(b.Requests), "wait for answers"
+	switch k {
+	case write:
+		name, most = "writes", b.Writes
+	case channel:
+		name, most, remedy = "channels", share(b.Channels), "end one first"
+	}
+	if n <= most {
+		return nil
+	}
+	return Over(fmt.Sprintf("%s of %s", name, p), n, most, remedy)
+}
+
+// door admits a server's RPCs and counts those in progress.
+type door struct {
+	budget Budget
+	role   func(context.Context) string // of a connection's certificate; nil: none
+
+	mu    sync.Mutex
+	used  map[party]*used
+	conns map[*peer.Peer]*conn // with RPCs in progress, or ranks
+}
+
+// conn is a connection with RPCs in progress.
+type conn struct {
+	party party         // by its certificate
+	ranks map[party]int // its streams that are a primary's
+	used  used
+}
+
+// charged returns the party that a connection's RPCs count for.
+func (c *conn) charged() party {
+	for _, p := range []party{primary, rolePrimary} {
+		if c.ranks[p] > 0 {
+			return p
+		}
+	}
+	return c.party
+}
+
+func newDoor(b Budget, role func(context.Context) string) *door {
+	if role == nil {
+		role = func(context.Context) string { return "" }
+	}
+	d := &door{budget: b, role: role, used: map[party]*used{}, conns: map[*peer.Peer]*conn{}}
+	for p := range sixteenths {
+		d.used[p] = &used{}
+	}
+	return d
+}
+
+// call is an RPC in progress.
+type call struct {
+	d     *door
+	at    *peer.Peer // of the connection: the server makes one per connection
+	party party      // of the connection, by its certificate
+	kind  kind
+	leave func()
+}
+
+// callKey is the context key of a call.
+type callKey struct{}
+
+// enter admits an RPC, before its first message is read, until its stream ends.
+func (d *door) enter(ctx context.Context, info *tap.Info) (context.Context, error) {
+	at, _ := peer.FromContext(ctx)
+	x := &call{d: d, at: at, party: partyOf(d.role(ctx)), kind: kindOf[info.FullMethodName]}
+	if err := x.enter(); err != nil {
+		return nil, Status(err)
+	}
+	x.leave = sync.OnceFunc(x.end)
+	context.AfterFunc(ctx, x.leave)
+	return context.WithValue(ctx, callKey{}, x), nil
+}
+
+func (x *call) enter() error {
+	d := x.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := d.conns[x.at]
+	if c == nil {
+		c = &conn{party: x.party, ranks: map[party]int{}}
+	}
+	u := d.used[c.charged()]
+	if err := d.budget.over(c.charged(), x.kind, u[x.kind]+1); err != nil {
+		return err
+	}
+	d.conns[x.at] = c
+	c.used[x.kind]++
+	u[x.kind]++
+	return nil
+}
+
+// end is called once an RPC no longer counts.
+func (x *call) end() {
+	d := x.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := d.conns[x.at]
+	c.used[x.kind]--
+	d.used[c.charged()][x.kind]--
+	d.forget(x.at)
+}
+
+// forget forgets a connection without RPCs and ranks.
+func (d *door) forget(at *peer.Peer) {
+	if c := d.conns[at]; c.used == (used{}) && c.ranks[primary] == 0 && c.ranks[rolePrimary] == 0 {
+		delete(d.conns, at)
+	}
+}
+
+// Ranked notes that a P4Runtime stream, by its context, became the primary of a role or is no longer. While it is, the
+// RPCs of its connection have a share of the budget that nobody else uses.
+func Ranked(ctx context.Context, defaultRole, isPrimary bool) {
+	x, ok := ctx.Value(callKey{}).(*call)
+	if !ok {
+		return // the server has no door
+	}
+	rank, n := rolePrimary, -1
+	if defaultRole {
+		rank = primary
+	}
+	if isPrimary {
+		n = 1
+	}
+	d := x.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := d.conns[x.at]
+	if c == nil { // the stream has ended, and its handler has not noticed
+		c = &conn{party: x.party, ranks: map[party]int{}}
+		d.conns[x.at] = c
+	}
+	before := c.charged()
+	c.ranks[rank] += n
+	if after := c.charged(); after != before {
+		for k := range c.used {
+			d.used[before][k] -= c.used[k]
+			d.used[after][k] += c.used[k]
+		}
+	}
+	d.forget(x.at)
+}
