@@ -26,6 +26,7 @@ func Summary(w io.Writer, rs []*Result) error {
 		out.WriteString("no results\n")
 	}
 	order := distinct(rs, func(r *Result) string { return r.Scheme })
+	out.WriteString(heading(rs))
 	for i, g := range groups(rs, summarySection) {
 		if i > 0 {
 			out.WriteByte('\n')

@@ -42,6 +42,7 @@ func Table(w io.Writer, rs []*Result) error {
 		}
 		out.WriteString("  " + strings.TrimRight(b.String(), " ") + "\n")
 	}
+	out.WriteString(heading(rs))
 	for i, s := range sections(rs) {
 		if i > 0 {
 			out.WriteString("\n")

@@ -62,6 +62,29 @@ func (s Spec) Fair(given map[string]string) map[string]string {
 	return all
 }
 
+// Lacks returns what hosts and switches of the scheme lack with the given parameters, compared with its fair form; ok
+// is false if it has no fair form.
+func (s Spec) Lacks(given map[string]string) (lacks []string, ok bool) {
+	fair, names := s.Fair(given), s.ParamNames()
+	for _, p := range []struct {
+		name, lack string
+		has        bool
+	}{
+		{lossParam, "lost packets are found by the retransmission timer only", s.FindsLate(given)},
+		{newsParam, "reports of dead links are ignored", given[newsParam] == newsTaken},
+		{convergenceParam, "there is no routing protocol", given[convergenceParam] != ""},
+	} {
+		if !slices.Contains(names, p.name) {
+			continue
+		}
+		ok = true
+		if _, would := fair[p.name]; would && !p.has {
+			lacks = append(lacks, p.lack)
+		}
+	}
+	return lacks, ok
+}
+
 // FindsLate reports whether hosts detect by time the losses of packets that take several paths.
 func (s Spec) FindsLate(given map[string]string) bool { return given[lossParam] == lossByTime }
 
