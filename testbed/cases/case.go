@@ -119,11 +119,11 @@ func opponents(n network) []string {
 	return []string{"ethereal", "ecmp", "spray", "reps"}
 }
 
-// violates begins the line of a case's file that lists the invariants which it violates.
+// violates begins the first line of a case's file, which lists the invariants that it violates.
 const violates = "# violates: "
 
-// Write writes the case's files into a folder and returns the scenario's path. The invariants that the case violates
-// are listed in a comment, which [Load] reads.
+// Write writes the case's files into a folder and returns the scenario's path. Its first
+// line lists the invariants that the case violates, if any.
 func (c Case) Write(dir string, violated ...string) (string, error) {
 	path := filepath.Join(dir, c.File())
 	if len(violated) > 0 {

@@ -3,10 +3,12 @@ package cases
 import (
 	"context"
 	"crypto/sha256"
+	"flag"
 	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
@@ -72,14 +74,19 @@ func TestFixed(t *testing.T) {
 	}
 }
 
+var rewrite = flag.Bool("rewrite", false, "write into the files of testdata what the cases violate")
+
 // TestRegressions: the cases that once violated invariants violate none that their files do not list.
 func TestRegressions(t *testing.T) {
-	files, err := filepath.Glob("testdata/case-*[0-9].yaml")
+	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	run := virtual.Runner()
 	for _, path := range files {
+		if strings.HasSuffix(path, "-jobs.yaml") {
+			continue
+		}
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			t.Parallel()
 			c, known, err := Load(path)
@@ -90,6 +97,12 @@ func TestRegressions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if *rewrite {
+				if _, err := c.Write("testdata", r.Violated...); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
 			for _, name := range Faults(r.Violated) {
 				if !slices.Contains(known, name) {
 					t.Errorf("violates %s: %s", name, r)
@@ -97,7 +110,7 @@ func TestRegressions(t *testing.T) {
 			}
 			for _, name := range known {
 				if !slices.Contains(r.Violated, name) {
-					t.Logf("no longer violates %s: remove it from the file", name)
+					t.Logf("no longer violates %s: -rewrite removes it from the file", name)
 				}
 			}
 		})

@@ -97,6 +97,11 @@ func (r *Record) clone() *Record {
 	return &out
 }
 
+// drops reports whether a buffer overflowed in one of Ethereal's runs.
+func (r *Record) drops() bool {
+	return r.Healthy != nil && r.Healthy.Drops > 0 || r.Failed != nil && r.Failed.Drops > 0
+}
+
 // runs returns all runs' figures.
 func (r *Record) runs() []*Figures {
 	var out []*Figures

@@ -6,7 +6,8 @@ import "slices"
 const (
 	behindHealthy  = 1.05 // of the best opponent, healthy
 	behindFailed   = 1.10 // of the best opponent, with a failure
-	notifiedWithin = 1.3  // of the reference, where hosts are notified within 30 us
+	notifiedWithin = 1.3  // of the reference, if a link is cut
+	impairedWithin = 2    // of the reference, if a link is gray or degraded
 )
 
 // Invariant is a property that a record of some classes should have.
@@ -45,9 +46,13 @@ func Invariants() []Invariant {
 
 		{Name: "notified-in-time", Meaning: "at most 1.3 times the reference",
 			Classes: notified, Holds: within((*Record).Ratio, notifiedWithin)},
-		{Name: "cut-no-timeout", Meaning: "no timer expires after a cut if no buffer overflows",
-			Classes: append(notified, Late, Nobody),
+		{Name: "no-timeout", Meaning: "no timer expires if no buffer overflows and no link loses single packets",
+			Classes: append(notified, Late, Nobody, Flap, Degraded),
 			Holds:   func(r *Record) bool { return r.Failed.Timeouts == 0 || r.Failed.Drops > 0 }},
+		{Name: "unnotified-in-time", Meaning: "at most 1.3 times the reference", Listed: true,
+			Classes: []Class{Late, Nobody, Flap}, Holds: within((*Record).Ratio, notifiedWithin)},
+		{Name: "impaired-in-time", Meaning: "at most 2 times the reference", Listed: true,
+			Classes: []Class{Gray, Degraded}, Holds: within((*Record).Ratio, impairedWithin)},
 		{Name: "failed-as-fast", Meaning: "Ethereal takes at most 10 % longer than the best opponent", Listed: true,
 			Classes: failed, Holds: within((*Record).Behind, behindFailed)},
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // Load reads a case from a scenario file: one collective, one seed, and the failure cases healthy and, unless the case
-// is of a healthy fabric, one more with one notifier. violated are the invariants that a comment in it lists.
+// is of a healthy fabric, one more with one notifier. violated are the invariants that its first line lists.
 func Load(path string) (c Case, violated []string, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -50,10 +50,9 @@ func Load(path string) (c Case, violated []string, err error) {
 		c.What = failed.Events[0].String()
 		c.Allowed = allowed(c.Class, detected, f.Spec(), int64(s.Host.Payload))
 	}
-	for line := range strings.Lines(c.Text) {
-		if list, ok := strings.CutPrefix(strings.TrimSpace(line), violates); ok {
-			violated = append(violated, strings.Split(list, ", ")...)
-		}
+	if list, ok := strings.CutPrefix(c.Text, violates); ok {
+		list, c.Text, _ = strings.Cut(list, "\n")
+		violated = strings.Split(list, ", ")
 	}
 	return c, violated, nil
 }

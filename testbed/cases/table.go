@@ -110,7 +110,7 @@ const legend = `<=1.05 to worst: completion time of Ethereal over max(bound, hea
 whose failure comes before the end; healthy: over the bound. Allowance: quench the detection; gnmi 80 us more; late,
 nobody, flap four idle round trips. timed out: runs with retransmission time-outs. false alarms, flips, retx: of the
 healthy runs that drop nothing, those with flips or retransmissions, and how many of these. behind: than the fastest
-fair opponent.
+fair opponent. drops: a buffer overflowed in one of Ethereal's runs.
 `
 
 // Summary writes the table of classes, the violated invariants and the worst cases. With against it compares the
@@ -142,6 +142,8 @@ func Summary(w io.Writer, rs, against []*Record) error {
 		}
 	}
 	line("all", func(*Record) bool { return true })
+	line("no drops", func(r *Record) bool { return !r.drops() })
+	line("drops", (*Record).drops)
 	for _, control := range controls(rs) {
 		line(control, func(r *Record) bool { return r.Control == control })
 	}
