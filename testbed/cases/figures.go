@@ -11,7 +11,9 @@ type Figures struct {
 	Scheme string   `json:"scheme"`
 	CCT    *float64 `json:"cct_us"`   // nil: not finished
 	Bound  *float64 `json:"bound_us"` // nil: hosts are unreachable
-	End    string   `json:"end"`
+	// StepBound is at least Bound; nil in records of builds without it.
+	StepBound *float64 `json:"step_bound_us,omitempty"`
+	End       string   `json:"end"`
 
 	Flips           map[string]int `json:"flips,omitempty"` // by reason
 	Retransmissions int64          `json:"retransmissions"`
@@ -32,7 +34,7 @@ type Figures struct {
 
 func figuresOf(r *report.Result) *Figures {
 	f := &Figures{
-		Scheme: r.Scheme, CCT: r.CCT, Bound: r.Bound, End: string(r.End),
+		Scheme: r.Scheme, CCT: r.CCT, Bound: r.Bound, StepBound: r.StepBound, End: string(r.End),
 		Retransmissions: r.Retransmissions, Timeouts: r.Timeouts, Drops: r.Drops, Lost: r.LostToFailure, NAKs: r.NAKs,
 		Quenches: r.Quenches, Marked: r.Marked, Pauses: r.Pauses, Hops: r.PacketHops, WallMS: r.WallMS,
 		Events: r.EventsSHA256, AfterEnd: r.FirstFailure != nil && r.FirstFailure.AfterEnd,
@@ -47,6 +49,14 @@ func figuresOf(r *report.Result) *Figures {
 		f.Flips[e.Reason]++
 	}
 	return f
+}
+
+// bound returns the larger bound; nil: none.
+func (f *Figures) bound() *float64 {
+	if f.StepBound != nil {
+		return f.StepBound
+	}
+	return f.Bound
 }
 
 // flips returns the number of all flips, without returns to repaired paths.
@@ -90,9 +100,11 @@ type Record struct {
 // clone copies what [common] changes.
 func (r *Record) clone() *Record {
 	out := *r
-	if r.Failed != nil {
-		failed := *r.Failed
-		out.Failed = &failed
+	for _, f := range []**Figures{&out.Healthy, &out.Failed} {
+		if *f != nil {
+			copied := **f
+			*f = &copied
+		}
 	}
 	return &out
 }
@@ -121,24 +133,24 @@ func (r *Record) Subject() *Figures {
 	return r.Failed
 }
 
-// Reference is the completion time in microseconds that Ethereal's is compared with: the lower bound, or if that is
-// later the healthy run's time and what the class allows. ok is false without a bound or a finished healthy run.
+// Reference is the completion time in microseconds that Ethereal's is compared with: the step bound, or if that is
+// later the healthy run's time and what the class allows. ok is false without a bound.
 func (r *Record) Reference() (us float64, ok bool) {
 	s := r.Subject()
-	if s == nil || s.Bound == nil {
+	if s == nil || s.bound() == nil {
 		return 0, false
 	}
+	us = *s.bound()
 	if r.Class == Healthy {
-		return *s.Bound, true
+		return us, true
 	}
-	healthy := r.reference
-	if healthy == nil && r.Healthy != nil {
-		healthy = r.Healthy.CCT
+	switch {
+	case r.reference != nil:
+		us = max(us, *r.reference+r.Allowed)
+	case r.Healthy != nil && r.Healthy.CCT != nil:
+		us = max(us, *r.Healthy.CCT+r.Allowed)
 	}
-	if healthy == nil {
-		return *s.Bound, true
-	}
-	return max(*s.Bound, *healthy+r.Allowed), true
+	return us, true
 }
 
 // Ratio is Ethereal's completion time over the reference.

@@ -56,7 +56,7 @@ func summarize(rs []*Record) row {
 			w.timedOut++
 			w.timeouts += s.Timeouts
 		}
-		if s.Bound != nil {
+		if s.bound() != nil {
 			w.compared++
 		}
 		if ratio, ok := r.Ratio(); ok {
@@ -106,11 +106,11 @@ func percent(n, of int) string {
 }
 
 // legend explains the columns.
-const legend = `<=1.05 to worst: completion time of Ethereal over max(bound, healthy completion + allowance), of cases
-whose failure comes before the end; healthy: over the bound. Allowance: quench the detection; gnmi 80 us more; late,
-nobody, flap four idle round trips. timed out: runs with retransmission time-outs. false alarms, flips, retx: of the
-healthy runs that drop nothing, those with flips or retransmissions, and how many of these. behind: than the fastest
-fair opponent. drops: a buffer overflowed in one of Ethereal's runs.
+const legend = `<=1.05 to worst: completion time of Ethereal over max(step bound, healthy completion + allowance), of
+cases whose failure comes before the end; healthy: over the step bound. Allowance: quench the detection; gnmi 80 us
+more; late, nobody, flap four idle round trips. timed out: runs with retransmission time-outs. false alarms, flips,
+retx: of the healthy runs that drop nothing, those with flips or retransmissions, and how many of these. behind: than
+the fastest fair opponent. drops: a buffer overflowed in one of Ethereal's runs.
 `
 
 // Summary writes the table of classes, the violated invariants and the worst cases. With against it compares the
@@ -174,15 +174,13 @@ func common(rs, against []*Record) (a, b []*Record) {
 			continue
 		}
 		r, o := r.clone(), o.clone()
-		if r.Failed != nil && o.Failed != nil && r.Healthy != nil && o.Healthy != nil {
-			if x, y := r.Failed.Bound, o.Failed.Bound; x != nil && y != nil {
-				bound := max(*x, *y)
-				r.Failed.Bound, o.Failed.Bound = &bound, &bound
-			}
-			if x, y := r.Healthy.CCT, o.Healthy.CCT; x != nil && y != nil {
-				healthy := min(*x, *y)
-				r.reference, o.reference = &healthy, &healthy
-			}
+		if x, y := r.Subject(), o.Subject(); x != nil && y != nil && x.bound() != nil && y.bound() != nil {
+			bound := max(*x.bound(), *y.bound())
+			x.StepBound, y.StepBound = &bound, &bound
+		}
+		if x, y := r.Healthy, o.Healthy; x != nil && y != nil && x.CCT != nil && y.CCT != nil {
+			healthy := min(*x.CCT, *y.CCT)
+			r.reference, o.reference = &healthy, &healthy
 		}
 		a, b = append(a, r), append(b, o)
 	}
