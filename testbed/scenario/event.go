@@ -42,7 +42,8 @@ type Event struct {
 	Times  int         `yaml:"times"`
 
 	// Detection is the delay until the switches at the link's ends notice. They never notice a gray link, nor a
-	// degraded one that is not Reported.
+	// degraded one that is not Reported. With At and Detection 0, a controller that switches notify knows of the link
+	// before the collective begins, and so do tables and agents.
 	Detection fabric.Time `yaml:"detection"`
 	// Reported: the switches at a degraded link's ends report its speed by gNMI, Detection later.
 	Reported bool `yaml:"reported"`
@@ -238,6 +239,12 @@ type LinkEvent struct {
 
 // Cuts reports whether the event takes the link, or a direction, down.
 func (e LinkEvent) Cuts() bool { return !e.Up && e.Loss == 0 && e.Rate == 0 }
+
+// KnownBefore reports whether an event's link is dead or slow before the collective begins, and the controller has learned it
+// from the switches by then: tables and agents know it.
+func (r Run) KnownBefore(e LinkEvent) bool {
+	return e.At == 0 && e.Detection == 0 && r.Notifier.GNMI() && (e.Cuts() || e.Reported && !e.Up)
+}
 
 // LinkEvents returns the events of the links of f in a run with that seed, in order of time. An event of a node or
 // of a share of links skips links that are in that state already. It returns nothing for a case whose times are not

@@ -88,8 +88,9 @@ func (w *world) repair() scenario.Control {
 	return c
 }
 
-// takeOver connects to every switch and writes its tables.
+// takeOver connects to every switch and writes its tables. Links that are dead before time 0 are known by then.
 func (c *controllerSessions) takeOver() error {
+	c.w.reportDeadLinks(c)
 	return c.TakeOver(func(w rollout.Write) error {
 		requests, err := c.requests(w) // before the run: nobody is notified
 		for i := 0; err == nil && i < len(requests); i++ {

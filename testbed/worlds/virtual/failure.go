@@ -96,11 +96,27 @@ func (w *world) reportSpeed(now fabric.Time, e scenario.LinkEvent) {
 // initialRate returns a link's rate before time 0, as its switches report it.
 func (w *world) initialRate(id fabric.LinkID) fabric.Rate {
 	for _, e := range w.run.Events {
-		if e.Link == id && e.Reported && e.At == 0 && e.Detection == 0 && !e.Up {
+		if e.Link == id && e.Reported && w.run.KnownBefore(e) {
 			return e.Rate
 		}
 	}
 	return w.f.Link(id).Rate
+}
+
+// reportDeadLinks makes the switches of a plane report the links to its controller that are dead before time 0.
+func (w *world) reportDeadLinks(c *controllerSessions) {
+	for _, e := range w.run.Events {
+		q, _ := w.f.LinkInPlane(e.Link)
+		if q != c.plane || !e.Cuts() || !w.run.KnownBefore(e) {
+			continue
+		}
+		l := w.f.Link(e.Link)
+		for _, end := range []fabric.End{l.A, l.B} {
+			if int(end.Node) >= w.f.Hosts() {
+				c.Core().PortState(0, w.f.InOwnPlane(end.Node), end.Port, false)
+			}
+		}
+	}
 }
 
 // reportsSpeeds reports whether switches report port speeds in this run.

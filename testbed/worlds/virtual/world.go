@@ -180,8 +180,8 @@ func (w *world) start() {
 		w.net.At(i.At, func(now fabric.Time) { w.intervene(now, i) })
 	}
 	w.obs.Recorder.Begin()
-	for _, c := range w.controllers { // agents learn the rates known so far
-		if u := c.Snapshot(); len(u.GetRates()) > 0 {
+	for _, c := range w.controllers { // agents learn of the dead and slow links known so far
+		if u := c.Snapshot(); len(u.GetRates())+len(u.GetLinks()) > 0 {
 			c.Update(0, u)
 		}
 	}
