@@ -3,8 +3,8 @@
 // them.
 //
 // A [Process] adds only time. The core decides what is written and sent, and in which order. Its [World] defines
-// switches and agents: the virtual world's take P4Runtime and gNMI messages, the flow world's are tables alone. All
-// inputs of one time are processed together, as a controller processes all waiting inputs.
+// switches and agents: the virtual world's take P4Runtime and gNMI messages. All inputs of one time are processed
+// together, as a controller processes all waiting inputs.
 //
 // With several planes there is one process per plane; its core numbers only the plane's nodes and links.
 //

@@ -149,17 +149,6 @@ func (p *Process) TakeOver(program func(rollout.Write) error) error {
 	return nil
 }
 
-// Adopt takes over switches that already have their tables.
-func (p *Process) Adopt() error {
-	if err := p.connect(0); err != nil {
-		return err
-	}
-	for _, id := range p.switches() {
-		p.core.TablesRead(0, id, p.core.Tables().Written(id), 0)
-	}
-	return p.startAgents(p.core.Ready(0).Start)
-}
-
 func (p *Process) switches() (ids []fabric.NodeID) {
 	for i := range p.f.Switches() {
 		ids = append(ids, fabric.NodeID(p.f.Hosts()+i))

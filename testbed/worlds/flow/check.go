@@ -4,13 +4,12 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// ErrFailure is wrapped by the error about a failure that rates without packets do not predict.
+// ErrFailure is wrapped by the error about an event that rates without packets do not predict.
 var ErrFailure = errors.New("flow: no flow-level model of the failure")
 
 // Check returns why a run cannot be carried out without packets, or nil.
@@ -43,57 +42,56 @@ func check(run scenario.Run) (spec balance.Spec, err error) {
 	return spec, checkFailures(run, spec)
 }
 
-// checkFailures refuses failures whose outcome depends on single packets or on queues, and cases that differed by
-// more than 15 % from packets: docs/results/performance.md has the errors.
+// checkFailures refuses every event but links that are dead or slow before the collective begins, with agents and tables
+// that know it. What hosts do about a change while the collective runs depends on single packets, time-outs and queues.
 func checkFailures(run scenario.Run, spec balance.Spec) error {
-	refuse := func(what, why string) error {
-		return fmt.Errorf("%w: %s: %s; use --world virtual", ErrFailure, what, why)
-	}
 	for _, e := range run.Failure.Events {
-		switch e.Action {
-		case scenario.Pause, scenario.Resume:
-			return refuse(string(e.Action), "flows are not paused")
-		case scenario.Gray:
-			return refuse(string(e.Action), "which packets the link loses hangs on each")
-		case scenario.Degrade:
-			return refuse(string(e.Action), "what hosts do about a slow link hangs on marks, and those on queues")
+		if why := unsteady(e, run.Notifier); why != "" {
+			at := e.At.String()
+			if len(e.When) > 0 {
+				at = e.When[0].String()
+			}
+			return fmt.Errorf("%w: %v at %s: %s; use --world virtual, or give links that are dead (cut) or slow (degrade, reported: true) "+
+				"before the collective begins: at: 0us, detection: 0us, notifiers: [gnmi]", ErrFailure, e, at, why)
 		}
 	}
 	if len(run.Failure.Events) == 0 {
 		return nil
 	}
-	h, c := run.Scenario.Host, run.Collective
-	cut := fmt.Sprintf("a failure under %s, %s, %s", c.Name(), spec.Name, run.Notifier)
-	switch receiver := h.Receiver.For(spec.Name); {
-	case spec.Flows == balance.Spread:
-		return refuse(cut, "it lasts as many time-outs, one after the other, as packets of one message happen to meet the dead path in a row")
-	case receiver != endpoint.GoBackN:
-		return refuse(cut, fmt.Sprintf("of receivers going back is modelled, not %s", receiver))
-	case h.CongestionControl != endpoint.DCTCP && h.CongestionControl != endpoint.NoControl:
-		return refuse(cut, fmt.Sprintf("how much is sent into a dead path hangs on the window of %s", h.CongestionControl))
-	case spec.Name != balance.Ethereal && spec.Name != balance.ECMP:
-		return refuse(cut, "of schemes with one path a queue pair, ethereal and ecmp were as with packets, others not")
+	why, op := "", run.Collective
+	switch {
+	case spec.Name != balance.Ethereal && spec.Flows != balance.Hashed:
+		why = fmt.Sprintf("hosts of %s do not know which links are dead or slow", run.Scheme)
+	case overlaps(op):
+		why = fmt.Sprintf("steps of %s overlap once ranks are apart, and queues serve the older first, where rates are alike", op.Name())
+	case op.Kind == collective.Incast, op.Kind == collective.Permutation && spec.Name == balance.ECMP:
+		why = fmt.Sprintf("%s under %s depends on what full queues drop", op.Name(), run.Scheme)
+	default:
+		return nil
 	}
-	if why := unfit(c, spec, run.Notifier); why != "" {
-		return refuse(cut, why)
-	}
-	return nil
+	return fmt.Errorf("%w: %v: %s; use --world virtual", ErrFailure, run.Failure.Events[0], why)
 }
 
-// unfit returns why a simulation without packets would be wrong after a cut; empty: it would not.
-func unfit(c scenario.Collective, spec balance.Spec, n scenario.Notifier) string {
-	steps := c.Algorithm == collective.HalvingDoubling || c.Algorithm == collective.WholeVectorDoubling
-	direct := c.Kind == collective.AllReduce && (c.Algorithm == "" || c.Algorithm == collective.Direct)
-	tree, incast := c.Algorithm == collective.DoubleBinaryTree, c.Kind == collective.Incast
+// overlaps reports whether a rank can send messages of two steps to different ranks at once.
+func overlaps(c scenario.Collective) bool {
+	return c.Algorithm == collective.HalvingDoubling || c.Algorithm == collective.WholeVectorDoubling ||
+		c.Kind == collective.AllReduce && (c.Algorithm == "" || c.Algorithm == collective.Direct)
+}
+
+// unsteady returns why an event is no steady state that all know before the collective begins; empty: it is one. It agrees
+// with [scenario.Run.KnownBefore].
+func unsteady(e scenario.Event, n scenario.Notifier) string {
 	switch {
-	case spec.Flows == balance.Hashed && (incast || c.Kind == collective.Permutation):
-		return "it hangs on the last packets of few queue pairs: a sender that is still sending is asked for what it lost, another waits for its timer"
-	case spec.Flows == balance.Hashed:
-		return ""
-	case n == scenario.NotifyTimeout && (tree || incast), !n.Quench() && steps:
-		return "whether a host leaves a path or waits for its timer hangs on marks, and those on queues"
-	case n.Quench() && (steps || direct):
-		return "steps overlap once ranks are apart, and queues serve the older first, where rates are alike"
+	case e.Action != scenario.Cut && e.Action != scenario.Degrade:
+		return "only dead and slow links have a model"
+	case e.At > 0 || len(e.When) > 0:
+		return "links do not change while the collective runs"
+	case e.Action == scenario.Degrade && !e.Reported:
+		return "no switch reports the link's rate, and no agent knows it"
+	case e.Detection > 0:
+		return "switches detect it when the collective has begun"
+	case !n.GNMI():
+		return fmt.Sprintf("with notifier %s no agent knows of it before the collective begins", n)
 	}
 	return ""
 }

@@ -10,17 +10,10 @@ import (
 type eventKind uint8
 
 const (
-	onCut       eventKind = iota // a link goes down or up: index of the scenario's event
-	onDetect                     // the switches at its ends notice: likewise
-	onIntervene                  // another event: index of the scenario's intervention
-	onCall                       // a function call: index in world.calls
-	onAlarm                      // a host's core is due for a tick: the host
-	onStart                      // a queue pair starts: the piece, as in the next ones
-	onArrived                    // its last byte has arrived
-	onSent                       // its last acknowledgement has arrived
-	onExpire                     // its retransmission timer expires
-	onLate                       // the answer to its last packet is late
-	onAnswered                   // the receiver has answered a packet behind a lost one
+	onAlarm   eventKind = iota // a host's core is due for a tick: the host
+	onStart                    // a queue pair starts: the piece, as in the next ones
+	onArrived                  // its last byte has arrived
+	onSent                     // its last acknowledgement has arrived
 )
 
 // event is due at a time; simultaneous events are in the order in which they were added.
@@ -29,7 +22,6 @@ type event struct {
 	seq  uint64
 	kind eventKind
 	a    int32
-	b    uint32 // for a piece its turn: events of other turns are void
 }
 
 type eventHeap []event
@@ -48,25 +40,7 @@ func (h *eventHeap) Pop() any {
 }
 
 // at adds an event.
-func (w *world) at(t fabric.Time, kind eventKind, a int32, b uint32) {
+func (w *world) at(t fabric.Time, kind eventKind, a int32) {
 	w.seq++
-	heap.Push(&w.events, event{t, w.seq, kind, a, b})
-}
-
-// call runs a function at a time.
-func (w *world) call(t fabric.Time, f func(now fabric.Time)) {
-	i := len(w.calls)
-	if n := len(w.freeCalls); n > 0 {
-		i, w.freeCalls = int(w.freeCalls[n-1]), w.freeCalls[:n-1]
-		w.calls[i] = f
-	} else {
-		w.calls = append(w.calls, f)
-	}
-	w.at(t, onCall, int32(i), 0)
-}
-
-func (w *world) called(i int32) {
-	f := w.calls[i]
-	w.calls[i], w.freeCalls = nil, append(w.freeCalls, i)
-	f(w.clock)
+	heap.Push(&w.events, event{t, w.seq, kind, a})
 }

@@ -17,14 +17,8 @@ type fluidHost struct {
 	w    *world
 	id   fabric.NodeID
 	core *host.Core
-	nic  endpoint.Config // configuration that its queue pairs would have
 
 	messages map[fabric.NodeID]*message // the oldest unsent message, by peer
-
-	// In runs with failures: its pieces, and the sending time of the latest answered last packet.
-	open       []int32
-	latest     fabric.Time
-	trip, vary fabric.Time // smoothed round trip of last packets, and its mean deviation, if paths are not watched
 }
 
 var (
@@ -48,11 +42,11 @@ func (w *world) host(id fabric.NodeID) (*fluidHost, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &fluidHost{w: w, id: id, core: core, nic: settings.Endpoint(core), messages: map[fabric.NodeID]*message{}}
+	h := &fluidHost{w: w, id: id, core: core, messages: map[fabric.NodeID]*message{}}
 	core.Attach(h, h)
 	w.hosts[id] = h
-	for _, n := range w.notices { // updates that the other hosts have received already
-		n.give(n.at, h)
+	for _, u := range w.known {
+		core.Update(w.clock, u)
 	}
 	return h, nil
 }
@@ -60,8 +54,8 @@ func (w *world) host(id fabric.NodeID) (*fluidHost, error) {
 // Open implements [host.Endpoint].
 func (h *fluidHost) Open(now fabric.Time, m endpoint.Message) error {
 	w := h.w
-	if m.Bytes == 0 && !w.fails {
-		return fmt.Errorf("%w of probes: %s asks for one", ErrScheme, w.run.Scheme)
+	if m.Bytes == 0 {
+		return h.refuse("of probes")
 	}
 	var k int32
 	if n := len(w.free); n > 0 {
@@ -70,70 +64,45 @@ func (h *fluidHost) Open(now fabric.Time, m endpoint.Message) error {
 		k = int32(len(w.pieces))
 		w.pieces = append(w.pieces, piece{})
 	}
-	w.pieces[k] = piece{
-		id: collective.ID(m.ID), qp: m.QP, src: h.id, dst: m.Dst, bytes: m.Bytes, label: m.Label, once: m.Once, waits: true,
-		turn: w.pieces[k].turn, place: int32(len(h.open)),
-	}
-	if w.fails {
-		h.open = append(h.open, k)
-	}
+	w.pieces[k] = piece{id: collective.ID(m.ID), qp: m.QP, src: h.id, dst: m.Dst, bytes: m.Bytes, label: m.Label}
 	if w.pieces[k].last = max(m.Start, now); h.join(k) {
-		w.at(w.pieces[k].last, onStart, k, w.pieces[k].turn)
+		w.at(w.pieces[k].last, onStart, k)
 	}
 	return nil
 }
+
+// What a host does once paths fail or queues grow never happens without packets.
 
 // Relabel implements [host.Endpoint].
-func (h *fluidHost) Relabel(qp endpoint.QP, l fabric.Label) error {
-	if k, ok := h.piece(qp); ok {
-		h.w.relabel(k, l)
-	}
-	return nil
+func (h *fluidHost) Relabel(endpoint.QP, fabric.Label) error {
+	return h.refuse("of queue pairs that change their path")
 }
 
-// Resend implements [host.Endpoint]. Packets on a working path are not lost, whatever the agent assumes.
-func (h *fluidHost) Resend(qp endpoint.QP) error {
-	if k, ok := h.piece(qp); ok && !h.w.pieces[k].waits && h.w.pieces[k].track.ailing() {
-		h.w.goBack(k)
-	}
-	return nil
-}
+// Resend implements [host.Endpoint].
+func (h *fluidHost) Resend(endpoint.QP) error { return h.refuse("of retransmissions") }
 
-// Restart implements [host.Endpoint]. A flow's packets in flight are not lost, and it has the new path's rate at
-// once.
-func (h *fluidHost) Restart(endpoint.QP) error { return nil }
+// Restart implements [host.Endpoint].
+func (h *fluidHost) Restart(endpoint.QP) error { return h.refuse("of queue pairs that start again") }
 
 // Hold implements [host.Endpoint].
-func (h *fluidHost) Hold(endpoint.QP, fabric.Time) error {
-	return fmt.Errorf("%w of queue pairs that %s holds", ErrScheme, h.w.run.Scheme)
-}
+func (h *fluidHost) Hold(endpoint.QP, fabric.Time) error { return h.refuse("of queue pairs that wait") }
 
 // Close implements [host.Endpoint].
-func (h *fluidHost) Close(qp endpoint.QP) error {
-	if k, ok := h.piece(qp); ok {
-		if t := h.w.pieces[k].track; t != nil && t.flow >= 0 {
-			h.w.flows[t.flow].left = 0 // it ends with the window
-			h.w.pieces[k].once = true
-			return nil
-		}
-		h.w.forget(k)
-	}
-	return nil
+func (h *fluidHost) Close(endpoint.QP) error { return h.refuse("of probes") }
+
+// refuse returns the error about what a scheme does.
+func (h *fluidHost) refuse(what string) error {
+	return fmt.Errorf("%w %s, for which %s asks", ErrScheme, what, h.w.run.Scheme)
 }
 
 // Alarm implements [host.Shell].
-func (h *fluidHost) Alarm(at fabric.Time) { h.w.at(at, onAlarm, int32(h.id), 0) }
+func (h *fluidHost) Alarm(at fabric.Time) { h.w.at(at, onAlarm, int32(h.id)) }
 
 // Wake implements [host.Shell].
 func (h *fluidHost) Wake(fabric.Time) {}
 
-// Flipped implements [host.Shell].
-func (h *fluidHost) Flipped(now fabric.Time, f hostagent.Flip) {
-	h.w.flips++
-	if f.Reason != hostagent.Return {
-		h.w.lastFlip = now
-	}
-}
+// Flipped implements [host.Shell]: see [fluidHost.Relabel].
+func (h *fluidHost) Flipped(fabric.Time, hostagent.Flip) {}
 
 // Sent implements [host.Shell].
 func (h *fluidHost) Sent(_ fabric.Time, message uint64) {
@@ -150,16 +119,10 @@ func (h *fluidHost) Sent(_ fabric.Time, message uint64) {
 }
 
 // PathsFailed implements [host.Shell].
-func (h *fluidHost) PathsFailed(now fabric.Time, failed []hostagent.Failed) {
-	if h.w.suspects {
-		for _, f := range failed {
-			h.w.planes[0].Report(now, h.id, f)
-		}
-	}
-}
+func (h *fluidHost) PathsFailed(fabric.Time, []hostagent.Failed) {}
 
 // Probed implements [host.Shell].
-func (h *fluidHost) Probed(now fabric.Time, r host.ProbeResult) { h.w.planes[0].Probed(now, h.id, r) }
+func (h *fluidHost) Probed(fabric.Time, host.ProbeResult) {}
 
 // Fault implements [host.Shell].
 func (h *fluidHost) Fault(_ fabric.Time, err error) {

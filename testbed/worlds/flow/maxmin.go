@@ -5,20 +5,18 @@ const maxHops = 6
 
 // flow is a fluid on a path. Rates are bytes per picosecond, sizes wire bytes.
 type flow struct {
-	links  [maxHops]int32 // link directions
-	hops   int8
-	active bool
-	posted float64 // remaining bytes when it got its path
-	left   float64
-	rate   float64
-	most   float64 // largest rate of its sender; 0: unlimited
-	piece  int32
+	links [maxHops]int32 // link directions
+	hops  int8
+	bytes float64
+	left  float64
+	rate  float64
+	piece int32
 }
 
 // solver computes max-min fair rates: the flows at the fullest link get their rate first, then those at the link
 // that is fullest without them, and so on. Its memory is reused.
 type solver struct {
-	capacity []float64 // by link direction, bytes per picosecond; 0: down
+	capacity []float64 // by link direction, bytes per picosecond
 
 	left   []float64
 	count  []int32 // flows without a rate yet, by link direction

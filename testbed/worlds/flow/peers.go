@@ -19,10 +19,6 @@ type message struct {
 // join adds a queue pair to its message, and reports whether it may send.
 func (h *fluidHost) join(k int32) bool {
 	p := &h.w.pieces[k]
-	if p.bytes == 0 {
-		return true
-	}
-	p.unsent = true
 	first := h.messages[p.dst]
 	last := first
 	for last != nil && last.next != nil {
@@ -46,10 +42,6 @@ func (h *fluidHost) join(k int32) bool {
 
 // leave records that a queue pair has sent everything. The last one of its message starts the next message.
 func (h *fluidHost) leave(now fabric.Time, p *piece) {
-	if !p.unsent {
-		return
-	}
-	p.unsent = false
 	m := h.messages[p.dst]
 	if m.unsent--; m.unsent > 0 {
 		return
@@ -61,7 +53,7 @@ func (h *fluidHost) leave(now fabric.Time, p *piece) {
 	h.messages[p.dst] = m.next
 	for _, k := range m.next.held {
 		q := &h.w.pieces[k]
-		h.w.at(max(q.last, now), onStart, k, q.turn)
+		h.w.at(max(q.last, now), onStart, k)
 	}
 	m.next.held = nil
 }

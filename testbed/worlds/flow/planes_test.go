@@ -2,7 +2,6 @@ package flow
 
 import (
 	"context"
-	"errors"
 	"math"
 	"testing"
 
@@ -111,33 +110,36 @@ func TestPlanesEven(t *testing.T) {
 	}
 }
 
-// Whatever breaks in a plane, a port of a host among it, the others carry on.
-func TestPlanesCut(t *testing.T) {
+// Beside whatever is dead in a plane, a port of a host among it, the collective ends.
+func TestPlanesDead(t *testing.T) {
 	for _, spec := range planes {
+		op := scenario.Collective{Kind: "all-to-all", Bytes: 16e6}
+		healthy := finish(t, planned(t, spec, op, scenario.Scheme{Name: "ethereal"}))
 		for _, event := range []scenario.Event{
 			{Link: "tor0-h1"}, {Link: "p1tor0-h0"}, {Link: "uplink of p1tor1"}, {Node: "p1tor0"}, {Node: "top switch"},
 		} {
-			event.At, event.Action, event.Detection = 20*fabric.Microsecond, scenario.Cut, 10*fabric.Microsecond
-			op := scenario.Collective{Kind: "all-to-all", Bytes: 16e6}
-			if w := finish(t, planned(t, spec, op, scenario.Scheme{Name: "ethereal"}, event)); w.flips == 0 {
-				t.Errorf("%v %v: no flip", spec.Kind, event.Link)
+			event.Action = scenario.Cut
+			w := finish(t, planned(t, spec, op, scenario.Scheme{Name: "ethereal"}, event))
+			if w.end < healthy.end {
+				t.Errorf("%v %v: %v, in the healthy fabric %v", spec.Kind, event, w.end, healthy.end)
 			}
-			if err := Check(planned(t, spec, op, scenario.Scheme{Name: "drb"}, event)); !errors.Is(err, ErrFailure) {
-				t.Errorf("drb, %v: %v", event.Link, err)
+			for _, d := range directions(w.run.Events[0]) {
+				if w.carried[d] > 0 {
+					t.Errorf("%v %v: %.0f bytes on the dead link", spec.Kind, event, w.carried[d])
+				}
 			}
 		}
 	}
 }
 
-// Planes too large for switches' tables have a controller all the same: agents are notified of their links.
+// Agents know the links of planes that are too large for switches' tables all the same.
 func TestPlanesTooLargeForTables(t *testing.T) {
 	spec := fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 2 * fabric.MaxUplinks, HostsPerToR: 16, Planes: 2}
-	cut := scenario.Event{
-		At: 10 * fabric.Microsecond, Link: "p1tor0-p1spine0", Action: scenario.Cut, Detection: 10 * fabric.Microsecond,
-	}
-	w := finish(t, planned(t, spec, scenario.Collective{Kind: "all-to-all", Bytes: 32e6}, scenario.Scheme{Name: "ethereal"}, cut))
-	s := w.run.Scenario.Control
-	if want := cut.At + cut.Detection + s.GNMIDelay + s.ComputeDelay + s.PushDelay; w.flips == 0 || w.lastFlip > want {
-		t.Errorf("%d flips, the last at %v; want some, by %v", w.flips, w.lastFlip, want)
+	dead := scenario.Event{Link: "p1tor0-p1spine0", Action: scenario.Cut}
+	w := finish(t, planned(t, spec, scenario.Collective{Kind: "all-to-all", Bytes: 32e6}, scenario.Scheme{Name: "ethereal"}, dead))
+	for _, d := range directions(w.run.Events[0]) {
+		if w.carried[d] > 0 || !w.cut[d] {
+			t.Errorf("%.0f bytes on the dead link", w.carried[d])
+		}
 	}
 }

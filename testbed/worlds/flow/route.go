@@ -3,33 +3,34 @@ package flow
 import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
-	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
 // start gives a queue pair its flows.
 func (w *world) start(k int32) {
 	p := &w.pieces[k]
-	p.waits = false
-	if w.fails {
-		p.track = &track{flow: -1}
-		p.track.way, p.track.back = w.ways(p)
-		w.attempt(k)
-		return
-	}
 	labels := w.labels(p.src, p.dst)
 	if w.model != balance.Spread || labels == nil {
 		labels = []fabric.Label{p.label}
 	}
-	wire := w.bytesFrom(p, 0) / float64(len(labels))
+	wire := w.wireBytes(p.bytes) / float64(len(labels))
 	for _, l := range labels {
-		y := w.healthyWay(p, l)
-		w.begin(k, wire, &y)
+		if y := w.way(p, l); y.live {
+			w.begin(k, wire, &y)
+		} else {
+			w.severed = true
+		}
 	}
 }
 
-// healthyWay returns the way along a label, or the hashed one, in a fabric without failures.
-func (w *world) healthyWay(p *piece, l fabric.Label) (y way) {
-	if l >= w.f.LabelSpan() {
+// wireBytes returns the length of a queue pair's packets on the wire.
+func (w *world) wireBytes(bytes int64) float64 {
+	payload := int64(w.run.Scenario.Host.Payload)
+	return float64(bytes + max(1, (bytes+payload-1)/payload)*w.header + rethBytes)
+}
+
+// way returns the way along a label, or the hashed one.
+func (w *world) way(p *piece, l fabric.Label) (y way) {
+	if w.given || l >= w.f.LabelSpan() {
 		return w.follow(p.src, p.dst, l)
 	}
 	hops, ok := w.f.Way(w.hops[:0], p.src, p.dst, l)
@@ -40,12 +41,13 @@ func (w *world) healthyWay(p *piece, l fabric.Label) (y way) {
 	for i, h := range hops {
 		y.links[i] = w.direction(h.Link, h.From)
 	}
-	y.hops, y.reach, y.live = int8(len(hops)), int8(len(hops)), true
+	y.hops, y.live = int8(len(hops)), true
 	return y
 }
 
 // begin sends wire bytes of a queue pair by a way.
-func (w *world) begin(k int32, wire float64, y *way) (id int32) {
+func (w *world) begin(k int32, wire float64, y *way) {
+	var id int32
 	if n := len(w.spare); n > 0 {
 		id, w.spare = w.spare[n-1], w.spare[:n-1]
 	} else {
@@ -53,27 +55,11 @@ func (w *world) begin(k int32, wire float64, y *way) (id int32) {
 		w.flows = append(w.flows, flow{})
 	}
 	f := &w.flows[id]
-	*f = flow{posted: wire, left: wire, piece: k, active: true}
+	*f = flow{links: y.links, hops: y.hops, bytes: wire, left: wire, piece: k}
 	w.pieces[k].flows++
-	w.put(f, y)
 	w.active = append(w.active, id)
 	w.started = append(w.started, started{id, w.clock})
 	w.stale = true
-	return id
-}
-
-// put assigns a way to a flow, up to the point that its packets reach: a host sends into its own dead link.
-func (w *world) put(f *flow, y *way) {
-	w.carry(f)
-	f.links, f.hops = y.links, max(1, y.reach)
-}
-
-// carry counts the bytes that a flow has sent on the path that it leaves.
-func (w *world) carry(f *flow) {
-	for _, d := range f.links[:f.hops] {
-		w.carried[d] += f.posted - f.left
-	}
-	f.posted = f.left
 }
 
 // labels returns the labels of all paths between two hosts; nil if there is only one.
@@ -91,20 +77,4 @@ func (w *world) labels(from, to fabric.NodeID) []fabric.Label {
 		w.paths[apart] = w.f.PathLabels(src, dst)
 	}
 	return w.paths[apart]
-}
-
-// linkEvent cuts or restores a link. Nobody is notified yet.
-func (w *world) linkEvent(e scenario.LinkEvent) {
-	if w.firstCut < 0 && !e.Up {
-		w.firstCut = w.clock
-	}
-	for _, d := range directions(e) {
-		if e.Up {
-			delete(w.cut, d)
-		} else {
-			w.cut[d] = true
-		}
-	}
-	w.changed(w.f.Link(e.Link).A.Node)
-	w.changed(w.f.Link(e.Link).B.Node)
 }

@@ -36,7 +36,7 @@ func Run(ctx context.Context, run scenario.Run, _ scenario.Observer) (*report.Re
 		Notifier: string(run.Notifier), Seed: run.Seed, Failure: run.Failure.Name,
 		Bytes: int64(run.Collective.Bytes), Fabric: w.f.Spec(),
 		Finished: w.finished, End: report.Deadline, EndTime: w.now.Micros(),
-		Timeline: w.timeline, Flips: w.flips, Timeouts: w.timeouts, SimEvents: w.handled + w.steps,
+		SimEvents: w.handled + w.steps,
 	}
 	switch {
 	case w.finished:
@@ -48,10 +48,6 @@ func Run(ctx context.Context, run scenario.Run, _ scenario.Observer) (*report.Re
 		r.End = report.Stalled
 	}
 	r.Bound, r.StepBound = virtual.Bounds(run, w.job)
-	if w.lastFlip >= 0 && w.firstCut >= 0 {
-		us := (w.lastFlip - w.firstCut).Micros()
-		r.LastFlip = &us
-	}
 	w.uplinks(r)
 	for _, h := range w.hosts {
 		if h != nil {
@@ -60,7 +56,7 @@ func Run(ctx context.Context, run scenario.Run, _ scenario.Observer) (*report.Re
 	}
 	// There is no event log to hash: the result's values are hashed instead.
 	sum := sha256.New()
-	for _, x := range []int64{int64(w.end), int64(w.steps), int64(w.handled), int64(w.flips), w.timeouts} {
+	for _, x := range []int64{int64(w.end), int64(w.steps), int64(w.handled)} {
 		_ = binary.Write(sum, binary.BigEndian, x) // never fails
 	}
 	r.EventsSHA256 = hex.EncodeToString(sum.Sum(nil))
@@ -83,10 +79,11 @@ func (w *world) uplinks(r *report.Result) {
 	r.UplinkBytesMean = sum / float64(max(n, 1))
 }
 
-// full returns an uncut link's capacity minus the acknowledgements of a link with equal data in both directions.
-func (w *world) full(l fabric.LinkID) float64 {
+// capacity returns a link's rate minus the acknowledgements of a link with equal data in both directions, in bytes per
+// picosecond.
+func (w *world) capacity(rate fabric.Rate) float64 {
 	s := w.run.Scenario
 	data := float64(int64(s.Host.Payload) + w.header)
 	share := data / (data + float64(w.ack)/float64(max(s.Host.AckEvery, 1)))
-	return float64(w.f.Link(l).Rate) / 8 / float64(fabric.Second) * share
+	return float64(rate) / 8 / float64(fabric.Second) * share
 }

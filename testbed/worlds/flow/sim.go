@@ -5,13 +5,12 @@ import (
 	"context"
 	"errors"
 	"math"
-	"math/rand/v2"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/usid"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
-	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
@@ -41,15 +40,8 @@ type piece struct {
 	src, dst fabric.NodeID
 	bytes    int64
 	label    fabric.Label
-	turn     uint32      // of its events: events of earlier turns are void
 	flows    int32       // number of unfinished flows
-	place    int32       // index in its host's open
-	waits    bool        // it has not started
-	once     bool        // a probe that is not retransmitted
-	unsent   bool        // it has bytes that were never sent
 	last     fabric.Time // when its last byte arrives, or, while it waits, when it may start
-	reported int64       // acknowledged bytes reported to the agent
-	track    *track      // nil without failures
 }
 
 // world is one run.
@@ -62,7 +54,6 @@ type world struct {
 	now    fabric.Time
 	events eventHeap
 	seq    uint64
-	rng    *rand.Rand
 
 	solver  solver
 	flows   []flow
@@ -76,28 +67,19 @@ type world struct {
 	stale   bool              // rates must be computed
 	paths   [3][]fabric.Label // under one ToR, in one pod, between pods
 
-	fails     bool // the run has events: queue pairs are tracked
-	suspects  bool // agents share their time-outs
-	planes    []*planeControl
-	switches  []aSwitch
-	cut       map[int32]bool // directions of links
-	touched   map[fabric.NodeID]bool
-	notices   []notice
-	queues    *queues // nil: marks are not needed
-	calls     []func(now fabric.Time)
-	freeCalls []int32 // free indices of calls
-	hashed    []byte  // scratch
+	given    bool // some links are dead or slow
+	switches []aSwitch
+	cut      map[int32]bool        // directions of dead links
+	slow     map[int32]fabric.Rate // of directions of slow links
+	known    []*statepb.Update     // agents' first updates
+	severed  bool                  // a queue pair has no way to its receiver
+	hashed   []byte                // scratch
 
 	header, ack int64
 	arriving    map[collective.ID]int64
 
 	steps, handled uint64
-	flips          int
-	timeouts       int64
-	firstCut       fabric.Time
-	lastFlip       fabric.Time
 	finished       bool
-	timeline       []report.Event // of the controllers
 	fault          error
 	end            fabric.Time
 	hops           []fabric.Hop
@@ -111,16 +93,15 @@ type started struct {
 func newWorld(run scenario.Run) (*world, error) {
 	s := run.Scenario
 	w := &world{
-		run: run, f: run.Fabric, firstCut: -1, lastFlip: -1, rng: rand.New(rand.NewPCG(run.Seed, 0xF10)),
-		switches: make([]aSwitch, run.Fabric.Switches()), cut: map[int32]bool{}, touched: map[fabric.NodeID]bool{},
+		run: run, f: run.Fabric,
+		switches: make([]aSwitch, run.Fabric.Switches()), cut: map[int32]bool{}, slow: map[int32]fabric.Rate{},
 		arriving: map[collective.ID]int64{},
 	}
 	spec, err := check(run)
 	if err != nil {
 		return nil, err
 	}
-	w.model, w.suspects = spec.Flows, spec.SharesSuspicion(run.Scheme.Params)
-	w.fails = len(run.Events)+len(run.Interventions) > 0
+	w.model = spec.Flows
 	ip := int64(20)
 	if s.Host.IPv6 {
 		ip = 40
@@ -133,21 +114,12 @@ func newWorld(run scenario.Run) (*world, error) {
 		return nil, err
 	}
 	w.solver.capacity, w.carried = make([]float64, 2*w.f.Links()), make([]float64, 2*w.f.Links())
-	for i := range w.f.Links() {
-		c := w.full(fabric.LinkID(i))
-		w.solver.capacity[2*i], w.solver.capacity[2*i+1] = c, c
-	}
 	w.hosts = make([]*fluidHost, w.f.Hosts())
-	for i, e := range run.Events {
-		w.at(e.At, onCut, int32(i), 0)
-		w.at(e.At+e.Detection, onDetect, int32(i), 0)
+	if err := w.takeLinks(); err != nil {
+		return nil, err
 	}
-	for i, x := range run.Interventions {
-		w.at(x.At, onIntervene, int32(i), 0)
-	}
-	w.queues = newQueues(w)
-	if w.fails {
-		return w, w.startControl()
+	for d := range w.solver.capacity {
+		w.solver.capacity[d] = w.capacity(w.rate(int32(d)))
 	}
 	return w, nil
 }
@@ -162,17 +134,15 @@ func (w *world) simulate(ctx context.Context) error {
 		}
 		if w.stale {
 			w.solver.solve(w.flows, w.active)
-			w.limit()
-			if w.queues != nil {
-				w.queues.advance(w.now)
-				w.queues.take(w.flows, w.active)
-			}
 			w.stale = false
 			w.credit()
 		}
 		next := w.nextTime()
 		if next == math.MaxInt64 {
-			return nil // no events are left: the run has stalled
+			if w.severed { // its sender retransmits for ever
+				w.now = w.run.Scenario.Deadline
+			}
+			return nil // no events are left: otherwise the run has stalled
 		}
 		if next > w.run.Scenario.Deadline {
 			w.now = w.run.Scenario.Deadline
@@ -186,9 +156,6 @@ func (w *world) simulate(ctx context.Context) error {
 			w.handled++
 			if err := w.handle(e); err != nil {
 				w.fail(err)
-			}
-			if len(w.events) == 0 || w.events[0].at > e.at {
-				w.reroute()
 			}
 		}
 	}
@@ -205,18 +172,6 @@ func (w *world) credit() {
 		f.left = max(f.left-f.rate*float64(w.now-s.at), 0)
 	}
 	w.started = w.started[:0]
-}
-
-// limit keeps flows on dead paths at their old rates: no answer makes their senders faster.
-func (w *world) limit() {
-	if len(w.cut) == 0 {
-		return
-	}
-	for _, id := range w.active {
-		if f := &w.flows[id]; f.most > 0 {
-			f.rate = min(f.rate, f.most)
-		}
-	}
 }
 
 // nextTime returns the time of the next event or of the next flow's end.
@@ -260,40 +215,40 @@ func (w *world) advance(until fabric.Time) {
 func (w *world) ended(id int32, at fabric.Time) {
 	f := &w.flows[id]
 	p := &w.pieces[f.piece]
-	f.left = 0
-	w.carry(f)
-	f.active = false
+	for _, d := range f.links[:f.hops] {
+		w.carried[d] += f.bytes
+	}
 	w.spare = append(w.spare, id)
-	if p.track != nil || p.flows == 1 {
-		w.hosts[p.src].leave(at, p)
-	}
-	if p.track != nil {
-		w.sentAll(f.piece, f, at)
-		return
-	}
-	there, back := w.latency(f.links[:f.hops], f.links[:f.hops], p.bytes)
+	there, back := w.latency(f.links[:f.hops], p.bytes)
 	p.last = max(p.last, at+there)
 	if p.flows--; p.flows == 0 {
-		w.at(p.last, onArrived, f.piece, p.turn)
-		w.at(p.last+back, onSent, f.piece, p.turn)
+		w.hosts[p.src].leave(at, p)
+		w.at(p.last, onArrived, f.piece)
+		w.at(p.last+back, onSent, f.piece)
 	}
 }
 
-// latency returns the delay of the last packet after it has left the host, and of its acknowledgement.
-func (w *world) latency(way, answers []int32, bytes int64) (there, back fabric.Time) {
+// latency returns the delay of the last packet after it has left the host, and of its acknowledgement, which takes
+// the same way back.
+func (w *world) latency(links []int32, bytes int64) (there, back fabric.Time) {
 	last := w.lastBytes(bytes)
-	for i, d := range way {
+	for i, d := range links {
 		l := w.f.Link(fabric.LinkID(d / 2))
 		there += l.Delay
 		if i > 0 {
-			there += l.Rate.TimeFor(last)
+			there += w.rate(d).TimeFor(last)
 		}
-	}
-	for _, d := range answers {
-		l := w.f.Link(fabric.LinkID(d / 2))
-		back += l.Delay + l.Rate.TimeFor(w.ack)
+		back += l.Delay + w.rate(d^1).TimeFor(w.ack)
 	}
 	return there, back
+}
+
+// rate returns the rate of a link's direction.
+func (w *world) rate(d int32) fabric.Rate {
+	if r, slow := w.slow[d]; slow {
+		return r
+	}
+	return w.f.Link(fabric.LinkID(d / 2)).Rate
 }
 
 // lastBytes returns the length of the last packet of a message on the wire.
@@ -307,18 +262,7 @@ func (w *world) lastBytes(bytes int64) int64 {
 }
 
 func (w *world) handle(e event) error {
-	if e.kind >= onStart && w.pieces[e.a].turn != e.b {
-		return nil
-	}
 	switch e.kind {
-	case onCut:
-		w.linkEvent(w.run.Events[e.a])
-	case onDetect:
-		w.detect(w.clock, w.run.Events[e.a])
-	case onIntervene:
-		return w.intervene(w.clock, w.run.Interventions[e.a])
-	case onCall:
-		w.called(e.a)
 	case onAlarm:
 		w.hosts[e.a].core.Tick(w.clock)
 	case onStart:
@@ -327,27 +271,12 @@ func (w *world) handle(e event) error {
 		return w.arrived(&w.pieces[e.a])
 	case onSent:
 		w.finish(e.a)
-	case onExpire:
-		w.expired(e.a)
-	case onLate:
-		w.late(e.a)
-	case onAnswered:
-		w.receiveAnswer(e.a)
 	}
 	return nil
 }
 
 // arrived records that a receiver has all of a queue pair.
 func (w *world) arrived(p *piece) error {
-	if t := p.track; t != nil {
-		if t.done {
-			return nil
-		}
-		t.done, t.lost = true, false
-	}
-	if p.bytes == 0 {
-		return nil
-	}
 	left := w.arriving[p.id] - p.bytes
 	if w.arriving[p.id] = left; left > 0 {
 		return nil
@@ -362,28 +291,10 @@ func (w *world) arrived(p *piece) error {
 // finish ends a queue pair of which everything is acknowledged.
 func (w *world) finish(k int32) {
 	p := w.pieces[k]
+	w.pieces[k], w.free = piece{}, append(w.free, k)
 	h := w.hosts[p.src]
-	if p.track != nil {
-		h.tailAnswered(w.clock, &p)
-	}
-	w.forget(k)
-	if left := p.bytes - p.reported; left > 0 {
-		h.core.Acked(w.clock, p.qp, left)
-	}
+	h.core.Acked(w.clock, p.qp, p.bytes)
 	h.core.Done(w.clock, p.qp)
-}
-
-// forget frees a queue pair's index.
-func (w *world) forget(k int32) {
-	p := w.pieces[k]
-	h := w.hosts[p.src]
-	if w.fails {
-		last := len(h.open) - 1
-		h.open[p.place] = h.open[last]
-		w.pieces[h.open[p.place]].place = p.place
-		h.open = h.open[:last]
-	}
-	w.pieces[k], w.free = piece{turn: p.turn + 1}, append(w.free, k)
 }
 
 // post carries a send of the collective.

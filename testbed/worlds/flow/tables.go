@@ -10,14 +10,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 )
 
-// aSwitch is the state of a switch: the tables that a controller writes, and the ports that its data plane knows to
-// be dead. Until something is written, the tables are those of a healthy fabric, which follow from its shape and
-// take no memory.
+// aSwitch is a switch's tables: those of a healthy fabric, which follow from its shape and take no memory, with what a
+// controller has written over them.
 type aSwitch struct {
 	written map[controller.Key]written
-	dead    map[fabric.PortNo]bool   // in the data plane's view
-	oper    map[fabric.PortNo]bool   // as noticed by the switch; missing ones are up
-	epochs  map[fabric.PortNo]uint32 // number of port events
 }
 
 // written is the entry written over the default one; nil: it was deleted.
@@ -38,12 +34,11 @@ func (s *aSwitch) write(us []controller.Update) {
 	}
 }
 
-// way is the path of a packet: the directions of links, of which it crosses the first reach.
+// way is the path of a packet: the directions of links.
 type way struct {
 	links [maxHops]int32
-	hops  int8 // as switches send it
-	reach int8 // links before a cut one, or before a switch that drops it
-	live  bool // it arrives
+	hops  int8
+	live  bool // the packet arrives: no link is dead, and no switch drops it
 }
 
 // direction returns the direction of a link that leads away from a node.
@@ -56,10 +51,13 @@ func (w *world) direction(l fabric.LinkID, from fabric.NodeID) int32 {
 
 // follow returns the way of a packet with a label, or with the label's source port.
 func (w *world) follow(src, dst fabric.NodeID, l fabric.Label) (p way) {
-	plane, dropped := w.planeOf(l), false
+	plane := w.planeOf(l)
+	p.live = true
 	cross := func(link fabric.LinkID, from fabric.NodeID) fabric.End {
-		p.links[p.hops] = w.direction(link, from)
+		d := w.direction(link, from)
+		p.links[p.hops] = d
 		p.hops++
+		p.live = p.live && !w.cut[d]
 		return w.f.Link(link).Peer(from)
 	}
 	at := cross(w.f.HostLink(src, plane), src).Node
@@ -69,16 +67,12 @@ func (w *world) follow(src, dst fabric.NodeID, l fabric.Label) (p way) {
 			port = w.next(at, src, dst, l)
 		}
 		if port == 0 {
-			dropped = true
+			p.live = false
 			break
 		}
 		link, _ := w.f.LinkAt(at, port)
 		at = cross(link, at).Node
 	}
-	for p.reach < p.hops && !w.cut[p.links[p.reach]] {
-		p.reach++
-	}
-	p.live = !dropped && p.reach == p.hops
 	return p
 }
 
@@ -98,31 +92,16 @@ func (w *world) planeOf(l fabric.Label) int {
 func (w *world) next(at, src, dst fabric.NodeID, l fabric.Label) fabric.PortNo {
 	s := &w.switches[int(at)-w.f.Hosts()]
 	port, group := w.route(s, at, dst)
-	upward := port == 0
-	if upward && group < 0 {
+	switch {
+	case port > 0:
+		return port
+	case group < 0:
 		return 0
 	}
-	if upward {
-		if port = w.labelled(s, at, l); port == 0 {
-			port = w.grouped(s, at, uint64(group), w.hash(src, dst, l))
-		}
-	}
-	if !s.dead[port] {
+	if port = w.labelled(s, at, l); port > 0 {
 		return port
 	}
-	if !upward {
-		return 0
-	}
-	n := w.f.Node(at)
-	var b [4]byte
-	binary.BigEndian.PutUint32(b[:], w.hash(src, dst, l))
-	start := int(crc16(b[:])) % n.Uplinks()
-	for i := range n.Uplinks() {
-		if p := n.FirstUplink() + fabric.PortNo((start+i)%n.Uplinks()); !s.dead[p] {
-			return p
-		}
-	}
-	return 0
+	return w.grouped(s, at, uint64(group), w.hash(src, dst, l))
 }
 
 // route returns the port down to a host, or the group for packets up to it; -1: they are dropped.

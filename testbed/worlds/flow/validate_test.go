@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/flow"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
@@ -119,50 +118,6 @@ func TestPathsAsHashed(t *testing.T) {
 func median(x []float64) float64 {
 	slices.Sort(x)
 	return x[len(x)/2]
-}
-
-// What a dead link has swallowed is retransmitted once somebody knows.
-func TestFailure(t *testing.T) {
-	s := scenario.Default()
-	s.Name, s.Fabric, s.Seeds = "failure", fabric.Spec{Kind: fabric.KindFatTree, K: 4}, scenario.Seeds{1}
-	s.Collectives = []scenario.Collective{{Kind: "all-to-all", Bytes: 16e6}}
-	s.Schemes = []scenario.Scheme{{Name: "ethereal"}, {Name: "ecmp"}}
-	s.Deadline = 20 * fabric.Millisecond
-	s.Failures = []scenario.Failure{{
-		Name:   "cut",
-		Events: []scenario.Event{{At: 20 * fabric.Microsecond, Link: "tor0-agg0", Action: "cut", Detection: 10 * fabric.Microsecond}},
-		Notifiers: []scenario.Notifier{
-			scenario.NotifyTimeout, scenario.NotifyQuench, scenario.NotifyGNMI, scenario.NotifyAll,
-		},
-	}}
-	runs, err := s.Expand()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, run := range runs {
-		r, err := flow.Run(context.Background(), run, scenario.Observer{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := flow.Run(context.Background(), run, scenario.Observer{})
-		if err != nil || again.EventsSHA256 != r.EventsSHA256 {
-			t.Errorf("%v: twice the same run is not the same: %v", run, err)
-		}
-		finishes := run.Scheme.Name == "ethereal" || run.Notifier.GNMI()
-		if r.Finished != finishes {
-			t.Errorf("%v: finished %v", run, r.Finished)
-		}
-		// Into a dead path that nobody repairs senders retransmit for ever, as with packets.
-		if !r.Finished && r.End != report.Deadline {
-			t.Errorf("%v: ended at %v us as %q", run, r.EndTime, r.End)
-		}
-		if r.Finished && *r.CCT < *r.Bound {
-			t.Errorf("%v: %v us beats the bound, %v us", run, *r.CCT, *r.Bound)
-		}
-		if run.Scheme.Name == "ethereal" && (r.Flips == 0 || r.LastFlip == nil) {
-			t.Errorf("%v: no flips", run)
-		}
-	}
 }
 
 func TestRefusesWhatMovesWithQueues(t *testing.T) {
