@@ -25,6 +25,9 @@ var ErrUnacknowledged = errors.New("no acknowledgement from")
 // ackWait bounds the wait for switches' acknowledgements of a drain.
 const ackWait = 5 * time.Second
 
+// takeOver bounds the wait until switches have replaced a primary that hangs; see package rpc of the switch.
+const takeOver = 8 * time.Second
+
 // Drain takes a link or switch, by name, out of use while it still works, or, with undo, back into use. It returns
 // the links concerned once every switch whose tables depend on them has acknowledged its tables, to this controller
 // or to a peer, and the agents are notified. From then on only packets already in flight cross drained links. A
@@ -52,7 +55,7 @@ func (d *Daemon) Drain(ctx context.Context, name string, undo, force bool) ([]st
 	if err := errors.Join(err, failed); err != nil {
 		return nil, err
 	}
-	behind, err := d.acknowledged(ctx, ids, users)
+	behind, err := d.acknowledged(ctx, ids, users, ackWait, false)
 	if err != nil {
 		return names, err
 	}
@@ -74,6 +77,11 @@ func (d *Daemon) Drain(ctx context.Context, name string, undo, force bool) ([]st
 		}
 	}
 	behind = slices.DeleteFunc(behind, func(id fabric.NodeID) bool { return slices.Contains(atPeers, id) })
+	if len(behind) > 0 && unreached != nil { // that peer may have been the primary, and this controller may be next
+		if behind, err = d.acknowledged(ctx, ids, behind, takeOver, true); err != nil {
+			return names, err
+		}
+	}
 	if len(behind) == 0 {
 		return names, nil
 	}
@@ -99,12 +107,14 @@ func (d *Daemon) unacknowledged(name string, undo bool, behind []fabric.NodeID) 
 }
 
 // acknowledged waits until switches have acknowledged what follows from the states of the links, and no change is
-// being written, for [ackWait] at most. It returns the switches that have not acknowledged. It does not wait for
-// switches to which another controller writes.
-func (d *Daemon) acknowledged(ctx context.Context, ids []fabric.LinkID, switches []fabric.NodeID) ([]fabric.NodeID, error) {
+// being written, for a time. It returns the switches that have not acknowledged. It waits for switches to which another
+// controller writes only with others.
+func (d *Daemon) acknowledged(
+	ctx context.Context, ids []fabric.LinkID, switches []fabric.NodeID, most time.Duration, others bool,
+) ([]fabric.NodeID, error) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.NewTimer(ackWait)
+	limit := time.NewTimer(most)
 	defer limit.Stop()
 	for {
 		var behind []fabric.NodeID
@@ -114,7 +124,7 @@ func (d *Daemon) acknowledged(ctx context.Context, ids []fabric.LinkID, switches
 				return d.device(id).verdict == Dead
 			})
 			wait = !d.core.Idle() || slices.ContainsFunc(behind, func(id fabric.NodeID) bool {
-				return d.device(id).phase != p4rt.Backup
+				return others || d.device(id).phase != p4rt.Backup
 			})
 		}); err != nil || !wait {
 			return behind, err

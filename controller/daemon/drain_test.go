@@ -140,3 +140,42 @@ func TestDrainAtStandby(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// TestHungPrimary has the primary hang, as if by SIGSTOP: its connections stay open, and it reads and writes nothing.
+// The standby replaces it within seconds, and so a drain there is done.
+func TestHungPrimary(t *testing.T) {
+	hung := &hang{}
+	inLabOf(t, func(l *lab) { l.hung = map[string]*hang{"a": hung} }, func(t *testing.T, l *lab) {
+		p := &peers{t: t, lis: map[string]*bufconn.Listener{}}
+		a := l.run(func(c *Config) { c.Own = 9; c.Dial = l.dialer("a"); p.join("b")(c) })
+		waitIdle(a)
+		b := l.run(func(c *Config) { c.Own = 1; p.join("a")(c) })
+		stopA, stopB := p.serve("a", a), p.serve("b", b)
+		waitIdle(b)
+		time.Sleep(10 * time.Second)
+		if s := b.state(); s.Switches[0].Primary {
+			t.Fatal("the standby is primary while the primary works")
+		}
+		stopA() // it answers no peer
+		hung.set(true)
+		began := time.Now()
+		if _, err := b.Drain(context.Background(), "tor0-agg1", false, false); err != nil {
+			t.Errorf("a drain at the standby: %v", err)
+		}
+		took := time.Since(began)
+		for _, s := range b.state().Switches {
+			if !s.Primary {
+				t.Errorf("after %v the standby is not primary of %s", took, s.Name)
+			}
+		}
+		if took > 8*time.Second {
+			t.Errorf("the drain took %v", took)
+		}
+		hung.set(false)
+		time.Sleep(10 * time.Second)
+		l.check(b)
+		stopB()
+		a.stop()
+		b.stop()
+	})
+}

@@ -61,6 +61,7 @@ type lab struct {
 	cut      map[fabric.LinkID]bool // links that carry nothing
 	conns    map[way][]net.Conn
 	blocked  map[way]bool
+	hung     map[string]*hang // by controller; nil: they never hang
 	// The switches' kind and ports; nil: ours.
 	profile *targets.Profile
 	ports   map[fabric.NodeID]*targets.PortMap
@@ -256,6 +257,49 @@ func (l *lab) close() {
 
 func (l *lab) dial(addr string) (*grpc.ClientConn, error) { return l.dialer("")(addr) }
 
+// hang makes a process hang and go on.
+type hang struct {
+	mu  sync.Mutex
+	end chan struct{} // nil: it works
+}
+
+func (h *hang) set(hangs bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if hangs {
+		h.end = make(chan struct{})
+		return
+	}
+	close(h.end)
+	h.end = nil
+}
+
+func (h *hang) wait() {
+	h.mu.Lock()
+	end := h.end
+	h.mu.Unlock()
+	if end != nil {
+		<-end
+	}
+}
+
+// hangingConn is a connection of a process that may hang.
+type hangingConn struct {
+	net.Conn
+	of *hang
+}
+
+func (c *hangingConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.of.wait() // what arrives is not processed
+	return n, err
+}
+
+func (c *hangingConn) Write(b []byte) (int, error) {
+	c.of.wait()
+	return c.Conn.Write(b)
+}
+
 // dialer returns how a controller reaches switches.
 func (l *lab) dialer(controller string) func(string) (*grpc.ClientConn, error) {
 	connect := func(ctx context.Context, addr string) (net.Conn, error) {
@@ -267,12 +311,16 @@ func (l *lab) dialer(controller string) func(string) (*grpc.ClientConn, error) {
 			return nil, fmt.Errorf("%s cannot be reached", addr)
 		}
 		conn, err := dial(ctx)
-		if err == nil {
-			l.mu.Lock()
-			l.conns[w] = append(l.conns[w], conn)
-			l.mu.Unlock()
+		if err != nil {
+			return nil, err
 		}
-		return conn, err
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.conns[w] = append(l.conns[w], conn)
+		if hung := l.hung[controller]; hung != nil {
+			conn = &hangingConn{conn, hung}
+		}
+		return conn, nil
 	}
 	return func(addr string) (*grpc.ClientConn, error) {
 		return grpc.NewClient("passthrough:"+addr, append(p4rt.DialOptions(),

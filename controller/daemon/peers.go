@@ -202,7 +202,7 @@ func (s *peerService) acknowledged(ctx context.Context, in *statepb.DrainMarks) 
 		links = append(links, fabric.LinkID(observe.NodeID(m.GetLink())))
 	}
 	asked := s.d.switchesOf(in)
-	behind, err := s.d.acknowledged(ctx, links, asked)
+	behind, err := s.d.acknowledged(ctx, links, asked, ackWait, false)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,9 @@ import (
 const (
 	handshakeTime = 10 * time.Second
 	idleTime      = 2 * time.Minute // without an RPC
-	probeTime     = 30 * time.Second
+	// After so long in silence a connection is probed, and after so long again without an answer it ends: a primary that
+	// hangs is replaced within twice this time. A shorter time would replace primaries that are only slow.
+	probeTime = 3 * time.Second
 )
 
 // Options returns the gRPC options that a server of these services needs: they check connections, RPCs and messages
