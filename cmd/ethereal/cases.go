@@ -57,7 +57,7 @@ A case is one line of JSON. Cases that the file of --out already has are skipped
 	f.IntVar(&flags.first, "first", 0, "begin with case `N`, from 0")
 	f.IntVar(&flags.count, "count", 100, "run `N` cases; with --class, of these classes")
 	f.StringSliceVar(&flags.class, "class", nil,
-		"run only `CLASSES`: healthy, quench, gnmi, late, nobody, flap, gray, degraded")
+		"run only `CLASSES`: healthy, quench, gnmi, late, nobody, flap, gray, degraded, other")
 	f.IntVar(&flags.parallel, "parallel", runtime.GOMAXPROCS(0), "run `N` at a time")
 	f.DurationVar(&flags.limit, "limit", 0, "begin no case after `DURATION`, as in 5m (default: none)")
 	f.StringVar(&flags.out, "out", "",

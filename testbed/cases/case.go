@@ -35,6 +35,10 @@ type Case struct {
 	// if all ports' queues are as long.
 	Threshold int64
 
+	// Patient is the number of bytes that the slowest link carries in half the time of the retransmission timer. Behind a
+	// longer queue the timer may expire without a loss.
+	Patient int64
+
 	path string // of its file; "": none
 }
 
@@ -53,12 +57,13 @@ func Draw(seed uint64, index int) Case {
 	s.drawSwitches(part("switch"), n)
 	s.drawHosts(part("host"))
 	t := drawTraffic(part("collective"), n, &s)
-	f := drawFailure(part("failure"), drawClass(part("class")), n, t.takes)
+	f := drawFailure(part("failure"), drawClass(part("class")), n, &s, t.takes)
 
 	c := Case{
 		Name: fmt.Sprintf("case-v%d-%d-%d", Version, seed, index), Seed: seed, Index: index,
 		Class: f.class, What: f.what, Jobs: t.file, Fabric: n.yaml(), Control: s.control,
 		Allowed: allowed(f.class, f.detected, n.spec, s.payload), Threshold: threshold(n.spec, s.buffer, s.alpha),
+		Patient: patient(n.spec, s.rto),
 	}
 	if t.file != "" {
 		t.yaml = "{kind: workload, file: " + c.JobsFile() + "}"
@@ -109,6 +114,15 @@ func threshold(spec fabric.Spec, buffer int64, alpha float64) int64 {
 		ports = max(ports, f.Node(fabric.NodeID(f.Hosts()+i)).Ports())
 	}
 	return int64(alpha * float64(buffer) / (1 + alpha*float64(ports)))
+}
+
+// patient returns [Case.Patient].
+func patient(s fabric.Spec, rto fabric.Time) int64 {
+	slowest := min(s.HostLink.Rate, s.ToRUplink.Rate)
+	if s.Kind == fabric.KindFatTree {
+		slowest = min(slowest, s.AggUplink.Rate)
+	}
+	return int64(float64(slowest) / 8 * float64(rto) / 2 / float64(fabric.Second))
 }
 
 // opponents returns Ethereal and the schemes that it is compared with.

@@ -18,9 +18,9 @@
 // # Classes
 //
 // A case without failure is healthy. Cuts are divided by what notifies hosts: quench (detected within 30 us), gnmi
-// (likewise), late (detected after 100 us to 10 ms) and nobody. Flapping links, gray links and degraded links are
-// classes of their own.
+// (likewise), late (detected after 100 us to 10 ms) and nobody. Flapping links, gray links and degraded links have a
+// class each. The class other has what can part hosts for a while, combinations, and events of controllers and agents.
 package cases
 
 // Version is part of every generator's seed.
-const Version = 1
+const Version = 2

@@ -31,7 +31,7 @@ func Evaluate(ctx context.Context, c Case, o Options) (*Record, error) {
 	r := &Record{
 		Name: c.Name, Seed: c.Seed, Index: c.Index, Class: c.Class, What: c.What, Program: o.Program,
 		Allowed:   c.Allowed.Micros(),
-		Threshold: c.Threshold, Fabric: c.Fabric, Collective: c.Collective, Control: c.Control,
+		Threshold: c.Threshold, Patient: c.Patient, Fabric: c.Fabric, Collective: c.Collective, Control: c.Control,
 	}
 	err := evaluate(ctx, c, o, r)
 	if ctx.Err() != nil {

@@ -21,10 +21,13 @@ const (
 	Flap     Class = "flap"     // a link is cut several times
 	Gray     Class = "gray"     // links lose packets at random
 	Degraded Class = "degraded" // links are slower
+	Other    Class = "other"    // chaos, drains, controllers and agents that stop, pause storms, a cut beside a gray link
 )
 
 // Classes returns all classes.
-func Classes() []Class { return []Class{Healthy, Quench, GNMI, Late, Nobody, Flap, Gray, Degraded} }
+func Classes() []Class {
+	return []Class{Healthy, Quench, GNMI, Late, Nobody, Flap, Gray, Degraded, Other}
+}
 
 // failure is a drawn failure case.
 type failure struct {
@@ -37,13 +40,13 @@ type failure struct {
 
 func drawClass(d *dice) Class {
 	return weighted(d,
-		share[Class]{25, Healthy}, share[Class]{22, Quench}, share[Class]{12, GNMI}, share[Class]{10, Late},
+		share[Class]{24, Healthy}, share[Class]{20, Quench}, share[Class]{12, GNMI}, share[Class]{10, Late},
 		share[Class]{14, Nobody},
-		share[Class]{4, Flap}, share[Class]{8, Gray}, share[Class]{5, Degraded})
+		share[Class]{4, Flap}, share[Class]{8, Gray}, share[Class]{5, Degraded}, share[Class]{3, Other})
 }
 
 // drawFailure draws a failure of a class.
-func drawFailure(d *dice, class Class, n network, takes fabric.Time) failure {
+func drawFailure(d *dice, class Class, n network, s *settings, takes fabric.Time) failure {
 	f := failure{class: class, notifier: "timeout", detected: 10 * fabric.Microsecond}
 	switch class {
 	case Healthy:
@@ -68,6 +71,8 @@ func drawFailure(d *dice, class Class, n network, takes fabric.Time) failure {
 		f.degrade(d, n, at)
 	case Flap:
 		f.flap(d, n, at)
+	case Other:
+		f.other(d, n, s, at, takes)
 	default:
 		f.cut(d, n, at, takes)
 	}
@@ -89,7 +94,9 @@ func moment(d *dice, takes fabric.Time) fabric.Time {
 func (f *failure) cut(d *dice, n network, at, takes fabric.Time) {
 	type kind = string
 	for {
-		kinds := []share[kind]{{40, "uplink"}, {8, "one direction"}, {10, "restored"}, {10, "two ToRs"}}
+		kinds := []share[kind]{
+			{40, "uplink"}, {8, "one direction"}, {10, "restored"}, {10, "two ToRs"}, {3, "restored switch"},
+		}
 		if n.uplinks() > 2 {
 			kinds = append(kinds, share[kind]{15, "two uplinks"}, share[kind]{4, "random"})
 		}
@@ -144,6 +151,11 @@ func (f *failure) cut(d *dice, n network, at, takes fabric.Time) {
 		case "top switch":
 			dead = []string{p.top(d)}
 			f.node(dead[0], at)
+		case "restored switch":
+			dead = []string{p.top(d)}
+			f.node(dead[0], at)
+			f.events = append(f.events, fmt.Sprintf("{at: %v, node: %s, action: restore, detection: %v}",
+				at+fabric.Time(d.octaves(20, 5))*fabric.Microsecond, dead[0], f.detected))
 		case "host port":
 			dead = []string{p.hostPort(d)}
 			f.link(dead[0], at, "action: cut")
@@ -186,6 +198,11 @@ func (f *failure) gray(d *dice, n network, at fabric.Time) {
 	if d.percent(25) {
 		how += ", direction: " + pick(d, "up", "down")
 	}
+	if d.percent(12) {
+		f.what += " on links drawn at random"
+		f.events = append(f.events, fmt.Sprintf("{at: %v, random: %d%%, %s}", at, pick(d, 2, 5, 20), how))
+		return
+	}
 	q, tor := d.below(n.planes()), d.below(n.racks())
 	links := 1
 	if d.percent(25) {
@@ -204,8 +221,62 @@ func (f *failure) degrade(d *dice, n network, at fabric.Time) {
 	}
 	by := pick(d, 2, 4, 4, 10)
 	f.what = fmt.Sprintf("an uplink at 1/%d", by)
-	f.link(p.uplink(d.below(n.planes()), d.below(n.racks()), d.below(n.uplinks())), at,
-		fmt.Sprintf("action: degrade, rate: %v", n.spec.ToRUplink.Rate/fabric.Rate(by)))
+	how := fmt.Sprintf("action: degrade, rate: %v", n.spec.ToRUplink.Rate/fabric.Rate(by))
+	if d.percent(25) {
+		f.what += ", reported"
+		f.notifier = "gnmi"
+		how += fmt.Sprintf(", reported: true, detection: %v", f.detected)
+	}
+	f.link(p.uplink(d.below(n.planes()), d.below(n.racks()), d.below(n.uplinks())), at, how)
+}
+
+// other draws what the other classes leave out.
+func (f *failure) other(d *dice, n network, s *settings, at, takes fabric.Time) {
+	p := places{n}
+	kinds := []share[string]{{3, "chaos"}, {3, "agent down"}, {3, "cut and gray"}}
+	if n.planes() == 1 {
+		kinds = append(kinds, share[string]{3, "drain"}, share[string]{3, "controller down"})
+	}
+	if s.pfc {
+		kinds = append(kinds, share[string]{6, "pause storm"})
+	}
+	f.what = weighted(d, kinds...)
+	f.notifier = pick(d, "quench", "gnmi", "all")
+	tor, ups := d.below(n.racks()), d.some(2, n.uplinks())
+	uplink := p.uplink(d.below(n.planes()), tor, ups[0])
+	later := at + max(fabric.Microsecond, takes*fabric.Time(d.between(5, 50))/100/fabric.Microsecond*fabric.Microsecond)
+	event := func(at fabric.Time, text string) { f.events = append(f.events, fmt.Sprintf("{at: %v, %s}", at, text)) }
+	switch f.what {
+	case "chaos":
+		period := d.octaves(20, 4)
+		event(at, fmt.Sprintf("action: chaos, times: %d, period: %dus, down: %dus, detection: %v",
+			d.between(2, 6), period, max(1, period*int64(d.between(10, 80))/100), f.detected))
+	case "agent down":
+		host := fmt.Sprintf("h%d", tor*n.spec.HostsPerToR+d.below(n.spec.HostsPerToR))
+		event(at, "action: agent-down, node: "+host)
+		f.link(uplink, at, "action: cut")
+		event(later, "action: agent-up, node: "+host)
+	case "cut and gray":
+		f.link(p.uplink(0, tor, ups[1]), at, "action: gray, loss: "+pick(d, "0.3%", "1%", "3%"))
+		if n.uplinks() > 2 {
+			f.link(p.uplink(0, tor, ups[0]), later, "action: cut")
+		} else {
+			f.link(p.uplink(0, tor, ups[0]), later, "action: degrade, rate: "+(n.spec.ToRUplink.Rate/2).String())
+		}
+	case "drain":
+		f.notifier = pick(d, "gnmi", "all")
+		event(at, "action: drain, link: "+uplink)
+		event(later, "action: undrain, link: "+uplink)
+	case "controller down":
+		f.notifier = pick(d, "gnmi", "all")
+		event(at, "action: controller-down")
+		f.link(uplink, at, "action: cut")
+		event(later, "action: controller-up")
+	case "pause storm":
+		host := fmt.Sprintf("h%d", tor*n.spec.HostsPerToR+d.below(n.spec.HostsPerToR))
+		event(at, "action: pause, node: "+host)
+		event(later, "action: resume, node: "+host)
+	}
 }
 
 // places names the places of a fabric.

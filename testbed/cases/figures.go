@@ -84,8 +84,9 @@ type Record struct {
 	Control    string `json:"congestion_control"`
 
 	Allowed float64 `json:"allowed_us"` // see [Case.Allowed]
-	// Threshold is [Case.Threshold].
+	// Threshold and Patient are [Case.Threshold] and [Case.Patient].
 	Threshold int64 `json:"threshold"`
+	Patient   int64 `json:"patient"`
 
 	Healthy   *Figures   `json:"healthy,omitempty"`   // Ethereal, on the healthy fabric
 	Failed    *Figures   `json:"failed,omitempty"`    // Ethereal, with the failure

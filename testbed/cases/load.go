@@ -38,7 +38,8 @@ func Load(path string) (c Case, violated []string, err error) {
 		Name:  strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)),
 		Class: Healthy, What: "nothing", Text: string(text),
 		Fabric: fabricText(s.Fabric), Collective: s.Collectives[0].String(), Control: string(s.Host.CongestionControl),
-		Threshold: threshold(f.Spec(), int64(s.Switch.Buffer), s.Switch.Alpha), path: path,
+		Threshold: threshold(f.Spec(), int64(s.Switch.Buffer), s.Switch.Alpha),
+		Patient:   patient(f.Spec(), s.Host.RTO), path: path,
 	}
 	if len(s.Failures) == 2 {
 		failed := s.Failures[1]
@@ -67,15 +68,17 @@ func classOf(f scenario.Failure) (_ Class, detected fabric.Time) {
 	for _, e := range f.Events {
 		detected = max(detected, e.Detection)
 	}
+	// A case with one of these actions alone has its class.
+	classes := map[scenario.Action]Class{scenario.Gray: Gray, scenario.Degrade: Degraded, scenario.Flap: Flap}
+	first, special := classes[f.Events[0].Action]
 	for _, e := range f.Events {
-		switch e.Action {
-		case scenario.Gray:
-			return Gray, detected
-		case scenario.Degrade:
-			return Degraded, detected
-		case scenario.Flap:
-			return Flap, detected
+		cut := e.Action == scenario.Cut || e.Action == scenario.Restore
+		if class, ok := classes[e.Action]; ok != special || class != first || !ok && !cut {
+			return Other, detected
 		}
+	}
+	if special {
+		return first, detected
 	}
 	switch n := f.Notifiers[0]; {
 	case n == scenario.NotifyTimeout:

@@ -14,6 +14,7 @@ type settings struct {
 	buffer          int64
 	alpha           float64
 	payload         int64
+	rto             fabric.Time
 	ackEvery        int64
 	control         string // rate control
 }
@@ -23,7 +24,7 @@ const kilo, mega = 1000, 1000 * 1000
 // drawSwitches draws buffers, marks and flow control.
 func (s *settings) drawSwitches(d *dice, n network) {
 	s.buffer, s.alpha = 64*mega, 1
-	if !d.percent(45) {
+	if !d.percent(55) {
 		s.buffer = pick[int64](d, 512*kilo, mega, 2*mega, 4*mega, 8*mega, 16*mega, 32*mega)
 		s.set("buffer", size(s.buffer))
 	}
@@ -77,8 +78,10 @@ func (s *settings) drawHosts(d *dice) {
 	if d.percent(15) {
 		s.host("resend_on_flip", "false")
 	}
+	s.rto = fabric.Millisecond
 	if d.percent(15) {
-		s.host("rto", pick(d, "500us", "2ms", "4ms"))
+		s.rto = pick(d, 500*fabric.Microsecond, 2*fabric.Millisecond, 4*fabric.Millisecond)
+		s.host("rto", s.rto.String())
 	}
 }
 
