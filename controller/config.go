@@ -95,7 +95,7 @@ type Config struct {
 	// QuenchIntervalUs is the minimum time between two quenches to one source for one port, in microseconds;
 	// NeverQuench turns quenches off.
 	QuenchIntervalUs uint32
-	// ControlPriority is the queue of ACKs, CNPs and quenches: 0 (the data's queue) to 7.
+	// ControlPriority is the queue of ACKs, CNPs, quenches and RoCEv2 packets with DSCP CS6: 0 (the data's queue) to 7.
 	ControlPriority int
 	HashSeed        uint32 // of the ECMP hash, the same in all switches
 	// MaxGroupSize is the largest total of the members' shares in one ECMP group; larger weights are approximated.

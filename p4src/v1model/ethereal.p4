@@ -17,6 +17,10 @@
 const bit<32> INSTANCE_NORMAL        = 0;
 const bit<32> INSTANCE_INGRESS_CLONE = 1;
 
+// RoCEv2 packets of network control's DSCP, CS6, are control, such as a host's path probes. The mark of a rerouted
+// packet leaves these four bits as they are.
+const bit<4> CLASS_NETWORK_CONTROL = DSCP_NETWORK_CONTROL[5:2];
+
 // The controller's port: packet-out comes from it, packet-in goes to it.
 const port_t CPU_PORT = 510;
 
@@ -361,7 +365,12 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
             meta.l4_dst = hdr.udp.dst;
         }
         if (hdr.bth.isValid()) {
-            if (hdr.bth.opcode == BTH_ACK || hdr.bth.opcode == BTH_ATOMIC_ACK || hdr.bth.opcode == BTH_CNP) {
+            // An outer header need not have the DSCP of the inner one: either will do.
+            if (hdr.bth.opcode == BTH_ACK || hdr.bth.opcode == BTH_ATOMIC_ACK || hdr.bth.opcode == BTH_CNP ||
+                (hdr.ipv4.isValid() && hdr.ipv4.dscp[5:2] == CLASS_NETWORK_CONTROL) ||
+                (hdr.ipv6.isValid() && (hdr.ipv6.dscp[5:2] == CLASS_NETWORK_CONTROL ||
+                 (hdr.inner_ipv4.isValid() && hdr.inner_ipv4.dscp[5:2] == CLASS_NETWORK_CONTROL) ||
+                 (hdr.inner_ipv6.isValid() && hdr.inner_ipv6.dscp[5:2] == CLASS_NETWORK_CONTROL)))) {
                 standard_metadata.priority = meta.control_priority;
             } else {
                 meta.is_data = 1;

@@ -14,6 +14,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/hostagent/usid"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/p4runtime"
@@ -141,6 +142,7 @@ type packet struct {
 	vlan     bool
 	opcode   byte // 0: RDMA WRITE middle
 	ttl      uint8
+	dscp     uint8
 	options  bool // IPv4 options
 	tcp      bool
 }
@@ -167,11 +169,12 @@ func (s *programmed) build(p packet) []byte {
 	if p.ipv6 {
 		ls = append(ls, &layers.IPv6{
 			Version: 6, HopLimit: p.ttl, NextHeader: protocol, FlowLabel: 0xFC000 | uint32(p.label),
+			TrafficClass: p.dscp << 2,
 			SrcIP: s.f.HostAddr6(p.src).AsSlice(), DstIP: s.f.HostAddr6(p.dst).AsSlice(),
 		})
 	} else {
 		ip := &layers.IPv4{
-			Version: 4, TTL: p.ttl, Protocol: protocol,
+			Version: 4, TTL: p.ttl, Protocol: protocol, TOS: p.dscp << 2,
 			SrcIP: s.f.HostAddr4(p.src).AsSlice(), DstIP: s.f.HostAddr4(p.dst).AsSlice(),
 		}
 		if p.options {
@@ -254,17 +257,67 @@ func TestProgramForwards(t *testing.T) {
 	}
 }
 
-// TestProgramPriority: ACKs and CNPs go first, data and foreign traffic do not.
+// TestProgramPriority: ACKs, CNPs and RoCEv2 packets with DSCP CS6 go first and count as control, also with the mark of
+// a rerouted packet. Data and foreign traffic do not.
 func TestProgramPriority(t *testing.T) {
 	oneGoroutine(t)
 	s := newProgrammed(t, "tor0")
 	for _, tt := range []struct {
 		p    packet
-		want uint8
-	}{{packet{opcode: 0x11}, 1}, {packet{opcode: 0x81}, 1}, {packet{opcode: 0x0a}, 0}, {packet{tcp: true}, 0}} {
+		want uint8 // the priority
+		data uint64
+	}{
+		{packet{opcode: 0x11}, 1, 0},
+		{packet{opcode: 0x12}, 1, 0},
+		{packet{opcode: 0x81}, 1, 0},
+		{packet{opcode: 0x0a}, 0, 1},
+		{packet{opcode: 0x0a, dscp: 48}, 1, 0},
+		{packet{opcode: 0x0a, dscp: 48 | 3}, 1, 0},
+		{packet{opcode: 0x0a, dscp: 48 | 3, ipv6: true}, 1, 0},
+		{packet{opcode: 0x0a, dscp: 48, vlan: true}, 1, 0},
+		{packet{opcode: 0x0a, dscp: 46}, 0, 1}, // EF
+		{packet{opcode: 0x0a, dscp: 56}, 0, 1}, // CS7
+		{packet{opcode: 0x0a, dscp: 56, ipv6: true}, 0, 1},
+		{packet{tcp: true, dscp: 48}, 0, 0},
+	} {
 		tt.p.src, tt.p.dst = h0, h8
+		tx := func(class string) uint64 {
+			return s.counter("port_tx_"+class, int(up0)) + s.counter("port_tx_"+class, int(up1))
+		}
+		data, control := tx("data"), tx("control")
 		if got := s.send(1, s.build(tt.p)); len(got) != 1 || got[0].priority != tt.want {
-			t.Errorf("%+v: out %+v, want priority %d", tt.p, got, tt.want)
+			t.Errorf("%+v: %d packets out, want one of priority %d", tt.p, len(got), tt.want)
+		}
+		data, control = tx("data")-data, tx("control")-control
+		if data != tt.data || data+control != 1 {
+			t.Errorf("%+v: counted as %d data and %d control packets, want %d data", tt.p, data, control, tt.data)
+		}
+	}
+}
+
+// TestProgramPriorityOuter: in an outer header, the DSCP of either header makes a packet control.
+func TestProgramPriorityOuter(t *testing.T) {
+	oneGoroutine(t)
+	s := newProgrammedFor(t, "tor0", controller.NoCarrier, controller.MicroSegments)
+	wrapper, err := usid.New(s.f, h0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, outer := range []uint8{0, 48, 51} {
+		for _, inner := range []packet{{}, {dscp: 48}, {ipv6: true}, {ipv6: true, dscp: 48}} {
+			inner.src, inner.dst, inner.opcode = h0, h8, 0x0a
+			frame := s.build(inner)
+			length := len(frame)
+			data := append(frame, make([]byte, usid.HeaderSize)...)
+			data = data[:wrapper.Wrap(data, length, length)]
+			data[14], data[15] = 6<<4|outer>>2, outer<<6|data[15]&0xf // the traffic class
+			want := uint8(0)
+			if outer != 0 || inner.dscp != 0 {
+				want = 1
+			}
+			if got := s.send(1, data); len(got) != 1 || got[0].priority != want {
+				t.Errorf("outer DSCP %d, %+v: %d packets out, want one of priority %d", outer, inner, len(got), want)
+			}
 		}
 	}
 }
