@@ -88,7 +88,6 @@ func (s *Schedule) add(p part) {
 	base, posted := s.Moments, make([]int, ranks*levels)
 	s.Moments += len(posted)
 	for r := range ranks {
-		lag := p.lags(r)
 		last := make([]bool, levels) // levels that precede no other
 		for l := range levels {
 			m := base + l*ranks + r
@@ -100,11 +99,7 @@ func (s *Schedule) add(p part) {
 				start := p.start(r)
 				s.wait(start.From, m, start.Duration)
 			}
-			if posted[l*ranks+r] = m; lag > 0 {
-				posted[l*ranks+r] = s.Moments
-				s.wait(m, s.Moments, lag)
-				s.Moments++
-			}
+			posted[l*ranks+r] = m
 		}
 		if end := p.end(r); end >= 0 {
 			for l := range levels {
@@ -116,8 +111,14 @@ func (s *Schedule) add(p part) {
 	}
 	for step := range p.job.Phases() {
 		for send := range p.job.Traffic(step) {
+			level := step*ranks + send.Src
+			if lag := p.lags(send.Src); lag > 0 && posted[level] == base+level {
+				s.wait(base+level, s.Moments, lag)
+				posted[level] = s.Moments
+				s.Moments++
+			}
 			s.Messages = append(s.Messages, Message{
-				Send: p.global(send), Posted: posted[step*ranks+send.Src],
+				Send: p.global(send), Posted: posted[level],
 				Received: base + p.job.Awaits(send)*ranks + send.Dst, Acked: p.end(send.Src),
 			})
 		}
