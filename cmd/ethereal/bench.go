@@ -92,6 +92,13 @@ func (a *app) runBench(ctx context.Context, path string, flags benchFlags) (err 
 	if err != nil {
 		return err
 	}
+	var file *os.File
+	if !flags.dryRun && w.Tasks == nil { // before the results are read: no other process adds to them from then on
+		if file, err = openResults(w); err != nil {
+			return err
+		}
+		defer closeFile(file, &err)
+	}
 	todo, have, old, err := w.Missing(flags.again)
 	if err != nil {
 		return err
@@ -115,12 +122,14 @@ func (a *app) runBench(ctx context.Context, path string, flags benchFlags) (err 
 		if err := w.Tasks.Begin(); err != nil {
 			return err
 		}
+		if file, err = openResults(w); err != nil {
+			return err
+		}
+		defer closeFile(file, &err)
 	}
-	file, err := w.Open(have)
-	if err != nil {
+	if err := have.Continue(file); err != nil {
 		return openError("--out", err)
 	}
-	defer closeFile(file, &err)
 	if len(todo) > 0 {
 		if err := a.carryOut(ctx, w, todo, file); err != nil {
 			return err
@@ -136,6 +145,18 @@ func (a *app) runBench(ctx context.Context, path string, flags benchFlags) (err 
 		return nil
 	}
 	return a.tellBench(w)
+}
+
+// openResults opens the results file.
+func openResults(w *benchWork) (*os.File, error) {
+	file, err := w.Open()
+	if errors.Is(err, sweep.ErrBusy) {
+		return nil, failure("--out: %w", err)
+	}
+	if err != nil {
+		return nil, openError("--out", err)
+	}
+	return file, nil
 }
 
 // mostGroups is how many sections the table at the end has at most.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ethereal-fabric/ethereal/internal/durable"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/runner"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
@@ -36,13 +38,22 @@ func checkOutputs(from []string, flags runFlags, captures []runner.Capture, runs
 	for _, c := range captures {
 		each = append(each, output{"--pcap", c.Path})
 	}
-	taken := map[string]string{}
+	taken, there := map[string]string{}, map[string]os.FileInfo{} // by flag: the files that exist
 	take := func(o output) error {
 		id, regular := identity(o.path)
 		if !regular {
 			return nil // a device or a pipe
 		}
-		if other, twice := taken[id]; twice {
+		other, twice := taken[id]
+		if info, err := os.Stat(o.path); err == nil {
+			for flag, old := range there {
+				if os.SameFile(info, old) { // another name of it, a hard link
+					other, twice = flag, true
+				}
+			}
+			there[o.flag] = info
+		}
+		if twice {
 			return fmt.Errorf("%s: %s is where %s is; give each a file of its own", o.flag, o.path, other)
 		}
 		taken[id] = o.flag
@@ -98,7 +109,10 @@ func identity(path string) (id string, regular bool) {
 
 // tryCreate reports whether a file can be written, and leaves all as it was.
 func tryCreate(flag, path string) error {
-	_, err := os.Stat(path)
+	info, err := os.Stat(path)
+	if err == nil && info.Mode()&os.ModeNamedPipe != 0 {
+		return nil // it may have no reader yet
+	}
 	fresh := errors.Is(err, fs.ErrNotExist)
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
 	if err != nil {
@@ -114,8 +128,11 @@ func tryCreate(flag, path string) error {
 	return nil
 }
 
-func create(flag, path string) (*os.File, error) {
-	file, err := os.Create(path)
+func create(ctx context.Context, flag, path string) (*durable.Output, error) {
+	file, err := durable.Create(ctx, path)
+	if ctx.Err() != nil && err != nil {
+		return nil, fmt.Errorf("%s: %s: %w before the pipe had a reader", flag, path, errInterrupted)
+	}
 	if err != nil {
 		return nil, openError(flag, err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -40,7 +41,7 @@ Two files that have runs in common are compared: it prints what changed from the
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error { return a.runReport(args, flags) },
+		RunE: func(c *cobra.Command, args []string) error { return a.runReport(c.Context(), args, flags) },
 	}
 	f := c.Flags()
 	f.StringVar(&flags.html, "html", "", "write the page, one self-contained file, to `FILE`")
@@ -53,7 +54,7 @@ Two files that have runs in common are compared: it prints what changed from the
 	return c
 }
 
-func (a *app) runReport(paths []string, flags reportFlags) (err error) {
+func (a *app) runReport(ctx context.Context, paths []string, flags reportFlags) (err error) {
 	only, err := regexp.Compile(flags.only)
 	if err != nil {
 		return fmt.Errorf("--only: %w; write a regular expression, as in 'ecmp.*seed 1'", err)
@@ -80,12 +81,15 @@ func (a *app) runReport(paths []string, flags reportFlags) (err error) {
 		return fmt.Errorf("--only: no result of %d files matches", len(paths))
 	}
 	write := func(flag, path string, what func(io.Writer) error) (err error) {
-		file, err := create(flag, path)
+		file, err := create(ctx, flag, path)
 		if err != nil {
 			return err
 		}
 		defer closeFile(file, &err)
-		return what(file)
+		if err = what(file); err != nil {
+			file.Fail(err)
+		}
+		return err
 	}
 	switch {
 	case flags.csv == "-":

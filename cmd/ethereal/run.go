@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"runtime/pprof"
 	"strings"
@@ -170,7 +169,7 @@ func (a *app) runScenarios(ctx context.Context, files []string, flags runFlags) 
 		if o.path == "" {
 			continue
 		}
-		file, err := create(o.flag, o.path)
+		file, err := create(ctx, o.flag, o.path)
 		if err != nil {
 			return err
 		}
@@ -292,7 +291,7 @@ func fromFlags(err error) error {
 
 // closeFile closes a file that was written, and reports in err, when there is
 // no error yet, that it could not be.
-func closeFile(f *os.File, err *error) {
+func closeFile(f io.Closer, err *error) {
 	if e := f.Close(); e != nil && *err == nil {
 		*err = failure("%w", e)
 	}

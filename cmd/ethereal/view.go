@@ -56,7 +56,7 @@ its messages, its pieces with their paths, and what it received and did.`,
 				p.Title = "Ethereal: " + strings.Join(baseNames(args), ", ")
 			}
 			if html != "" {
-				return writeView(html, p)
+				return writeView(c.Context(), html, p)
 			}
 			return a.serveView(c.Context(), listen, load.server(p))
 		},
@@ -77,13 +77,16 @@ func baseNames(paths []string) []string {
 	return names
 }
 
-func writeView(name string, p *view.Page) (err error) {
-	file, err := create("--html", name)
+func writeView(ctx context.Context, name string, p *view.Page) (err error) {
+	file, err := create(ctx, "--html", name)
 	if err != nil {
 		return err
 	}
 	defer closeFile(file, &err)
-	return view.HTML(file, p)
+	if err = view.HTML(file, p); err != nil {
+		file.Fail(err)
+	}
+	return err
 }
 
 // serveView serves a page until ctx ends.

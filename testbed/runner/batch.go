@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/durable"
 	"github.com/ethereal-fabric/ethereal/testbed/recording"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
@@ -155,7 +156,7 @@ func (b *Batch) observed(ctx context.Context, run scenario.Run, record *Record) 
 		obs.Happened = record.Add
 	}
 	if b.Events != "" {
-		file, err := os.Create(FileOf(b.Events, run, len(b.Runs)))
+		file, err := durable.Create(ctx, FileOf(b.Events, run, len(b.Runs)))
 		if err != nil {
 			return nil, fmt.Errorf("--events: %w", err)
 		}
@@ -163,7 +164,7 @@ func (b *Batch) observed(ctx context.Context, run scenario.Run, record *Record) 
 		obs.Events = file
 	}
 	for _, c := range b.Captures {
-		file, err := os.Create(FileOf(c.Path, run, len(b.Runs)))
+		file, err := durable.Create(ctx, FileOf(c.Path, run, len(b.Runs)))
 		if err != nil {
 			return nil, fmt.Errorf("--pcap: %w", err)
 		}
@@ -178,7 +179,7 @@ func (b *Batch) observed(ctx context.Context, run scenario.Run, record *Record) 
 
 // traced executes a run and writes its trace, even after an interruption.
 func (b *Batch) traced(ctx context.Context, run scenario.Run, obs scenario.Observer) (_ *report.Result, err error) {
-	file, err := os.Create(FileOf(b.Trace, run, len(b.Runs)))
+	file, err := durable.Create(ctx, FileOf(b.Trace, run, len(b.Runs)))
 	if err != nil {
 		return nil, fmt.Errorf("--trace: %w", err)
 	}
@@ -200,7 +201,7 @@ func (b *Batch) traced(ctx context.Context, run scenario.Run, obs scenario.Obser
 	}
 	written := rec.End(result)
 	var wrong error
-	if strings.HasSuffix(file.Name(), ".gz") {
+	if strings.HasSuffix(b.Trace, ".gz") {
 		packed := gzip.NewWriter(file)
 		wrong = errors.Join(written.Write(packed), packed.Close())
 	} else {
@@ -241,7 +242,7 @@ func FileOf(name string, run scenario.Run, runs int) string {
 }
 
 // closeFile closes a written file and reports a failure in err, unless err is already an error.
-func closeFile(f *os.File, err *error) {
+func closeFile(f io.Closer, err *error) {
 	if e := f.Close(); e != nil && *err == nil {
 		*err = e
 	}

@@ -130,17 +130,27 @@ func (w *Work) Missing(again bool) (todo []Case, have Results, old int, err erro
 	return todo, have, old, nil
 }
 
-// Open opens the results file for appending, without an incomplete last line.
-func (w *Work) Open(have Results) (*os.File, error) {
-	file, err := os.OpenFile(w.Out, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
-	if err != nil {
-		return nil, err
+// ErrBusy is wrapped if another process writes the results file.
+var ErrBusy = errors.New("another ethereal bench writes to this file; wait for it, or name another")
+
+// Open opens the results file for appending. The file is this process's until it is closed: with Tasks, the tasks' shared
+// folder says which process has which file.
+func (w *Work) Open() (*os.File, error) {
+	if info, err := os.Stat(w.Out); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file, and results are read again", w.Out)
 	}
-	if err := file.Truncate(have.size); err != nil {
-		return nil, errors.Join(err, file.Close())
+	file, err := os.OpenFile(w.Out, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
+	if err != nil || w.Tasks != nil {
+		return file, err
+	}
+	if free, err := tryLock(file); !free {
+		return nil, errors.Join(fmt.Errorf("%s: %w", w.Out, err), file.Close())
 	}
 	return file, nil
 }
+
+// Continue removes an incomplete last line, of a process that was killed.
+func (r Results) Continue(file *os.File) error { return file.Truncate(r.size) }
 
 // CarryOut runs cases, which are the batch's runs, and appends each result to the file when its run ends. It
 // returns the number of results written.
