@@ -266,3 +266,53 @@ func TestBMv2(t *testing.T) {
 		}
 	}
 }
+
+// TestKilledParent kills `ethereal mininet up`: the fabric goes with it, and nothing is left for mininet clean.
+func TestKilledParent(t *testing.T) {
+	l := newLab(t)
+	out, in, err := os.Pipe() // the command line's input, which does not end
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	defer in.Close()
+	said := filepath.Join(t.TempDir(), "said")
+	log, err := os.Create(said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	cmd := exec.Command(l.ethereal, "mininet", "up", "--isolate", "--dir", l.dir)
+	cmd.Dir = ".." // where the script is found
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = out, log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	text := func() string { b, _ := os.ReadFile(said); return string(b) }
+	wait := func(what string, ok func() bool) {
+		t.Helper()
+		for began := time.Now(); !ok(); time.Sleep(50 * time.Millisecond) {
+			if time.Since(began) > 2*time.Minute {
+				cmd.Process.Signal(syscall.SIGTERM)
+				t.Fatalf("%s: not within two minutes\n%s", what, text())
+			}
+		}
+	}
+	wait("the fabric is up", func() bool { return strings.Contains(text(), "In another terminal") })
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait() //nolint:errcheck // it was killed
+	wait("all is taken down", func() bool {
+		all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, file := range all {
+			if command, err := os.ReadFile(file); err == nil && strings.Contains(string(command), l.dir) {
+				return false
+			}
+		}
+		return true
+	})
+	if !strings.Contains(text(), "all is taken down") {
+		t.Errorf("the script says\n%s", text())
+	}
+}

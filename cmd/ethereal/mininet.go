@@ -115,6 +115,7 @@ func runMininet(ctx context.Context, python string, args []string) error {
 	cmd := exec.Command(python, append([]string{script}, args...)...) // it has its own way to end: signals are passed on
 	cmd.Env = append(os.Environ(), "ETHEREAL="+exe)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	defer endWithParent(cmd)() // the script then takes all down
 	if err := cmd.Start(); err != nil {
 		return failure("mininet: %w", err)
 	}
