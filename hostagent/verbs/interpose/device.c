@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -49,7 +50,7 @@ struct context *context_of(struct ibv_context *c)
 
 const char *socket_path(void)
 {
-	const char *path = getenv("ETHEREAL_NIC");
+	const char *path = secure_getenv("ETHEREAL_NIC"); /* of a program that runs as who started it */
 	if (!path || !*path)
 		return NULL;
 	return strncmp(path, "unix:", 5) ? path : path + 5;
@@ -187,6 +188,44 @@ void end_mappings(struct mapping *m)
 	}
 }
 
+/* OVERFLOW_UID stands for users that this user namespace does not know, unless it has a user of this number. */
+enum { OVERFLOW_UID = 65534 };
+
+/* knows reports whether this user namespace has a user of this number. */
+static bool knows(uid_t uid)
+{
+	FILE *f = fopen("/proc/self/uid_map", "re");
+	unsigned long first, outside, count;
+	bool found = false;
+	while (f && !found && fscanf(f, "%lu %lu %lu", &first, &outside, &count) == 3)
+		found = uid >= first && uid - first < count;
+	if (f)
+		fclose(f);
+	return found;
+}
+
+/*
+ * trusted reports whether a connection's server may have this process's memory: root, or this process's user. Numbers
+ * are as this process's user namespace has them. If it does not know the server's user, that may be any.
+ */
+static bool trusted(int fd, const char *path)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+	struct ucred server = { .uid = (uid_t)-1 };
+	socklen_t size = sizeof(server);
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &server, &size) < 0)
+		return false;
+	bool known = server.uid != OVERFLOW_UID || knows(server.uid);
+	if (known && (server.uid == 0 || server.uid == geteuid()))
+		return true;
+	if (!atomic_flag_test_and_set(&said))
+		fprintf(stderr,
+			"libethereal-verbs: user %u%s listens at ETHEREAL_NIC=%s, neither root nor this process's user, %u. It would read "
+			"and write this process's memory, so it is not used: start the device as user %u or as root, or name its socket\n",
+			server.uid, known ? "" : " (one that this user namespace does not know)", path, geteuid(), geteuid());
+	return false;
+}
+
 int connect_nic(void)
 {
 	const char *path = socket_path();
@@ -208,6 +247,11 @@ int connect_nic(void)
 		int err = errno;
 		close(fd);
 		errno = err;
+		return -1;
+	}
+	if (!trusted(fd, path)) {
+		close(fd);
+		errno = EACCES;
 		return -1;
 	}
 	return fd;
