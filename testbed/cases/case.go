@@ -45,8 +45,10 @@ type Case struct {
 // Delays of the control plane, which no case changes: gNMI notification, computation, push to the agents.
 const gnmiPush = 80 * fabric.Microsecond
 
-// File and JobsFile are the names of the case's files.
-func (c Case) File() string     { return c.Name + ".yaml" }
+// File is the name of the scenario's file.
+func (c Case) File() string { return c.Name + ".yaml" }
+
+// JobsFile is the name of the workload's file.
 func (c Case) JobsFile() string { return c.Name + "-jobs.yaml" }
 
 // Draw returns the case of a seed and an index.

@@ -128,7 +128,7 @@ func one(ctx context.Context, run scenario.Run, do runner.Run) (_ *Figures, err 
 	}()
 	var result *report.Result
 	result, err = do(limited, run, scenario.Observer{Cores: 1})
-	if err != nil && !(errors.Is(err, errLimit) && result != nil) {
+	if stopped := errors.Is(err, errLimit) && result != nil; err != nil && !stopped {
 		return nil, err
 	}
 	f := figuresOf(result)
