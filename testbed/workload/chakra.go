@@ -2,6 +2,7 @@ package workload
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -79,13 +81,14 @@ func ReadChakra(prefix, algorithm string) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
+	files, err := rankFiles(prefix)
+	if err != nil {
+		return nil, err
+	}
 	var ranks [][]node
-	for rank := 0; ; rank++ {
+	for rank := range files {
 		path := fmt.Sprintf("%s.%d.et", prefix, rank)
 		file, err := os.Open(path)
-		if errors.Is(err, fs.ErrNotExist) && rank > 0 {
-			break
-		}
 		if err != nil {
 			return nil, fmt.Errorf("workload: %w; a trace is PREFIX.0.et, PREFIX.1.et, ...: name PREFIX", err)
 		}
@@ -96,9 +99,7 @@ func ReadChakra(prefix, algorithm string) (*Program, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: %s: %w", ErrProgram, path, err)
 		}
-		if ranks = append(ranks, nodes); len(ranks) > collective.MaxRanks {
-			return nil, fmt.Errorf("%w: %s: more than %d ranks", ErrProgram, prefix, collective.MaxRanks)
-		}
+		ranks = append(ranks, nodes)
 	}
 	p := &Program{Name: "chakra", Ranks: make([][]Op, len(ranks))}
 	for r, nodes := range ranks {
@@ -109,7 +110,37 @@ func ReadChakra(prefix, algorithm string) (*Program, error) {
 			return nil, fmt.Errorf("%w: %s.%d.et: %w", ErrProgram, prefix, r, err)
 		}
 	}
+	if _, _, err := p.link(); err != nil { // rank R is of the file PREFIX.R.et
+		return nil, fmt.Errorf("%w; its file, %s.RANK.et, or another's may be of another trace or rank", err, prefix)
+	}
 	return p, nil
+}
+
+// rankFiles returns the number of a trace's files. They have the numbers from 0 on.
+func rankFiles(prefix string) (int, error) {
+	dir, base := filepath.Split(prefix)
+	entries, err := os.ReadDir(cmp.Or(dir, "."))
+	if err != nil {
+		return 0, fmt.Errorf("workload: %w; a trace is PREFIX.0.et, PREFIX.1.et, ...: name PREFIX", err)
+	}
+	var numbers []int
+	for _, e := range entries {
+		text, ok := strings.CutPrefix(e.Name(), base+".")
+		text, et := strings.CutSuffix(text, ".et")
+		if n, err := strconv.Atoi(text); ok && et && err == nil && strconv.Itoa(n) == text && n >= 0 {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	for i, n := range numbers {
+		if n != i {
+			return 0, fmt.Errorf("%w: %s.%d.et is missing, and %s.%d.et is there; a trace has one file per rank", ErrProgram, prefix, i, prefix, n)
+		}
+	}
+	if len(numbers) > collective.MaxRanks {
+		return 0, fmt.Errorf("%w: %s: more than %d ranks", ErrProgram, prefix, collective.MaxRanks)
+	}
+	return max(len(numbers), 1), nil // without any, the first is opened, for its error
 }
 
 // ReadGroups reads the groups of ranks of a trace, PREFIX.groups.json. A missing file has none.
@@ -343,10 +374,22 @@ func (n node) operation(rank, ranks int, groups map[string][]int, algorithm stri
 	size := n.ints["comm_size"]
 	switch n.kind {
 	case nodeSend, nodeRecv:
-		op := Op{Kind: Send, Bytes: size, Tag: uint64(n.ints["comm_tag"]), Peer: int(n.ints["comm_dst"])}
+		op := Op{Kind: Send, Bytes: size, Tag: uint64(n.ints["comm_tag"])}
+		own, other := "comm_src", "comm_dst"
 		if n.kind == nodeRecv {
-			op.Kind, op.Peer = Recv, int(n.ints["comm_src"])
+			op.Kind, own, other = Recv, other, own
 		}
+		peer, given := n.ints[other]
+		if !given {
+			return Op{}, fmt.Errorf("it has no %s, the other rank", other)
+		}
+		if r, given := n.ints[own]; given && r != int64(rank) {
+			return Op{}, fmt.Errorf("%s is %d, and the file is rank %d's: is it a copy of rank %d's?", own, r, rank, r)
+		}
+		if peer < 0 || peer >= int64(ranks) || peer == int64(rank) {
+			return Op{}, fmt.Errorf("%s is %d; the trace has files of ranks 0 to %d, and this is rank %d's", other, peer, ranks-1, rank)
+		}
+		op.Peer = int(peer)
 		return op, nil
 	case nodeCollective:
 		group := make([]int, ranks)
@@ -359,6 +402,12 @@ func (n node) operation(rank, ranks int, groups map[string][]int, algorithm stri
 				return Op{}, fmt.Errorf("group %q is not in the file of groups", name)
 			}
 			group = named
+			if last := slices.Max(append([]int{0}, group...)); last >= ranks {
+				return Op{}, fmt.Errorf("group %q has rank %d; the trace has files of ranks 0 to %d", name, last, ranks-1)
+			}
+			if !slices.Contains(group, rank) {
+				return Op{}, fmt.Errorf("group %q is of ranks %v, and the file is rank %d's: is it a copy of another's?", name, group, rank)
+			}
 		}
 		if len(group) == 1 && group[0] == rank {
 			return Op{Kind: Compute}, nil // nothing to exchange
