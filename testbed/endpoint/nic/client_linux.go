@@ -37,16 +37,19 @@ var limits = [...]uint64{
 
 // client is a program that has the device open.
 type client struct {
-	n       *NIC
-	memory  programMemory
-	bell    *shared
-	seen    uint32              // of the bell
-	kick    int                 // what the program writes to
-	async   int                 // the pipe's end that is written to
-	bytes   int                 // of rings
-	regions map[uint32]struct{} // their keys
-	pid     int32               // of the process; 0: not known
-	share   uint16              // of the endpoint's turns, of all connections of the process
+	n             *NIC
+	memory        programMemory
+	bell          *shared
+	seen          uint32              // of the bell
+	kick          int                 // what the program writes to
+	async         int                 // the pipe's end that is written to
+	bytes         int                 // of rings
+	regions       map[uint32]struct{} // their keys
+	pid           int32               // of the process; 0: not known
+	fetching      fetching
+	registersFile bool   // the region of the call in hand has bytes of a file
+	fileRegions   int    // of the regions
+	share         uint16 // of the endpoint's turns, of all connections of the process
 
 	domains  map[uint32]*domain
 	channels map[uint32]*channel
@@ -181,9 +184,9 @@ func (c *client) close(now fabric.Time) {
 		c.n.pools.regions.give(c.share)
 	}
 	c.bell.close()
-	unix.Close(c.kick)      //nolint:errcheck // as above
-	unix.Close(c.async)     //nolint:errcheck // as above
-	unix.Close(c.memory.fd) //nolint:errcheck // as above
+	unix.Close(c.kick)  //nolint:errcheck // as above
+	unix.Close(c.async) //nolint:errcheck // as above
+	c.closeMemory()
 	delete(c.n.clients, c)
 }
 

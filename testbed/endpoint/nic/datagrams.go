@@ -31,7 +31,7 @@ func (n *NIC) sendGram(now fabric.Time, q *queuePair, key uint32, dst fabric.Nod
 
 // lose forgets a datagram that will not arrive.
 func (n *NIC) lose(now fabric.Time, f *flow) {
-	delete(n.flows, f.id)
+	n.drop(f)
 	f.gram.over(now, false)
 	n.touch(f.s.q)
 }

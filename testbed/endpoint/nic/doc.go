@@ -23,6 +23,8 @@
 // A program may write anything to the shared memory and to the socket. Its indices and requests are copied before
 // they are checked, the memory cannot be made smaller under the NIC, a program's resources are bounded, and keys
 // and addresses are checked at each request. The NIC reaches a program's memory by a descriptor that the program
-// opened itself, so a program lends only its own memory. A program that withholds pages of its memory (by a FUSE
-// file system) makes the NIC wait for them; the socket's mode excludes programs of other users.
+// opened itself, so a program lends only its own memory. What is sent from mapped files is read in a goroutine of the
+// program (fetch.go), so a file system that does not answer holds up that program alone. The NIC still waits for memory
+// that becomes such after it was registered, for datagrams from it, and for what arrives in it; the socket's mode
+// excludes programs of other users.
 package nic

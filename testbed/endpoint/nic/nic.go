@@ -51,6 +51,7 @@ type NIC struct {
 	// lastHandle is the number of the newest object of any program.
 	lastHandle uint32
 	pools      pools
+	fetched    fetched
 	pieces     map[endpoint.QP]*piece
 	grams      map[gramKey][]byte // datagrams of which the end is missing
 
@@ -88,6 +89,7 @@ func New(c Config, h Host) *NIC {
 		leaving: map[*outStream]fabric.Time{}, pools: newPools(), cut: loglimit.New(c.Log, time.Second),
 		turned: loglimit.New(c.Log, time.Second),
 	}
+	n.fetched.wake = -1
 	n.manager = cm.New(cm.Config{Fabric: c.Fabric, Host: c.Host, GUID: n.guid(), MTU: mtu(c.Payload), Send: n.sendMessage})
 	return n
 }
@@ -102,6 +104,9 @@ func (n *NIC) Reset(now fabric.Time) {
 		}
 	}
 	clear(n.flows)
+	for c := range n.clients {
+		c.fetching.kept = 0
+	}
 	clear(n.pieces)
 	clear(n.leaving)
 	for _, q := range n.qps {
@@ -166,7 +171,7 @@ func (n *NIC) arrived(now fabric.Time, f *flow, bytes int64) {
 		if f.gram != nil && n.flows[f.id] == f {
 			f.gram.over(now, true)
 		}
-		delete(n.flows, f.id)
+		n.drop(f)
 	}
 	if f.probe {
 		f.s.probing = false
@@ -174,7 +179,7 @@ func (n *NIC) arrived(now fabric.Time, f *flow, bytes int64) {
 	if f.of != nil {
 		f.of.left -= bytes
 		if f.of.left == 0 {
-			delete(n.flows, f.of.id)
+			n.drop(f.of)
 		}
 	}
 	f.s.patience = 0
@@ -251,7 +256,7 @@ func (n *NIC) refused(now fabric.Time, p *piece) {
 	case f.of != nil:
 		r.of = f.of
 		if f.left -= p.n; f.left == 0 {
-			delete(n.flows, f.id)
+			n.drop(f)
 		}
 	}
 	if len(s.again) == 0 {
@@ -302,6 +307,17 @@ func (n *NIC) post(now fabric.Time, f *flow) {
 	n.lastID++
 	f.id = n.lastID
 	n.flows[f.id] = f
+	if n.fetched.wake >= 0 {
+		if c := f.ofFile(); c != nil {
+			c.fetch(f)
+			return
+		}
+	}
+	n.carry(now, f)
+}
+
+// carry hands a flow to the agent.
+func (n *NIC) carry(now fabric.Time, f *flow) {
 	if f.s.dst == n.cfg.Host {
 		n.local = append(n.local, f)
 		return
@@ -317,9 +333,9 @@ func (n *NIC) closeStream(now fabric.Time, s *outStream) {
 			n.host.CloseFlow(now, qp)
 		}
 	}
-	for id, f := range n.flows {
+	for _, f := range n.flows {
 		if f.s == s {
-			delete(n.flows, id)
+			n.drop(f)
 		}
 	}
 	delete(n.leaving, s)
@@ -368,6 +384,7 @@ func (n *NIC) carryLocal(now fabric.Time) {
 
 // Tick does what programs ask for, and what is due.
 func (n *NIC) Tick(now fabric.Time) {
+	n.takeFetched(now)
 	for c := range n.clients {
 		c.look(n)
 	}
@@ -405,7 +422,7 @@ func (n *NIC) Wake() (at fabric.Time, ok bool) {
 			return 0, true
 		}
 	}
-	if len(n.dirty)+len(n.local) > 0 {
+	if len(n.dirty)+len(n.local) > 0 || n.fetched.any.Load() {
 		return 0, true
 	}
 	if at, ok = n.manager.Wake(); len(n.waiting)+len(n.sending)+len(n.leaving) == 0 {

@@ -14,6 +14,7 @@ type region struct {
 	length uint64
 	iova   uint64
 	access uint64
+	file   bool // it has bytes of a mapped file
 
 	windows int // bound to it
 }
@@ -48,7 +49,7 @@ func (c *client) translate(pd *domain, sges []sge, access uint64) ([]sge, bool) 
 
 func (c *client) register(a *[callArgs]uint64) (uint64, error) {
 	pd := c.domains[uint32(a[0])]
-	r := &region{c: c, pd: pd, addr: a[1], length: a[2], access: a[3], iova: a[4]}
+	r := &region{c: c, pd: pd, addr: a[1], length: a[2], access: a[3], iova: a[4], file: c.registersFile}
 	if pd == nil {
 		return 0, unix.EINVAL
 	}
@@ -60,6 +61,7 @@ func (c *client) register(a *[callArgs]uint64) (uint64, error) {
 	}
 	key := newNumber(c.n.regions, 1<<31-1)
 	c.n.regions[key], c.regions[key] = r, struct{}{}
+	c.countFiles(r, 1)
 	pd.users++
 	return uint64(key), nil
 }
@@ -74,13 +76,34 @@ func (r *region) check() error {
 		r.access&remote != 0 && r.access&accessLocalWrite == 0 {
 		return unix.EINVAL
 	}
-	if r.length > 0 { // what is missing is reported now
-		var b [1]byte
-		if r.c.memory.read(b[:], r.addr) != nil || r.c.memory.read(b[:], r.addr+r.length-1) != nil {
-			return unix.EFAULT
-		}
-	}
 	return nil
+}
+
+// countFiles counts a region if it is of files.
+func (c *client) countFiles(r *region, by int) {
+	if r.file {
+		c.fileRegions += by
+	}
+}
+
+// look looks at memory that a program registers: whether it has bytes of files, and whether it is there. That takes as
+// long as a read of it: it is not for the driver's goroutine.
+func (m programMemory) look(in *call, pid int32) (file bool, err error) {
+	addr, n := in.arg[1], in.arg[2]
+	if op(in.word) == opReregMR {
+		if in.arg[1]&reregTranslation == 0 {
+			return false, nil
+		}
+		addr, n = in.arg[3], in.arg[4]
+	}
+	if n == 0 || addr+n < addr {
+		return false, nil // there is nothing to read, or it is refused later
+	}
+	var b [1]byte
+	if m.read(b[:], addr) != nil || m.read(b[:], addr+n-1) != nil {
+		return false, unix.EFAULT
+	}
+	return mapsFile(pid, addr, n), nil
 }
 
 // reregister changes a region, which keeps its key. After an error it is as it was.
@@ -94,7 +117,7 @@ func (c *client) reregister(a *[callArgs]uint64) error {
 	}
 	is := *r
 	if a[1]&reregTranslation != 0 {
-		is.addr, is.length, is.iova = a[3], a[4], a[3]
+		is.addr, is.length, is.iova, is.file = a[3], a[4], a[3], c.registersFile
 	}
 	if a[1]&reregAccess != 0 {
 		is.access = a[5]
@@ -109,7 +132,9 @@ func (c *client) reregister(a *[callArgs]uint64) error {
 	}
 	r.pd.users--
 	is.pd.users++
+	c.countFiles(r, -1)
 	*r = is
+	c.countFiles(r, 1)
 	return nil
 }
 
@@ -122,6 +147,7 @@ func (c *client) deregister(key uint32) error {
 	case r.windows > 0:
 		return unix.EBUSY
 	}
+	c.countFiles(r, -1)
 	delete(c.n.regions, key)
 	delete(c.regions, key)
 	c.n.pools.regions.give(c.share)

@@ -27,6 +27,16 @@ type Driver interface {
 // error or the listener's.
 func (n *NIC) Serve(ctx context.Context, lis *net.UnixListener, d Driver) error {
 	cut := loglimit.New(n.cfg.Log, time.Second)
+	var end func()
+	var failed error
+	if err := d.Call(ctx, func(fabric.Time) { end, failed = n.fetchAside() }); err != nil || failed != nil {
+		return errors.Join(err, failed, lis.Close())
+	}
+	defer d.Call(context.WithoutCancel(ctx), func(fabric.Time) { end() }) //nolint:errcheck // else the process ends
+	if err := d.Watch(n.fetched.wake); err != nil {
+		return errors.Join(err, lis.Close())
+	}
+	defer d.Unwatch(n.fetched.wake)
 	return accept.Serve(ctx, lis, accept.Options{Most: maxClients, Log: n.cfg.Log}, func(ctx context.Context, conn net.Conn) {
 		if err := n.serve(ctx, conn.(*net.UnixConn), d); err != nil && ctx.Err() == nil {
 			cut.Warn("a program was cut off", "err", err)
@@ -55,6 +65,7 @@ func (n *NIC) serve(ctx context.Context, conn *net.UnixConn, d Driver) (err erro
 		}
 		out, fds, once := call{}, []int(nil), -1 // once: a descriptor that is only the program's
 		var failed error
+		file := false
 		switch {
 		case c == nil && op(in.word) == opCM && in.arg[0] == ABI && memory < 0:
 			if _, err = conn.Write(out.encode()); err != nil {
@@ -73,7 +84,13 @@ func (n *NIC) serve(ctx context.Context, conn *net.UnixConn, d Driver) (err erro
 		case c == nil:
 			failed = unix.EPROTO
 		default:
+			if o := op(in.word); o == opRegMR || o == opReregMR {
+				if file, failed = c.memory.look(in, c.pid); failed != nil {
+					break
+				}
+			}
 			err = d.Call(ctx, func(now fabric.Time) {
+				c.registersFile = file
 				if out, once, failed = c.do(now, in); once >= 0 {
 					fds = []int{once}
 				}

@@ -189,7 +189,9 @@ type flow struct {
 	// for the first time.
 	of    *flow
 	probe bool
-	gram  *gram // nil: it is no datagram
+	gram  *gram   // nil: it is no datagram
+	data  []byte  // its bytes, if they were read from a program's memory
+	owner *client // of that
 }
 
 func (s *outStream) begin(psn, key uint32, dst fabric.NodeID) {
@@ -218,6 +220,10 @@ type piece struct {
 // Read implements [soft.Source].
 func (p *piece) Read(b []byte, off int64) error {
 	p.begun = true
+	if p.f.data != nil {
+		copy(b, p.f.data[p.off+off:])
+		return nil
+	}
 	s := p.f.s
 	at := p.f.span.at + uint64(p.off+off)
 	if int64(at-s.base) < 0 { // acknowledged meanwhile: what it says is known

@@ -96,7 +96,9 @@ func TestSessions(t *testing.T) {
 			p.log[i] = log{}
 			send(i)
 		}
-		arrived := func() bool { return len(p.log[0].done)*len(p.log[1].done)*len(p.log[0].written)*len(p.log[1].written) > 0 }
+		arrived := func() bool {
+			return len(p.log[0].done)*len(p.log[1].done)*len(p.log[0].written)*len(p.log[1].written) > 0
+		}
 		for until := p.now + 3*fabric.Second; p.now < until && !arrived(); {
 			run(10*fabric.Millisecond, true)
 		}
