@@ -311,7 +311,7 @@ func (o *switchOptions) openPort(pc *process.PortConfig, i switchInterface, besi
 		beside.files = append(beside.files, f)
 		pc.Port = f
 	} else {
-		p, err := port.OpenInterface(i.name, port.InterfaceOptions{SendBuffer: o.sendBuffer})
+		p, err := port.OpenInterface(i.name, port.InterfaceOptions{SendBuffer: o.sendBuffer, Owner: "the switch"})
 		if err != nil {
 			return err
 		}
