@@ -59,14 +59,34 @@ func (a *app) execute(ctx context.Context, args []string) int {
 	case errors.As(err, &ended):
 		return int(ended)
 	case errors.Is(err, strictyaml.ErrContent): // says file, line, key and remedy itself
-		fmt.Fprintln(a.stderr, printable.Text(err.Error()))
+		fmt.Fprintln(a.stderr, errorText(err))
 		return exitInput
 	case errors.Is(err, errRun), errors.Is(err, errInterrupted):
-		fmt.Fprintf(a.stderr, "ethereal: %s\n", printable.Text(err.Error()))
+		fmt.Fprintf(a.stderr, "ethereal: %s\n", errorText(err))
 		return exitRun
 	}
-	fmt.Fprintf(a.stderr, "ethereal: %s\n", printable.Text(err.Error()))
+	fmt.Fprintf(a.stderr, "ethereal: %s\n", errorText(err))
 	return exitInput
+}
+
+// What is printed of an error at most: it may have a line for each of thousands of runs, or a name from a hostile file.
+const (
+	errorLines = 100
+	errorWidth = 2000 // bytes of a line
+)
+
+// errorText is an error as people read it.
+func errorText(err error) string {
+	lines := strings.Split(printable.Text(err.Error()), "\n")
+	if more := len(lines) - errorLines; more > 0 {
+		lines = append(lines[:errorLines], fmt.Sprintf("and %d lines more", more))
+	}
+	for i, l := range lines {
+		if more := len(l) - errorWidth; more > 0 {
+			lines[i] = fmt.Sprintf("%s... (%d bytes more)", strings.ToValidUTF8(l[:errorWidth], ""), more)
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 func (a *app) root() *cobra.Command {

@@ -18,7 +18,7 @@ func (p *checkFlags) register(c *cobra.Command) {
 	f := c.Flags()
 	p.format.register(c)
 	f.BoolVar(&p.all, "all", false, "print green lines too")
-	f.BoolVar(&p.strict, "strict", false, "exit with 1 for yellow lines too")
+	f.BoolVar(&p.strict, "strict", false, "exit with 1 for more; here: for yellow lines too")
 }
 
 // errPreflight is how a check ends that found something.

@@ -37,6 +37,7 @@ type runFlags struct {
 	quiet        bool
 	cpuProfile   string
 	check, force bool
+	strict       bool
 	replay       replayFlags
 	given        func(flag string) bool
 }
@@ -48,7 +49,8 @@ func (a *app) runCommand() *cobra.Command {
 		Short: "Run scenarios: in virtual time, live on this machine, or on a running fabric",
 		Long: `Runs scenario files: each failure case with each collective, notifier, scheme and seed is one run. Runs are independent and
 use all cores. A table goes to standard output, progress to standard error. A scenario with expectations prints its events
-in order of time; the exit code says whether all expectations held.
+in order of time; the exit code says whether all expectations held. A run that did not finish (DNF) without an expectation is a
+result, not a failure, except with --strict.
 
 If there is more than one run, --events, --trace and --pcap write one file per run, with the run's number and name before
 the extension. Only the named files are overwritten.`,
@@ -94,6 +96,8 @@ the extension. Only the named files are overwritten.`,
 	f.BoolVar(&flags.check, "check", false, "repeat every run without the P4 program's fast path, and fail if "+
 		"anything differs")
 	f.BoolVar(&flags.force, "force", false, "override a refusal; here: of runs that need more memory than there is, by the estimate")
+	f.BoolVar(&flags.strict, "strict", false, "exit with 1 for more; here: also if a run did not finish by its deadline, unless its scenario "+
+		"expects something of \"finished\"")
 	f.StringVar(&flags.cpuProfile, "cpuprofile", "", "write a CPU profile of the program to `FILE`")
 	flags.view.register(f)
 	flags.register(c, false)

@@ -26,6 +26,7 @@ type runPrinter struct {
 	runs     []scenario.Run
 	skipped  []*runner.Outcome
 	expected []*runner.Outcome // of runs that something is expected of
+	late     []string          // runs that did not finish, where nothing is expected of that
 }
 
 // ended prints a run that ended.
@@ -45,6 +46,10 @@ func (t *runPrinter) ended(o *runner.Outcome) error {
 		if err := o.Record.Encode(t.records, run, t.flags.world); err != nil {
 			return err
 		}
+	}
+	asked := slices.ContainsFunc(run.Scenario.Expect, func(x scenario.Expectation) bool { return x.That == "finished" })
+	if r := o.Result; r != nil && o.Err == nil && !r.Finished && !asked {
+		t.late = append(t.late, o.Name())
 	}
 	if len(run.Scenario.Expect) == 0 {
 		return nil
@@ -134,6 +139,9 @@ func (t *runPrinter) end(results []*report.Result, failed error) error {
 	}
 	if len(unmet) > 0 {
 		failed = errors.Join(failed, fmt.Errorf("not as expected: %s", strings.Join(unmet, ", ")))
+	}
+	if t.flags.strict && len(t.late) > 0 {
+		failed = errors.Join(failed, fmt.Errorf("did not finish, with --strict: %s", strings.Join(t.late, ", ")))
 	}
 	if failed != nil && !errors.Is(failed, errInterrupted) {
 		return failure("%w", failed)

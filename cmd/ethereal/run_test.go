@@ -232,3 +232,46 @@ func TestRefusedOnce(t *testing.T) {
 		t.Errorf("exit code %d:\n%s", code, stderr)
 	}
 }
+
+// TestStrict: a run that did not finish is a failure with --strict, if its scenario expects nothing of that.
+func TestStrict(t *testing.T) {
+	late := func(ctx context.Context, run scenario.Run, obs scenario.Observer) (*report.Result, error) {
+		r, err := (&fake{}).run(ctx, run, obs)
+		r.CCT, r.Finished, r.End = nil, false, report.Deadline
+		return r, err
+	}
+	text, err := os.ReadFile(demo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expecting := filepath.Join(t.TempDir(), "expecting.yaml")
+	text = append(text, "\nexpect: [{that: finished, is: false}]\n"...)
+	if err := os.WriteFile(expecting, text, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		run  func(context.Context, scenario.Run, scenario.Observer) (*report.Result, error)
+		want int
+	}{
+		{[]string{demo}, late, exitOK},
+		{[]string{demo, "--strict"}, late, exitRun},
+		{[]string{demo, "--strict"}, (&fake{}).run, exitOK},
+		{[]string{expecting, "--strict"}, late, exitOK},
+	} {
+		var said strings.Builder
+		a := &app{stdout: &said, stderr: &said, run: c.run, free: func() (int64, bool) { return 0, false }}
+		code := a.execute(t.Context(), append([]string{"run", "-q", "--seeds", "1", "--schemes", "ethereal"}, c.args...))
+		if code != c.want || c.want == exitRun && !strings.Contains(said.String(), "did not finish, with --strict: ") {
+			t.Errorf("%v: code %d: %s", c.args, code, said.String())
+		}
+	}
+}
+
+// TestLongError: an error is printed with a bounded number of bytes.
+func TestLongError(t *testing.T) {
+	got := errorText(fmt.Errorf("%s", strings.Repeat(strings.Repeat("x", 10_000)+"\n", 1000)))
+	if len(got) > 300_000 || !strings.Contains(got, "(8000 bytes more)") || !strings.HasSuffix(got, "and 901 lines more") {
+		t.Errorf("%d bytes: %s", len(got), got[max(0, len(got)-100):])
+	}
+}
