@@ -46,6 +46,9 @@ func TestSchemeIsTwoFiles(t *testing.T) {
 		if strings.HasSuffix(filepath.ToSlash(path), "testbed/report/look.go") {
 			return nil // colours; a scheme that is not there gets one as well
 		}
+		if strings.Contains(filepath.ToSlash(path), "testbed/cases/") {
+			return nil // a seed draws the same case for ever: its lists do not follow the Specs
+		}
 		files++
 		text, err := os.ReadFile(path)
 		if err != nil {
