@@ -115,7 +115,7 @@ func TestFailedRun(t *testing.T) {
 	if code != exitRun || !strings.Contains(stderr, "ethereal: run 3, healthy, all-reduce/halving-doubling 16MB, ethereal, seed 1: the engine broke") {
 		t.Errorf("code %d, stderr %q", code, stderr)
 	}
-	if n := strings.Count(stdout, "ethereal") + strings.Count(stdout, "ecmp"); n != 15 {
+	if n := strings.Count(stdout, " ethereal ") + strings.Count(stdout, " ecmp "); n != 15 {
 		t.Errorf("%d rows, want 15:\n%s", n, stdout)
 	}
 }
