@@ -21,6 +21,7 @@ const (
 	DefaultCalm             = fabric.Millisecond
 	DefaultProbeEvery       = 250 * fabric.Microsecond
 	DefaultSilence          = 5 * fabric.Second
+	DefaultPacket           = 9216
 )
 
 // Config sets up a [Core]. A zero duration or count means its default.
@@ -56,6 +57,15 @@ type Config struct {
 	// ProbeEvery is the time between two rounds of probes of a path that was left because of losses. It doubles
 	// with every round that loses any.
 	ProbeEvery fabric.Time `json:",omitzero"`
+
+	// Asks says that the driver carries out [Ready].Ask and reports answers and overdue answers. Otherwise a time-out
+	// alone decides about a path.
+	Asks bool `json:",omitzero"`
+	// AskWait is the shortest time after which a path probe counts as unanswered. It is for hosts and switches whose
+	// packets wait longest for a processor.
+	AskWait fabric.Time `json:",omitzero"`
+	// Packet is the number of bytes of a full packet with framing. 0: that of a payload of 9000 bytes.
+	Packet int64 `json:",omitzero"`
 
 	// Slow is the test that decides when a path counts as slow.
 	Slow SlowTest `json:",omitzero"`
@@ -102,6 +112,10 @@ func (c Config) Validate() error {
 		return fmt.Errorf("%w: Uplinks: %d is below zero", ErrConfig, c.Uplinks)
 	case c.Whole < 0:
 		return fmt.Errorf("%w: Whole: %d bytes is below zero", ErrConfig, c.Whole)
+	case c.AskWait < 0:
+		return fmt.Errorf("%w: AskWait: %v is below zero", ErrConfig, c.AskWait)
+	case c.Packet < 0 || c.Packet > 1<<20:
+		return fmt.Errorf("%w: Packet: %d bytes is not within 0 and 2^20", ErrConfig, c.Packet)
 	case c.Slack < 0 || c.Slack > 1<<40:
 		return fmt.Errorf("%w: Slack: %d bytes is not within 0 and 2^40", ErrConfig, c.Slack)
 	case c.Calm < 0:
@@ -125,6 +139,7 @@ func (c Config) withDefaults() Config {
 	setZero(&c.Calm, DefaultCalm)
 	setZero(&c.ProbeEvery, DefaultProbeEvery)
 	setZero(&c.Silence, DefaultSilence)
+	setZero(&c.Packet, DefaultPacket)
 	c.Losses = c.Losses.withDefaults()
 	c.Slow = c.Slow.withDefaults(c.Fabric)
 	return c

@@ -45,7 +45,7 @@ const (
 	ByPush    // a controller's update
 	ByLoss    // the path loses packets, though not all
 	BySlow    // the path works, but slower than others, and keeps a share
-	BySilence // a queue pair gets no answers, though others do
+	BySilence // the path does not answer probes, though others do
 	Return    // the piece's home path is good again, or any path after all were dead
 )
 
@@ -75,13 +75,14 @@ type Flip struct {
 }
 
 // Ready lists the driver's work, in this order: open queue pairs for Open, then relabel those in Flip, then close
-// the probes in Close. A queue pair can be in several.
+// the probes in Close. A queue pair can be in several. Path probes are in Ask: see [Config].Asks.
 //
 // Failed is for a controller that combines the agents' time-outs; ignore it without one.
 type Ready struct {
 	Open   []Piece
 	Flip   []Flip
 	Close  []QP
+	Ask    []Ask
 	Failed []Failed
 }
 
@@ -97,7 +98,11 @@ type Stats struct {
 	Timeouts, TimeoutsIgnored     uint64
 	Losses                        uint64                  // packets and ACKs reported by [Core.Lost]
 	LossesIgnored, LossesExcused  uint64                  // of these: on paths already left; where switches marked
-	Silences, SilencesExcused     uint64                  // of queue pairs, while others got answers; of these: by queues
+	Overdue                       uint64                  // reports of [Core.Overdue]
+	PathProbes, ProbesHeld        uint64                  // sent; questions not put because of the rate limit
+	PathsAlive                    uint64                  // answered questions
+	PathsDead, PathsBack          uint64                  // paths left because of a question; of these: that answered later
+	LinksConvicted                uint64                  // links found dead because several paths over them were
 	Left, CameBack                uint64                  // sets of paths, because of losses
 	Slow                          uint64                  // number of times that the share of a path or an uplink was halved
 	SlowHosts                     uint64                  // of these: undone, because the destination was slow
@@ -142,11 +147,13 @@ type Core struct {
 	quenchTAT     fabric.Time // theoretical arrival time of the quench rate limit
 	stats         Stats
 
-	lossy    []*lossy
-	probing  map[QP]lossyProbe
-	carried  []record    // by way: all packets, over all destinations
-	markedIn fabric.Time // when a packet to this host was last marked
-	suspects []*suspect
+	lossy     []*lossy
+	probing   map[QP]lossyProbe
+	carried   []carried   // by way
+	markedIn  fabric.Time // when a packet to this host was last marked
+	questions questions
+	nextSeq   uint64
+	excess    rtt
 
 	slowWays               *slowness // by way; nil before the first mark
 	lowered                []int     // ways whose share, or the share of a path on them, was lowered since shiftedAt
@@ -158,6 +165,7 @@ type Core struct {
 	open, openBefore []Piece
 	flip, flipBefore []Flip
 	closes, closed   []QP
+	asking, askedNow []Ask
 	failed, lastFail []Failed
 
 	// Scratch space of Post.
@@ -188,7 +196,7 @@ func New(cfg Config) (*Core, error) {
 		markedIn: fabric.LongAgo, shiftedAt: fabric.LongAgo, shiftedLast: fabric.LongAgo,
 	}
 	c.takeShare()
-	c.carried = make([]record, c.ways)
+	c.carried = slices.Repeat([]carried{{lostAt: fabric.LongAgo}}, c.ways)
 	if f.ThreeTier() {
 		c.aggs = f.Spec().AggsPerPod
 		c.aggUps = f.Node(f.AggID(0)).Uplinks()
@@ -371,12 +379,8 @@ func (c *Core) Acked(now fabric.Time, qp QP, bytes int64) {
 			c.load(p.dst, path, -n)
 			p.dst.records[path].fine++ // one packet or more
 			c.carried[p.dst.way(path)].fine++
-			c.noteFine(p.dst, path)
-			first, _ := c.fabric.HostsOf(p.dst.tor)
-			p.dst.answered[p.host-first] = c.now
-			if p.left == 0 {
-				c.dropIdle(p.dst)
-			}
+			c.noteFine(p.dst, path, n)
+			c.noteData(p)
 			if p.race != nil && p.race.took > 0 && p.left > 0 {
 				c.judge(p)
 			}
@@ -389,9 +393,7 @@ func (c *Core) Done(now fabric.Time, qp QP) {
 	c.advance(now)
 	p := c.pieces.get(qp)
 	if p == nil {
-		if !c.suspectCleared(qp) {
-			c.probeDone(qp)
-		}
+		c.probeDone(qp)
 		return
 	}
 	if p.dst != nil {
@@ -404,7 +406,8 @@ func (c *Core) Done(now fabric.Time, qp QP) {
 
 // Ready returns the caller's work since the last call.
 func (c *Core) Ready() Ready {
-	r := Ready{Open: c.open, Flip: c.flip, Close: c.closes, Failed: c.failed}
+	r := Ready{Open: c.open, Flip: c.flip, Close: c.closes, Ask: c.asking, Failed: c.failed}
+	c.asking, c.askedNow = c.askedNow[:0], c.asking
 	c.open, c.openBefore = c.openBefore[:0], c.open
 	c.flip, c.flipBefore = c.flipBefore[:0], c.flip
 	c.closes, c.closed = c.closed[:0], c.closes
@@ -413,7 +416,9 @@ func (c *Core) Ready() Ready {
 }
 
 // Pending reports whether Ready would return anything.
-func (c *Core) Pending() bool { return len(c.open)+len(c.flip)+len(c.closes)+len(c.failed) > 0 }
+func (c *Core) Pending() bool {
+	return len(c.open)+len(c.flip)+len(c.closes)+len(c.asking)+len(c.failed) > 0
+}
 
 // Tick does what is due by now: see [Core.Deadline].
 func (c *Core) Tick(now fabric.Time) { c.advance(now) }

@@ -3,6 +3,7 @@ package hostagent
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -135,7 +136,7 @@ func drawEvent(t *rapid.T, f *fabric.Fabric, host fabric.NodeID) event {
 	qp := QP(rapid.Uint32Range(0, 60).Draw(t, "qp"))
 	switch kind := rapid.SampledFrom([]string{
 		"post", "acked", "done", "timeout", "quench", "quench", "quench", "update", "update", "tick", "respond", "lost", "lost", "congested",
-		"unanswered", "unanswered", "late",
+		"overdue", "overdue", "answered",
 	}).Draw(t, "event"); kind {
 	case "post":
 		var batch []Flow
@@ -177,13 +178,12 @@ func drawEvent(t *rapid.T, f *fabric.Fabric, host fabric.NodeID) event {
 		n, acks := rapid.IntRange(0, 3).Draw(t, "packets"), rapid.IntRange(0, 1).Draw(t, "acks")
 		ago := fabric.Time(rapid.IntRange(0, 100).Draw(t, "us ago")) * fabric.Microsecond
 		return event{kind, func(c *Core, now fabric.Time) any { c.Lost(now, qp, Loss{n, acks, now - ago}); return nil }}
-	case "unanswered":
-		ago := fabric.Time(rapid.IntRange(0, 100).Draw(t, "us ago")) * fabric.Microsecond
-		times := rapid.IntRange(0, 4).Draw(t, "times")
-		return event{kind, func(c *Core, now fabric.Time) any { c.Unanswered(now, qp, Silence{now - ago, ago, times}); return nil }}
-	case "late":
-		peer, l := node("peer"), fabric.Label(rapid.IntRange(0, 8).Draw(t, "label"))
-		return event{kind, func(c *Core, now fabric.Time) any { c.Late(now, peer, l); return nil }}
+	case "overdue":
+		ago, probes := fabric.Time(rapid.IntRange(0, 1000).Draw(t, "us ago"))*fabric.Microsecond, rapid.IntRange(0, 4).Draw(t, "probes")
+		return event{kind, func(c *Core, now fabric.Time) any { c.Overdue(now, qp, Overdue{now - ago, probes}); return nil }}
+	case "answered":
+		peer, id := node("peer"), rapid.Uint32Range(0, 40).Draw(t, "id")
+		return event{kind, func(c *Core, now fabric.Time) any { c.Answered(now, peer, id); return nil }}
 	case "congested":
 		peer, l, inbound := node("peer"), fabric.Label(rapid.IntRange(0, 8).Draw(t, "label")), rapid.Bool().Draw(t, "inbound")
 		return event{kind, func(c *Core, now fabric.Time) any { c.Congested(now, peer, l, inbound); return nil }}
@@ -205,11 +205,11 @@ func TestInvariants(t *testing.T) {
 		f := rapid.SampledFrom(fabrics).Draw(rt, "fabric")
 		host := fabric.NodeID(rapid.IntRange(0, f.Hosts()-1).Draw(rt, "host"))
 		cfg := Config{Fabric: f, Host: host, Seed: rapid.Uint64().Draw(rt, "seed"), FailedPathMemory: fabric.Millisecond}
-		cfg.Uplinks = rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(rt, "uplinks")
+		cfg.Uplinks, cfg.Asks = rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(rt, "uplinks"), rapid.Bool().Draw(rt, "asks")
+		cfg.Losses.Pauses = rapid.Bool().Draw(rt, "pauses")
 		c, twin := mustCore(t, cfg), mustCore(t, cfg)
 		path := make(map[QP]fabric.Label) // as the caller knows it
 		home := make(map[QP]fabric.Label)
-		moved := make(map[QP]bool)
 		var probes []QP
 		now, zero := fabric.Time(0), fabric.Time(0) // zero: of the twin
 		readyTwin := func() Ready {
@@ -251,10 +251,7 @@ func TestInvariants(t *testing.T) {
 				case !fl.Dead && fl.Reason != Return:
 					rt.Fatalf("%+v: from a good path, yet not to return", fl)
 				}
-				if path[fl.QP] = fl.To; fl.Reason == BySilence && moved[fl.QP] {
-					home[fl.QP] = fl.To // it does not go to and fro
-				}
-				moved[fl.QP] = true
+				path[fl.QP] = fl.To
 			}
 			// The same word again changes nothing. (A time-out again is a
 			// new one.)
@@ -288,7 +285,10 @@ func TestInvariants(t *testing.T) {
 			for _, qp := range probes {
 				c.Done(now, qp)
 			}
-			if probes = probes[:0]; len(c.lossy) == 0 {
+			for _, a := range slices.Clone(r.Ask) {
+				c.Answered(now, a.Dst, a.ID)
+			}
+			if probes = probes[:0]; len(c.lossy)+len(c.questions.dead) == 0 {
 				for _, fl := range c.Ready().Flip {
 					path[fl.QP] = fl.To
 				}
@@ -296,7 +296,7 @@ func TestInvariants(t *testing.T) {
 			}
 			at, ok := c.Deadline()
 			if now = at; !ok || rounds > 5000 {
-				rt.Fatalf("paths are left for their losses after %d clean rounds of probes", rounds)
+				rt.Fatalf("paths are left after %d rounds of answered probes", rounds)
 			}
 			c.Tick(now)
 		}

@@ -42,7 +42,8 @@
 //
 //   - [Core.Timeout]: a queue pair's retransmission timer expired. The path to that ToR is taken for dead for
 //     [Config.FailedPathMemory]. Since the place of the failure is unknown, the new label differs in both tiers if it
-//     can. If packets to that ToR were marked within [Config.Calm], a probe decides first.
+//     can. If the driver can ask paths, the path is asked first, and stays if it answers; without marks within
+//     [Config.Calm], that counts as one loss.
 //
 //   - [Core.Quench]: a switch reports that one of this host's packets met a dead port. The port names a link, and all
 //     paths over it die, to every ToR, for as long. A quench is not authenticated; see Trust.
@@ -78,7 +79,8 @@
 //   - Congestion: a loss does not count if a packet on that path was marked after the lost packet was sent
 //     ([Core.Congested]). Marks on incoming packets excuse lost acknowledgements alone.
 //   - Other uplinks: if most other uplinks of this host lose packets too, their median replaces the healthy ratio. A
-//     loss of the whole fabric is no reason to leave one path.
+//     loss of the whole fabric is no reason to leave one path. A loss does not count if half of the other uplinks in
+//     use lost packets within two round trips.
 //   - The last good path is kept.
 //
 // A path that was left is probed by rounds of zero-length writes with its label; in [Ready.Open] they are pieces of
@@ -90,10 +92,10 @@
 // A path that works, but slower than others, keeps a share of the load: its weight. Two observations show that a
 // path is slow:
 //
-//   - Marks ([Core.Congested]): for two round trips, the packets by this path were marked, and those by another path to
-//     the same ToR, with at least half as much left to send, were not. If all packets by an uplink are marked, whatever
-//     their destination, the uplink is slow. If the packets to one host are still marked on the next path, the host is
-//     the cause, and the path gets its share back.
+//   - Marks ([Core.Congested]): for eight round trips, the packets by this path were marked, and those by another path
+//     to the same ToR, with at least half as much left to send, were not, and that path delivered more than twice as
+//     much. If all packets by an uplink are marked, whatever their destination, the uplink is slow. If the packets to
+//     one host are still marked on the next path, the host is the cause, and the path gets its share back.
 //   - A race: half of a flow's pieces are done, and another piece, at least two round trips behind, has at most 0.6 of
 //     its expected bytes acknowledged. A path without acknowledgements is not slow: it may be dead.
 //
@@ -111,15 +113,20 @@
 // A piece that leaves a slow path starts at line rate, as a fresh queue pair would, because its rate was the old
 // path's.
 //
-// # Silence
+// # Asking a path
 //
-// A queue pair without answers, while others of the host get theirs, is probably on a dead path. [Core.Unanswered]
-// moves it to a spare path, and requests a probe on the path that it left. Packets on a path stay in order. So if
-// the probe is answered, but nothing sent before it ([Core.Late]), one packet was lost there; if the probe is not
-// answered either, two were. The loss test decides. The queue pair returns when the probe is answered, unless it
-// had been moved before. Marks on the path excuse a silence. Three circumstances excuse it too, because the path
-// then carries more: marks on other paths to the same ToR, dead links near it, and doubts about all other uplinks.
-// Where switches pause senders ([LossTest]), an unanswered probe is no evidence.
+// Silence of data is no evidence against a path: data wait wherever the fabric is busy, above all at the receiver's
+// link, which all paths to the receiver share. So when an answer is overdue ([Core.Overdue]), the path is asked:
+// [Ready].Ask lists path probes, which the driver sends with the path's label in a class in which no data delay them,
+// and whose answers it reports to [Core.Answered]. A path is dead if its probes are not answered in time while the same
+// host answers by another uplink. If no path answers, the host is gone, and nothing is concluded. Queue pairs stay on a
+// path that answers. A dead path is probed until it answers; then they return. Probes are limited to a part of the
+// host's link.
+//
+// Two dead paths convict the last link that both use, unless a path over it has answered since. Then all paths over it
+// are left, also to other ToRs; an answer by one of them acquits it.
+//
+// With [Config].Asks false, for drivers that cannot send probes, a time-out alone decides about a path.
 //
 // # Trust
 //

@@ -77,7 +77,7 @@ func (c *Core) advance(now fabric.Time) {
 	if due {
 		c.movePieces(Return)
 	}
-	c.judgeSuspects()
+	c.answerQuestions()
 	c.probeLossy()
 }
 
@@ -102,8 +102,9 @@ func (c *Core) Rebase(now fabric.Time) {
 	for _, l := range c.lossy {
 		l.next = l.next.Rebase(now)
 	}
-	for _, x := range c.suspects {
-		x.since, x.until = x.since.Rebase(now), x.until.Rebase(now)
+	c.questions.rebase(now)
+	for i := range c.carried {
+		c.carried[i].lostAt = c.carried[i].lostAt.Rebase(now)
 	}
 	races := map[*race]bool{} // pieces of a flow share one
 	for p := range c.pieces.all() {
@@ -123,6 +124,11 @@ func (c *Core) Rebase(now fabric.Time) {
 		for i := range d.answered {
 			d.answered[i] = d.answered[i].Rebase(now)
 		}
+		for i := range d.heard {
+			for j := range d.heard[i] {
+				d.heard[i][j].at = d.heard[i][j].at.Rebase(now)
+			}
+		}
 		for p, until := range d.until {
 			if until != 0 {
 				d.until[p] = until.Rebase(now)
@@ -137,8 +143,8 @@ func (c *Core) Deadline() (at fabric.Time, ok bool) {
 	for _, l := range c.lossy {
 		at = min(at, l.next)
 	}
-	for _, x := range c.suspects {
-		at = min(at, x.until)
+	if due, ok := c.nextQuestion(); ok {
+		at = min(at, due)
 	}
 	for {
 		e, ok := c.expiries.front()

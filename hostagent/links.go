@@ -13,6 +13,7 @@ type linkState struct {
 	epoch        uint64       // of that report; 0: none
 	quench       bool         // reported by a quench
 	suspected    bool         // suspected by a controller, from all agents' time-outs
+	silent       bool         // this host's questions found it dead
 	suspectEpoch uint64       // of that suspicion; 0: none
 	until        fabric.Time  // end of the memory of quenches; 0: none
 	ends         [2]portEpoch // as in quenches: A, B
@@ -31,7 +32,7 @@ type portEpoch struct {
 	undone bool   // a controller has reported the link up since
 }
 
-func (l *linkState) dead() bool { return l.down || l.quench || l.suspected }
+func (l *linkState) dead() bool { return l.down || l.quench || l.suspected || l.silent }
 
 func (c *Core) link(id fabric.LinkID) *linkState {
 	l := c.links[id]
@@ -106,14 +107,17 @@ func (c *Core) Timeout(now fabric.Time, qp QP) {
 	if p == nil && c.probeLost(qp) {
 		return
 	}
-	if p == nil || p.dst == nil || c.now-p.flipped < c.cfg.TimeoutGrace {
+	if p == nil || p.dst == nil || c.now-p.flipped < c.grace(p.dst) {
 		c.stats.TimeoutsIgnored++
 		return
 	}
 	p.race = nil
 	s := sample{p.dst, int(p.path), p.host}
-	if c.now-s.d.marks.last < c.cfg.Calm && !s.d.dead.get(s.path) && c.suspected(s.d, s.path) < 0 {
-		c.suspect(s, c.now, c.cfg.ProbeEvery).timedOut = true
+	if c.cfg.Asks && !s.d.dead.get(s.path) {
+		if q := c.question(s); q.state != asking {
+			q.expired = true
+			c.ask(q)
+		}
 		return
 	}
 	c.timedOut(s)
@@ -371,6 +375,7 @@ func (c *Core) replace(u *statepb.Update) {
 // it.
 func (c *Core) revive(id fabric.LinkID, l *linkState) {
 	l.down, l.quench = false, false
+	c.absolve(id)
 	c.forgetLosses(id)
 	for i := range l.ends {
 		if l.ends[i].epoch != 0 {

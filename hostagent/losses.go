@@ -75,7 +75,7 @@ func (c *Core) Lost(now fabric.Time, qp QP, l Loss) {
 	c.stats.Losses += uint64(n)
 	s := sample{p.dst, int(p.path), p.host}
 	switch {
-	case s.d.dead.get(s.path), c.now-p.flipped < c.cfg.TimeoutGrace:
+	case s.d.dead.get(s.path), c.now-p.flipped < c.grace(p.dst):
 		c.stats.LossesIgnored += uint64(n) // on the path before, or known already
 		return
 	case c.excused(s, l.Since):
@@ -88,6 +88,16 @@ func (c *Core) Lost(now fabric.Time, qp QP, l Loss) {
 	c.testLoss(s, n)
 }
 
+// grace returns the time after a flip during which losses and time-outs do not count against the new path.
+func (c *Core) grace(d *destination) fabric.Time {
+	if c.cfg.TimeoutGrace < 0 {
+		return 0
+	}
+	return max(c.cfg.TimeoutGrace, graceTrips*d.trip)
+}
+
+const graceTrips = 2
+
 // testLoss tests a path after further losses, and leaves it if the test finds it lossy.
 func (c *Core) testLoss(s sample, packets int) {
 	d, u := s.d, s.d.way(s.path)
@@ -96,6 +106,11 @@ func (c *Core) testLoss(s sample, packets int) {
 	}
 	w := c.cfg.Losses.against(c.othersLose(u))
 	c.carried[u].lost += uint32(packets)
+	c.carried[u].lostAt = c.now
+	if c.manyLose(u, graceTrips*d.trip) {
+		c.stats.LossesExcused += uint64(packets)
+		return
+	}
 	r := w.restart(d.records[s.path])
 	r.lost += uint32(packets)
 	d.records[s.path] = r
@@ -104,6 +119,21 @@ func (c *Core) testLoss(s sample, packets int) {
 	}
 	c.failed = append(c.failed, Failed{Dst: s.host, DstToR: d.tor, Label: c.label(d, s.path)})
 	c.leave(s)
+}
+
+// manyLose reports whether at least half of the other uplinks in use have lost packets of late: full buffers drop
+// packets of all paths, where nothing is marked before.
+func (c *Core) manyLose(uplink int, late fabric.Time) bool {
+	used, losing := 0, 0
+	for u, r := range c.carried {
+		if u == uplink || r.fine+r.lost == 0 {
+			continue
+		}
+		if used++; c.now-r.lostAt <= late {
+			losing++
+		}
+	}
+	return losing > 0 && 2*losing >= used
 }
 
 // othersLose returns the median, over the other uplinks of this host's ToR, of the loss ratio of this host's
@@ -258,7 +288,7 @@ func (c *Core) forgetLosses(id fabric.LinkID) {
 		u := s.d.way(s.path)
 		return ok && at.u <= u && u < at.u+at.n && (at.v < 0 || at.v == s.path%s.d.vs)
 	}
-	c.dropSuspects(func(x *suspect) bool { return crosses(x.sample) })
+	c.forgetQuestions(crosses)
 	c.lossy = slices.DeleteFunc(c.lossy, func(l *lossy) bool {
 		over := slices.ContainsFunc(l.samples, crosses)
 		if over {

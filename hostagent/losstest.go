@@ -31,11 +31,7 @@ type LossTest struct {
 	// the opposite error.
 	Alpha, Beta float64 `json:",omitzero"`
 	Off         bool    `json:",omitzero"`
-	// Patience is the shortest silence of a queue pair, while others get answers, for which it is moved. It is for
-	// hosts whose packets wait longest for a processor.
-	Patience fabric.Time `json:",omitzero"`
-	// Pauses says that switches pause senders. Paused packets are not lost: a silent queue pair moves, but an
-	// unanswered probe is no evidence against its path.
+	// Pauses says that switches pause senders: a time-out on a path that answers is no loss.
 	Pauses bool `json:",omitzero"`
 }
 
@@ -56,9 +52,6 @@ func (t LossTest) validate() error {
 			return fmt.Errorf("%w: Losses.%s: %g is no share of 0 to 0.5", ErrConfig, p.name, p.v)
 		}
 	}
-	if t.Patience < 0 {
-		return fmt.Errorf("%w: Losses.Patience: %v is below zero", ErrConfig, t.Patience)
-	}
 	if t = t.withDefaults(); t.Healthy >= t.Lossy {
 		return fmt.Errorf("%w: Losses: Healthy is %g, Lossy %g; use a greater one", ErrConfig, t.Healthy, t.Lossy)
 	}
@@ -67,6 +60,12 @@ func (t LossTest) validate() error {
 
 // record counts a path's packets since the test last restarted.
 type record struct{ fine, lost uint32 }
+
+// carried counts an uplink's packets, over all destinations.
+type carried struct {
+	record
+	lostAt fabric.Time // time of the latest loss
+}
 
 // weights are the test's increment for a lost packet, its decrement for another packet, and the sums at which it
 // ends.

@@ -26,10 +26,15 @@ type destination struct {
 	until []fabric.Time // by path: end of the memory of a time-out, 0: none; nil before the first time-out
 	bytes []int64       // outstanding, by path
 
-	records  []record // by path
-	marks    marks
-	answered []fabric.Time // by host of the ToR: time of its latest answer
-	slow     *slowness     // by path; nil before the first mark
+	records   []record // by path
+	marks     marks
+	trip      fabric.Time   // round trip of a full packet through the idle fabric
+	probeTrip fabric.Time   // longest of a path probe
+	answered  []fabric.Time // by path: time of its latest answer
+	heard     [][2]answer   // by host of the ToR: its latest answers by two uplinks
+	asked     bitmap        // paths with an open question
+	silent    []uint8       // by path: number of questions that found it dead; nil: none did
+	slow      *slowness     // by path; nil before the first mark
 
 	first, last *piece
 	batch       []Flow // scratch of Post
@@ -126,8 +131,15 @@ func (c *Core) destination(tor, host fabric.NodeID) *destination {
 	d.dead, d.used = newBitmap(d.paths), newBitmap(d.paths)
 	d.bytes = make([]int64, d.paths)
 	d.records, d.marks.last = make([]record, d.paths), fabric.LongAgo
-	_, hosts := c.fabric.HostsOf(tor)
-	d.answered = longAgo(hosts)
+	first, hosts := c.fabric.HostsOf(tor)
+	d.answered, d.asked = longAgo(d.paths), newBitmap(d.paths)
+	d.heard = slices.Repeat([][2]answer{{{fabric.LongAgo, -1}, {fabric.LongAgo, -1}}}, hosts)
+	far := first
+	if far == c.cfg.Host {
+		far += fabric.NodeID(hosts - 1)
+	}
+	d.trip = c.fabric.RoundTrip(c.cfg.Host, far, c.cfg.Packet, askFrame)
+	d.probeTrip = c.fabric.RoundTrip(c.cfg.Host, far, c.cfg.Packet+askFrame, c.cfg.Packet+askFrame)
 	at, _ := c.find(tor, host)
 	c.destinations = slices.Insert(c.destinations, at, d)
 	c.recent = d
@@ -257,7 +269,7 @@ func (c *Core) over(d *destination, link fabric.LinkID) (s span, ok bool) {
 		return span{u, 1, -1}, used && d.way0 == 0 && (rack == c.tor || rack == d.tor)
 	case fabric.Aggregation:
 		u, used := c.usedAs(first + n.Index%c.aggs)
-		return span{u, 1, up}, used && d.vs > 1 && (n.Pod == c.pod || n.Pod == d.pod)
+		return span{u, 1, up}, used && d.pod != c.pod && (n.Pod == c.pod || n.Pod == d.pod)
 	}
 	return span{}, false
 }
@@ -304,7 +316,7 @@ func (c *Core) recompute(d *destination) {
 			d.dead.set(p)
 		}
 	}
-	c.dropDead(d)
+	c.setSilent(d)
 	if !d.allDead() || was.count() == d.paths {
 		return
 	}
@@ -327,7 +339,7 @@ func (c *Core) movePieces(why Reason) {
 		c.recompute(d)
 		for p := d.first; p != nil; p = p.next {
 			switch {
-			case p.path != p.home && d.isGood(int(p.home)) && c.suspected(d, int(p.home)) < 0:
+			case p.path != p.home && d.isGood(int(p.home)):
 				reason := why
 				if !d.dead.get(int(p.path)) {
 					reason = Return
@@ -366,6 +378,9 @@ func (c *Core) leastLoaded(p *piece, why Reason, of []int) int {
 	best := -1
 	better := func(a, b int) bool {
 		if why == ByTimeout || why == ByLoss || why == BySilence {
+			if x, y := c.doubtful(d, a), c.doubtful(d, b); x != y {
+				return y
+			}
 			if x, y := d.shared(int(p.path), a), d.shared(int(p.path), b); x != y {
 				return x < y
 			}
@@ -405,6 +420,7 @@ func newBitmap(n int) bitmap { return make(bitmap, (n+63)/64) }
 
 func (b bitmap) get(i int) bool { return b[i/64]>>(i%64)&1 != 0 }
 func (b bitmap) set(i int)      { b[i/64] |= 1 << (i % 64) }
+func (b bitmap) unset(i int)    { b[i/64] &^= 1 << (i % 64) }
 func (b bitmap) clear()         { clear(b) }
 
 func (b bitmap) clone() bitmap { return append(bitmap(nil), b...) }

@@ -19,13 +19,13 @@ import (
 // event; what follows it is what the core wants done. Run with -rewrite to
 // write what it says now.
 //
-//	new k=4|leafspine=(tors,spines,hosts) host=h0 [memory=100ms] [burst=N] [patience=0]  unshuffled, without jitter
+//	new k=4|leafspine=(tors,spines,hosts) host=h0 [memory=100ms] [burst=N] [asks]  unshuffled, without jitter
 //	post at=1us      flows, one a line: DST BYTES [xCOUNT], to consecutive hosts
 //	acked at= qp= bytes= / done at= qp= / timeout at= qp=
 //	quench at= switch=tor0 to=agg1 epoch=1 dst=h8     (the port of switch towards to)
 //	update at= [snapshot] [instance=a]  link states, one a line: LINK up|down|suspected|clear|RATE EPOCH
 //	lost at= qp= [packets=] [acks=] [since=] / congested at= peer=h8 label=3 [inbound]
-//	unanswered at= qp= since= wait= [times=] / late at= peer=h8 label=3
+//	overdue at= qp= [since=] [probes=] / answered at= peer=h8 id=
 //	round at= [lost=1]    a round of probes, of which so many are lost and retransmitted; what is done when it is over
 //	tick at= / paths dst=h8 / respond at= peer=h8 label=3 [rerouted] / load / stats
 func TestScenarios(t *testing.T) {
@@ -64,10 +64,14 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 			l.Since = s.time(t, d, "since")
 		}
 		s.c.Lost(at, QP(s.number(t, d, "qp")), l)
-	case "unanswered":
-		s.c.Unanswered(at, QP(s.number(t, d, "qp")), Silence{s.time(t, d, "since"), s.time(t, d, "wait"), s.count(t, d, "times")})
-	case "late":
-		s.c.Late(at, s.node(t, d, "peer"), fabric.Label(s.number(t, d, "label")))
+	case "overdue":
+		o := Overdue{Since: at, Probes: s.count(t, d, "probes")}
+		if d.HasArg("since") {
+			o.Since = s.time(t, d, "since")
+		}
+		s.c.Overdue(at, QP(s.number(t, d, "qp")), o)
+	case "answered":
+		s.c.Answered(at, s.node(t, d, "peer"), uint32(s.number(t, d, "id")))
 	case "congested":
 		s.c.Congested(at, s.node(t, d, "peer"), fabric.Label(s.number(t, d, "label")), d.HasArg("inbound"))
 	case "round": // of probes: all arrive but those lost, at a time
@@ -131,9 +135,7 @@ func (s *scenario) create(t *testing.T, d *datadriven.TestData) string {
 	if d.HasArg("memory") {
 		cfg.FailedPathMemory = s.time(t, d, "memory")
 	}
-	if d.HasArg("patience") {
-		cfg.Losses.Patience = s.time(t, d, "patience")
-	}
+	cfg.Asks = d.HasArg("asks")
 	if d.HasArg("burst") {
 		d.ScanArgs(t, "burst", &cfg.QuenchBurst)
 	}
@@ -164,6 +166,9 @@ func (s *scenario) ready() string {
 	}
 	for _, qp := range r.Close {
 		fmt.Fprintf(&b, "close qp%d\n", qp)
+	}
+	for _, a := range r.Ask {
+		fmt.Fprintf(&b, "ask%d %s label %d\n", a.ID, s.f.Name(a.Dst), a.Label)
 	}
 	for _, f := range r.Failed {
 		fmt.Fprintf(&b, "failed %s of %s label %d\n", s.f.Name(f.Dst), s.f.Name(f.DstToR), f.Label)
@@ -312,7 +317,7 @@ func checkInvariants(t interface{ Fatalf(string, ...any) }, c *Core) {
 				t.Fatalf("qp %d stays on path %d; good are %v", p.qp, p.path, good)
 			}
 			// One with nothing left to send waits until pieces are moved next.
-			if p.left > 0 && p.path != p.home && slices.Contains(good, int(p.home)) && c.suspected(d, int(p.home)) < 0 {
+			if p.left > 0 && p.path != p.home && slices.Contains(good, int(p.home)) {
 				t.Fatalf("qp %d stays on path %d though its home %d is good", p.qp, p.path, p.home)
 			}
 			bytes[p.path] += p.left

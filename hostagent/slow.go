@@ -25,7 +25,7 @@ type SlowTest struct {
 }
 
 func (t SlowTest) withDefaults(f *fabric.Fabric) SlowTest {
-	setZero(&t.After, slowTrips*idleTrip(f))
+	setZero(&t.After, slowTrips*f.LongestRoundTrip(DefaultPacket, 0))
 	setZero(&t.Memory, DefaultSlowMemory)
 	return t
 }
@@ -40,25 +40,13 @@ func (t SlowTest) validate() error {
 	return nil
 }
 
-// idleTrip returns the round trip of a packet of 9 KB over the longest path of an otherwise idle fabric.
-func idleTrip(f *fabric.Fabric) (trip fabric.Time) {
-	const packet = 9216
-	s := f.Spec()
-	links := []fabric.LinkSpec{s.HostLink, s.ToRUplink}
-	if f.ThreeTier() {
-		links = append(links, s.AggUplink)
-	}
-	for _, l := range links {
-		trip += 4*l.Delay + 2*l.Rate.TimeFor(packet)
-	}
-	return trip
-}
-
 const (
 	fullShare  = 64 // of a path that is not slow
 	leastShare = 8  // a slow path keeps an eighth, which tests it
 	// cleanRun is the number of consecutive answers without a mark that end a streak of marks.
 	cleanRun = 8
+	// ratePeriods is the number of SlowTest.After over which the rates of paths are compared.
+	ratePeriods = 4
 	// A pause of longPause times SlowTest.After ends a streak as well.
 	longPause = 20
 )
@@ -68,6 +56,31 @@ const (
 type slowness struct {
 	streaks []streak
 	shares  []share
+	rates   []delivery
+}
+
+// delivery is the number of bytes that a path has delivered of late: a half of what was counted one period ago counts.
+type delivery struct {
+	bytes int64
+	at    fabric.Time // when the present period began
+}
+
+// value returns the bytes now; period is the time after which they count half.
+func (r *delivery) value(now, period fabric.Time) int64 {
+	if halvings := (now - r.at) / period; halvings > 0 {
+		r.bytes >>= min(halvings, 63)
+		r.at += halvings * period
+	}
+	return r.bytes
+}
+
+// delivered counts bytes that a path has delivered.
+func (s *slowness) delivered(path int, bytes int64, now fabric.Time, t SlowTest) {
+	if s != nil {
+		r := &s.rates[path]
+		r.value(now, ratePeriods*t.After)
+		r.bytes += bytes
+	}
 }
 
 // streak is a series of marked answers by one path.
@@ -98,7 +111,7 @@ func (s share) value(now, memory fabric.Time) uint32 {
 }
 
 func newSlowness(paths int) *slowness {
-	s := &slowness{streaks: make([]streak, paths), shares: make([]share, paths)}
+	s := &slowness{streaks: make([]streak, paths), shares: make([]share, paths), rates: make([]delivery, paths)}
 	for i := range s.streaks {
 		s.streaks[i].fine = fabric.LongAgo
 	}
@@ -115,6 +128,7 @@ func (s *slowness) rebase(now fabric.Time) {
 	}
 	for i := range s.shares {
 		s.shares[i].at = s.shares[i].at.Rebase(now)
+		s.rates[i].at = s.rates[i].at.Rebase(now)
 	}
 }
 
@@ -141,7 +155,7 @@ func (s *slowness) fine(path int, now fabric.Time) {
 }
 
 // marked processes an answer with a mark. It reports whether the path's packets have been marked for long enough
-// while some other path's were not.
+// while some other path's were not, and that path has delivered more.
 func (s *slowness) marked(path int, host fabric.NodeID, now fabric.Time, t SlowTest, load []int64) bool {
 	k := &s.streaks[path]
 	if k.marks == 0 || now-k.last > longPause*t.After {
@@ -150,7 +164,7 @@ func (s *slowness) marked(path int, host fabric.NodeID, now fabric.Time, t SlowT
 	k.marks, k.fines, k.last = min(k.marks+1, 1<<15), 0, now
 	k.several = k.several || host != k.host
 	// The queue of the last verdict takes a while to drain.
-	after := t.After
+	after := ratePeriods * t.After
 	for x := s.share(path, now, t.Memory); x < fullShare; x *= 2 {
 		after *= 2
 	}
@@ -164,7 +178,8 @@ func (s *slowness) marked(path int, host fabric.NodeID, now fabric.Time, t SlowT
 		case q == path:
 		case marked && o.host == k.host && !k.several:
 			return false // the host, or its link, is slow
-		case !marked && o.fine > k.since && load[q] >= load[path]/2 && s.share(q, now, t.Memory) == fullShare:
+		case !marked && o.fine > k.since && load[q] >= load[path]/2 && s.share(q, now, t.Memory) == fullShare &&
+			s.rates[path].value(now, ratePeriods*t.After) < s.rates[q].value(now, ratePeriods*t.After)/2:
 			clean = true
 		}
 	}
@@ -291,7 +306,9 @@ func (c *Core) blamed(d *destination, path int, host fabric.NodeID) bool {
 }
 
 // noteFine processes an answer to a packet by a path to d, without a mark unless noteMark was called for it.
-func (c *Core) noteFine(d *destination, path int) {
+func (c *Core) noteFine(d *destination, path int, bytes int64) {
+	d.slow.delivered(path, bytes, c.now, c.cfg.Slow)
+	c.slowWays.delivered(d.way(path), bytes, c.now, c.cfg.Slow)
 	if c.markedDst == d && c.markedPath == path {
 		c.markedDst = nil
 		return

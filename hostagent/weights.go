@@ -91,7 +91,7 @@ func heavier(a int64, wa uint32, b int64, wb uint32) bool {
 // has reports whether s contains a path to d.
 func (s span) has(d *destination, path int) bool {
 	way := d.way(path)
-	return s.u <= way && way < s.u+s.n && (s.v < 0 || d.vs > 1 && path%d.vs == s.v)
+	return s.u <= way && way < s.u+s.n && (s.v < 0 || path%d.vs == s.v)
 }
 
 // takeRate processes a controller's report of a link's rate. Pieces leave the paths over the link until the rest

@@ -191,11 +191,11 @@ type PathWatcher interface {
 	// Lost reports lost packets of a QP, or lost acknowledgements: a receiver asked for one, or an ACK came without
 	// those before it. Time-outs are reported to the Handler alone.
 	Lost(now fabric.Time, qp QP, l hostagent.Loss)
-	// Unanswered reports that a QP has got no answer to packets sent since a time, though other QPs have. An answer
-	// may still come: the QP itself retransmits nothing.
-	Unanswered(now fabric.Time, qp QP, l hostagent.Silence)
-	// Late reports that an answer came on a path that its QP has left.
-	Late(now fabric.Time, peer fabric.NodeID, l fabric.Label)
+	// Overdue reports that a QP has waited for an answer for longer than a round trip of the idle fabric. It says nothing of
+	// the path: data wait wherever the fabric is busy. The QP itself retransmits nothing.
+	Overdue(now fabric.Time, qp QP, o hostagent.Overdue)
+	// PathAnswered reports the answer to a path probe: see [Endpoint.Ask].
+	PathAnswered(now fabric.Time, peer fabric.NodeID, question uint32)
 	// Congested reports that a switch has marked a packet to a peer or, inbound, one from it. If one packet causes
 	// both, Congested precedes Lost.
 	Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool)

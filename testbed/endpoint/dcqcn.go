@@ -102,7 +102,7 @@ func (c *dcqcn) received(now fabric.Time, x *context, p *packet) {
 	}
 	x.cnpAt = now + c.interval
 	c.stats.CNPsSent++
-	c.answer(control{dst: p.src, qpn: p.qpn, label: c.ackLabel(now, p), becn: true, cnp: true})
+	c.answer(control{dst: p.src, qpn: p.qpn, label: c.ackLabel(now, p), becn: true, kind: congestionNotification})
 }
 
 // elapse processes the timers until now.

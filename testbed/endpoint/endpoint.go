@@ -46,6 +46,8 @@ type Stats struct {
 	Retransmissions       uint64 // data packets retransmitted
 	Nudges                uint64 // zero-length writes sent, without retransmissions
 	TailProbes            uint64 // of these: because an answer was late
+	PathProbes            uint64 // sent
+	PathProbesTaken       uint64 // answered for other hosts
 	Timeouts              uint64 // of messages: probes are not counted
 	NaksSent, NaksTaken   uint64
 	Marked                uint64 // acknowledgements that carried BECN
@@ -92,7 +94,8 @@ type Endpoint struct {
 
 	stats    Stats
 	paused   bool // sending of data is stopped
-	silences silences
+	overdues overdues
+	longest  fabric.Time // round trip of a full packet over the longest path of the idle fabric
 	lates    lates
 
 	ports    []port // one per plane
@@ -144,8 +147,12 @@ func New(c Config, h Handler) (*Endpoint, error) {
 	if err := e.ack.init(&e.stack, &e.cfg); err != nil {
 		return nil, fmt.Errorf("endpoint: header template: %w", err)
 	}
+	if err := e.initProbe(); err != nil {
+		return nil, fmt.Errorf("endpoint: header template: %w", err)
+	}
 	e.transport = receiver.transport(e)
-	e.openSilences()
+	e.longest = IdleTrip(e.cfg.Fabric, e.cfg.MTU+e.cfg.Outer)
+	e.directory.tripOf = e.tripOf
 	e.control = newControl(e)
 	if e.control.losses == nil {
 		e.control.losses = lineRate{}
@@ -194,7 +201,7 @@ func (e *Endpoint) NextWakeBy(number int) (at fabric.Time, ok bool) {
 		return 0, true
 	}
 	at, ok = e.nextTimeout()
-	if t, waits := e.nextSilence(); waits && (!ok || t < at) {
+	if t, waits := e.nextOverdue(); waits && (!ok || t < at) {
 		at, ok = t, true
 	}
 	if t, waits := e.nextLate(); waits && (!ok || t < at) {

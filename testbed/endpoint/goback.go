@@ -26,12 +26,12 @@ func (t goBackN) pick(q *qp) (packet int32, ok bool) {
 	return q.nextOut, q.nextOut < min(q.total(), q.unacked+q.window) && !q.failed
 }
 
-func (t goBackN) sent(now fabric.Time, q *qp, i int32) (more bool) {
+func (t goBackN) sent(now fabric.Time, q *qp, i int32, asks bool) (more bool) {
 	q.nextOut++
-	if i < q.data || !q.tail.untimed || q.expireAt == never {
+	if i < q.data || q.expireAt == never { // probes do not hide a loss from the timer
 		t.restart(now, q)
 	}
-	t.awaitAnswer(now, q, i)
+	t.awaitAnswer(now, q, i, asks)
 	_, more = t.pick(q)
 	return more
 }
@@ -52,7 +52,6 @@ func (t goBackN) lost(q *qp) {
 	if q.state != nil {
 		q.state.timing.packet = 0 // its ACK could belong to either copy
 	}
-	t.recount(q)
 }
 
 func (t goBackN) answered(now fabric.Time, q *qp, p *packet, s rocev2.Syndrome) {

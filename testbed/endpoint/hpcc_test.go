@@ -166,7 +166,7 @@ func TestHPCCShares(t *testing.T) {
 // dataHeader returns a packet of a QP as it leaves the host.
 func dataHeader(e *Endpoint, q *qp) []byte {
 	hdr := make([]byte, MaxHeader)
-	return hdr[:e.buildData(q, 1, hdr).Len]
+	return hdr[:e.buildData(q, 1, true, hdr).Len]
 }
 
 // TestStamp writes what hops write and reads it, also where counters have come round.

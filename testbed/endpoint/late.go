@@ -13,9 +13,8 @@ import "github.com/ethereal-fabric/ethereal/fabric"
 
 // lates are the QPs that wait for answers in this way.
 type lates struct {
-	waiting timers      // by late.at, or earlier
-	trip    fabric.Time // smoothed round trip of packets sent once; 0: not measured yet
-	vary    fabric.Time // its mean deviation
+	waiting timers // by late.at, or earlier
+	rtt            // of packets sent once
 }
 
 // late has a QP's packets in flight.
@@ -47,10 +46,10 @@ func (l *late) open() { l.at, l.newest, l.probed, l.out = never, fabric.LongAgo,
 
 // latePatience returns the time allowed for a packet's answer.
 func (e *Endpoint) latePatience() fabric.Time {
-	if e.lates.trip == 0 {
+	if e.lates.srtt == 0 {
 		return 4 * e.cfg.Trip
 	}
-	return 2*max(e.cfg.Trip, e.lates.trip) + 4*e.lates.vary
+	return 2*max(e.cfg.Trip, e.lates.srtt) + 4*e.lates.rttvar
 }
 
 // lateSent records that a packet was sent.
@@ -90,13 +89,7 @@ func (e *Endpoint) lateAnswered(now fabric.Time, q *qp, packet int32) {
 		if d.again {
 			return
 		}
-		t := &e.lates
-		if t.trip == 0 {
-			t.trip, t.vary = trip, trip/2
-			return
-		}
-		t.vary += (max(trip-t.trip, t.trip-trip) - t.vary) / 4 // RFC 6298's constants
-		t.trip += (trip - t.trip) / 8
+		e.lates.sample(trip)
 		return
 	}
 }

@@ -12,6 +12,7 @@ const reservedQPs = 2
 type peer struct {
 	slot     slot                // the lowest
 	contexts [nearContexts]int32 // of the responder, + 1, by slot from the lowest; 0: none
+	trip     fabric.Time         // round trip of a full packet through the idle fabric
 	order                        // of share 0
 	others   map[uint16]*order   // of other shares, while there are any
 
@@ -77,8 +78,9 @@ func (p *peer) at(s uint32) *slot {
 // directory finds the peer of a host, by its number: in pages, since most hosts of a
 // large fabric never meet.
 type directory struct {
-	pages []*[directoryPage]int32 // positions in peers, + 1; 0: none
-	peers []peer
+	pages  []*[directoryPage]int32 // positions in peers, + 1; 0: none
+	tripOf func(host fabric.NodeID) fabric.Time
+	peers  []peer
 }
 
 const directoryPage = 64
@@ -103,7 +105,7 @@ func (d *directory) meet(host fabric.NodeID) int32 {
 	if d.pages[page] == nil {
 		d.pages[page] = new([directoryPage]int32)
 	}
-	d.peers = append(d.peers, peer{})
+	d.peers = append(d.peers, peer{trip: d.tripOf(host)})
 	d.pages[page][host%directoryPage] = int32(len(d.peers))
 	return int32(len(d.peers) - 1)
 }

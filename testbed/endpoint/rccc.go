@@ -121,7 +121,7 @@ func (c *rccc) grant(now fabric.Time) {
 		}
 		g.asking = false
 		g.granted += rcccGrant
-		c.answer(control{dst: g.src, qpn: x.qpn, psn: uint32(g.granted) & psnMask, label: g.label, cnp: true})
+		c.answer(control{dst: g.src, qpn: x.qpn, psn: uint32(g.granted) & psnMask, label: g.label, kind: congestionNotification})
 		c.next = max(now, c.next) + rcccGrant*c.fullGap*100/rcccShare
 		c.ask(x)
 	}

@@ -115,6 +115,10 @@ func (e *Endpoint) Receive(now fabric.Time, hdr []byte, tail int) {
 	case rocev2.Acknowledge:
 		e.receiveAck(now, p)
 	case rocev2.WriteFirst, rocev2.WriteMiddle, rocev2.WriteLast, rocev2.WriteOnly:
+		if p.qpn == probeQPN {
+			e.receiveProbe(p)
+			return
+		}
 		e.receiveData(now, p)
 	case rocev2.CNP:
 		e.stats.CNPsTaken++
@@ -147,6 +151,12 @@ func (e *Endpoint) receiveAck(now fabric.Time, p *packet) {
 		e.stats.Malformed++
 		return
 	}
+	if p.qpn == probeQPN {
+		if e.cfg.Watcher != nil {
+			e.cfg.Watcher.PathAnswered(now, p.src, p.psn)
+		}
+		return
+	}
 	syndrome := rocev2.AETH(p.rest).Syndrome()
 	nak := syndrome == rocev2.NAKSequenceError
 	refused := syndrome == rocev2.NAKRemoteAccess || syndrome == rocev2.NAKRemoteOperation
@@ -155,9 +165,6 @@ func (e *Endpoint) receiveAck(now fabric.Time, p *packet) {
 		return
 	}
 	q := e.lookup(p.src, p.qpn)
-	if e.cfg.Watcher != nil && (q == nil || !q.balanced && p.label != e.stack.label(q.hdr[:])) {
-		e.cfg.Watcher.Late(now, p.src, p.label)
-	}
 	if q == nil {
 		e.stats.StaleAcks++
 		return

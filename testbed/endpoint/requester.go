@@ -166,7 +166,7 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	q.sendAt, q.expireAt = m.Start, never
 	q.noTail()
 	q.moved = false
-	q.tail.tries, q.tail.moves, q.tail.untimed, q.tail.way, q.tail.count = 0, 0, false, e.wayOf(m.Dst, m.Label), 0
+	q.tail.asked, q.tail.timed = 0, -1
 	q.rate = rate{e.cfg.LineRate, e.fullGap}
 	if q.balanced {
 		q.keep().timing = timing{}
@@ -208,9 +208,8 @@ func (e *Endpoint) Relabel(id QP, l fabric.Label) error {
 	q := e.qps[pos]
 	e.stack.setLabel(q.hdr[:], l)
 	e.changePort(q, l)
-	e.changeWay(q, l)
+	q.noTail() // it waits anew, from its next packet on
 	if _, more := e.transport.pick(q); !e.cfg.NoNudge && !more && q.unacked < q.sent && q.nextOut == q.total() {
-		q.tail.untimed = true
 		q.nudges++
 		e.stats.Nudges++
 		e.activate(q)
@@ -335,7 +334,6 @@ func (e *Endpoint) release(q *qp) {
 	p.free = append(p.free, uint16(s))
 	e.byID.remove(uint64(q.id))
 	q.live = false
-	e.recount(q)
 	q.expireAt = never
 	e.open--
 	if !queued {

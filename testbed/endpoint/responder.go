@@ -13,6 +13,7 @@ type responder struct {
 	known     index     // source and slot -> position in contexts, of high slots
 	placement Placement // scratch
 	ack       ackTemplate
+	probe     ackTemplate // of path probes
 }
 
 // context is the receiver's state of the latest QP of a slot.
@@ -146,8 +147,17 @@ type control struct {
 	label    fabric.Label
 	syndrome rocev2.Syndrome
 	becn     bool
-	cnp      bool
+	kind     controlKind
 }
+
+// controlKind is the kind of a control packet.
+type controlKind uint8
+
+const (
+	acknowledgement controlKind = iota // or a NAK
+	congestionNotification
+	pathProbe
+)
 
 // cnpReserved is the number of zero bytes behind a CNP's BTH.
 const cnpReserved = 16
@@ -164,52 +174,65 @@ func (t *ackTemplate) init(st *stack, c *Config) error {
 	if err := st.encode(t.hdr[:], c, c.Host, rocev2.Acknowledge, 0); err != nil {
 		return err
 	}
+	t.complete(st)
+	return nil
+}
+
+// complete computes the sum over the IPv4 header without the destination.
+func (t *ackTemplate) complete(st *stack) {
 	if !st.ipv6 {
 		clear(t.hdr[etherLen+16 : etherLen+20])
 		t.ipSum = st.ipSum(t.hdr[:])
 	}
-	return nil
 }
 
 // answer queues a control packet at the port of its label. The rate control may fill a field of an ACK.
 func (e *Endpoint) answer(k control) {
 	q := &e.ports[e.portOf(k.label)].queue
 	q.push(k)
-	if e.ackField > 0 && !k.cnp {
+	if e.ackField > 0 && k.kind == acknowledgement {
 		e.control.ack.writeAck(&e.incoming, q.field()[:e.ackField])
 	}
 }
 
 // buildAck writes a control packet.
 func (e *Endpoint) buildAck(k control, field *field, dst []byte) Frame {
+	if k.kind == pathProbe {
+		return e.buildProbe(k, dst)
+	}
 	st := &e.stack
 	n := copy(dst, e.ack.hdr[:st.len+rocev2.AETHSize])
-	if k.cnp {
+	if k.kind == congestionNotification {
 		n = st.len + cnpReserved
 		dst[st.bth] = byte(rocev2.CNP)
 		clear(dst[st.len:n])
 	} else if field != nil {
 		n += copy(dst[n:], field[:e.ackField])
 	}
-	st.setDst(dst, e.cfg.Fabric, k.dst)
-	st.setLabel(dst, k.label)
-	sum := e.ack.ipSum
-	if !st.ipv6 {
-		sum += uint32(binary.BigEndian.Uint16(dst[etherLen+16:])) + uint32(binary.BigEndian.Uint16(dst[etherLen+18:]))
-	}
-	st.setLength(dst, n-st.bth+rocev2.ICRCSize, sum)
-	b := rocev2.BTH(dst[st.bth:st.len])
-	b.SetBECN(k.becn)
-	if e.sessions != nil {
-		e.sessions[k.dst].setBTH(b, k.qpn)
-	} else {
-		putUint24(b[bthDestQP:], k.qpn)
-	}
-	b.SetPSN(k.psn)
-	if !k.cnp {
+	e.address(k, dst[:n], e.ack.ipSum).SetBECN(k.becn)
+	if k.kind == acknowledgement {
 		rocev2.AETH(dst[st.len:]).Encode(&rocev2.AETHFields{Syndrome: k.syndrome, MSN: k.msn})
 	}
 	return Frame{Len: n, Tail: rocev2.ICRCSize, Control: true}
+}
+
+// address completes the headers of a control packet; ipSum is the template's.
+func (e *Endpoint) address(k control, b []byte, ipSum uint32) rocev2.BTH {
+	st := &e.stack
+	st.setDst(b, e.cfg.Fabric, k.dst)
+	st.setLabel(b, k.label)
+	if !st.ipv6 {
+		ipSum += uint32(binary.BigEndian.Uint16(b[etherLen+16:])) + uint32(binary.BigEndian.Uint16(b[etherLen+18:]))
+	}
+	st.setLength(b, len(b)-st.bth+rocev2.ICRCSize, ipSum)
+	bth := rocev2.BTH(b[st.bth:st.len])
+	if e.sessions != nil {
+		e.sessions[k.dst].setBTH(bth, k.qpn)
+	} else {
+		putUint24(bth[bthDestQP:], k.qpn)
+	}
+	bth.SetPSN(k.psn)
+	return bth
 }
 
 // field is the data behind an answer's AETH.

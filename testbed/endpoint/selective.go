@@ -102,7 +102,7 @@ func (t selectiveRepeat) pick(q *qp) (packet int32, ok bool) {
 	return q.nextOut, q.nextOut < min(q.total(), q.unacked+t.span)
 }
 
-func (t selectiveRepeat) sent(now fabric.Time, q *qp, i int32) (more bool) {
+func (t selectiveRepeat) sent(now fabric.Time, q *qp, i int32, asks bool) (more bool) {
 	s := &q.state.selective
 	s.onTheWay++
 	if t.isLate(q) {
@@ -123,7 +123,7 @@ func (t selectiveRepeat) sent(now fabric.Time, q *qp, i int32) (more bool) {
 	if q.expireAt == never {
 		t.restart(now, q)
 	}
-	t.awaitAnswer(now, q, i)
+	t.awaitAnswer(now, q, i, asks)
 	_, more = t.pick(q)
 	return more
 }
@@ -165,7 +165,6 @@ func (t selectiveRepeat) repeats(q *qp) {
 	s.onTheWay = 0
 	s.reportedCut.reset()
 	q.state.late.forget(-1)
-	t.recount(q)
 }
 
 // answered processes an ACK of one packet, in MSN, and of all before another.
@@ -221,6 +220,9 @@ func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome ro
 	since := q.tail.since
 	t.answerCame(now, q)
 	t.control.pacer.acked(now, q, p, newly, max(upTo, own+1), false)
+	if q.tail.behind && own >= q.data && own == q.nextOut-1 && t.threshold(q) == 1 {
+		s.again, s.lost = q.unacked, q.unacked // retransmissions, too, were sent before the answered probe
+	}
 	if lost := t.lose(now, q, own-s.threshold+1); lost > 0 {
 		q.once = q.sent
 		s.onTheWay = max(0, s.onTheWay-int32(lost))

@@ -24,7 +24,7 @@ func (e *Endpoint) enqueueIfReady(q *qp) {
 func (e *Endpoint) enqueue(q *qp) {
 	q.where = inTurn
 	again := q.once - q.unacked
-	e.ports[q.port].put(q, 0 < again && e.holds(again) || q.nextOut >= q.data)
+	e.ports[q.port].put(q, 0 < again && fabric.Time(again)*e.fullGap <= e.cfg.Trip || q.nextOut >= q.data)
 }
 
 // nextData lets the QPs send in turn, until one does. Its share then becomes the last.
@@ -54,7 +54,8 @@ func (e *Endpoint) sendOne(now fabric.Time, q *qp, dst []byte) (Frame, bool) {
 		e.paced.push(q.sendAt, q)
 		return Frame{}, false
 	}
-	f := e.buildData(q, i, dst)
+	asks := e.asks(q, i)
+	f := e.buildData(q, i, asks, dst)
 	if q.balanced {
 		e.stack.setLabel(dst, e.cfg.Balancer.Label(now, q.id))
 	}
@@ -76,14 +77,20 @@ func (e *Endpoint) sendOne(now fabric.Time, q *qp, dst []byte) (Frame, bool) {
 		e.control.departs.sent(now, q, i, int64(f.Len+f.Tail))
 	}
 	q.sendAt = now + e.gap(q, f.Len+f.Tail+e.cfg.Outer)
-	if e.transport.sent(now, q, i) {
+	if e.transport.sent(now, q, i, asks) {
 		e.enqueue(q)
 	}
 	return f, true
 }
 
+// asks reports whether the QP's packet i requests an ACK: the last one, a retransmission, and one in each half of the
+// window, so that a window that is cut by half has one on the way.
+func (e *Endpoint) asks(q *qp, i int32) bool {
+	return e.ask == 1 || i >= q.data-1 || i < q.sent || int(i+1)%e.ask == 0 || i+1-q.tail.asked >= max(1, q.window/2)
+}
+
 // buildData writes the headers of the QP's packet i.
-func (e *Endpoint) buildData(q *qp, i int32, dst []byte) Frame {
+func (e *Endpoint) buildData(q *qp, i int32, asks bool, dst []byte) Frame {
 	st := &e.stack
 	payload, last := e.cfg.MTU, i == q.data-1
 	opcode := rocev2.WriteMiddle
@@ -102,7 +109,7 @@ func (e *Endpoint) buildData(q *qp, i int32, dst []byte) Frame {
 	b[0] = byte(opcode)
 	pad := padding(payload)
 	b[bthFlags] = migReq | byte(pad)<<padShift
-	if last || i < q.sent || e.ask == 1 || int(i+1)%e.ask == 0 {
+	if asks {
 		b[bthAckReq] = ackReq
 	}
 	b.SetPSN(q.firstPSN + uint32(i))

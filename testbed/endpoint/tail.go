@@ -5,135 +5,87 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent"
 )
 
-// A QP is silent when nothing that it has on the way is answered for longer than its path can need. If other QPs are
-// answered, that is evidence against the path: the watcher is notified, and may move the QP. If the watcher leaves it
-// where it is, or nobody else is answered either, it may be congestion, or a loss at the end of a message, which shows
-// the receiver no gap. The QP then sends a zero-length WRITE behind what it has sent, once: the driver of an RNIC can
-// post one as well. The receiver answers it, or asks for what is missing. (After TCP's tail loss probe, RFC 8985.)
-// After that the watcher is asked at doubling intervals.
+// A QP's answer is overdue when a round trip of the idle fabric has passed since its last answer, or, if nothing was
+// on the way then, since it sent a packet that asks for one. That happens wherever data wait, so it is evidence of
+// nothing. The watcher is notified, which asks the path; see [Endpoint.Ask].
+//
+// If the QP has sent everything, a loss at the end of its message shows the receiver no gap. After the time of
+// RFC 8985's tail loss probe, but an eighth of the retransmission timer at most, the QP sends a zero-length
+// WRITE behind what it has sent: the driver of an RNIC can post one as well. The receiver answers it, or asks for what
+// is missing. Such probes are repeated, at doubling intervals, since a path that was dead when one was sent can be
+// alive now. They do not restart the retransmission timer.
 
-// silences are the QPs that wait for an answer, and what is known of answers.
-type silences struct {
-	waiting  timers        // by tail.at, or earlier
-	answered [2]answer     // the latest, of two QPs
-	ways     []int32       // packets on the way, by the uplink that they take first; the last: by none
-	gaps     []fabric.Time // how long a full packet of each host below an uplink takes by it
-
-	trip, vary fabric.Time // smoothed round trip of last packets, and its mean deviation, where nobody watches paths
-}
-
-// answer is an answer: to what a QP sent at that time, or later.
-type answer struct {
-	sent fabric.Time
-	qp   QP
+// overdues are the QPs that wait for an answer.
+type overdues struct {
+	waiting timers // by tail.at, or earlier
+	rtt            // of packets that asked for an ACK, sent once
 }
 
 // tail is a QP's wait for an answer.
 type tail struct {
-	at      fabric.Time // it is silent from then on; never: not waited for
+	at      fabric.Time // when to act next; never: no answer is awaited
+	from    fabric.Time // time of the last answer, or of the first packet after it that asks for one
 	since   fabric.Time // the first packet that is not answered was sent then, or later
-	later   int32       // a packet sent after that one; -1: none is noted
-	laterAt fabric.Time // when it was
-	probed  fabric.Time // when the probe was sent
-	probes  int8        // sent behind the last packet
-	tries   int8        // how often it was silent since anything was answered
-	moves   int8        // how often it was moved for that
-	untimed bool        // it was moved with all sent: what it sends behind its message gives it no more time
-	listed  bool        // in silences.waiting
-	moved   bool        // since the watcher was asked
-	way     int32       // of silences.ways
-	count   int32       // what it has there
+	asked   int32       // 1 + the latest packet that asks for an answer
+	timed   int32       // a packet that is not answered; -1: none is noted
+	timedAt fabric.Time // when it was
+	probes  int8        // sent behind the last packet since the last answer
+	tries   int8        // doublings of the wait since the last answer
+	behind  bool        // a probe was sent last: all else on the way was sent before
+	listed  bool        // in overdues.waiting
 }
 
-// How often the answer to a last packet is asked for. Worlds that have no packets do the same.
 const (
-	MaxTailProbes = 1
-	MaxTries      = 4 // the patience doubles that often
-	// maxMoves is how often a QP is moved without an answer in between. A receiver asks once for what is missing: if that is
-	// lost, no path gets an answer, and the timer alone helps.
-	maxMoves = 4
+	maxTries      = 6 // the wait doubles that often
+	maxTailProbes = 8 // without an answer in between, if paths are watched; otherwise 1
 )
 
-func (q *qp) noTail() { q.tail.at, q.tail.probes, q.tail.probed = never, 0, fabric.LongAgo }
+func (q *qp) noTail() {
+	q.tail.at, q.tail.probes, q.tail.tries, q.tail.behind = never, 0, 0, false
+}
 
-func (e *Endpoint) openSilences() {
-	s := &e.silences
-	s.answered = [2]answer{{sent: fabric.LongAgo}, {sent: fabric.LongAgo}}
-	f := e.cfg.Fabric
-	ways := f.Planes() * f.ToRUplinks()
-	s.ways, s.gaps = make([]int32, ways+1), make([]fabric.Time, ways+1)
-	spec := f.Spec()
-	for u := range ways {
-		s.gaps[u] = spec.ToRUplink.Rate.TimeFor(int64(e.full)) * fabric.Time(spec.HostsPerToR)
+// tripTo returns the round trip of a full packet to a QP's destination through the idle fabric.
+func (e *Endpoint) tripTo(q *qp) fabric.Time { return e.peers[q.peer].trip }
+
+// tripOf computes tripTo for a host.
+func (e *Endpoint) tripOf(dst fabric.NodeID) fabric.Time {
+	if e.cfg.Trip > e.longest {
+		return e.cfg.Trip // wires are not the slowest part
 	}
-	s.gaps[ways] = e.fullGap
+	return e.cfg.Fabric.RoundTrip(e.cfg.Host, dst, int64(e.cfg.MTU+e.cfg.Outer+framing), framing)
 }
 
-// wayOf returns which of silences.ways packets to a host take that carry a label.
-func (e *Endpoint) wayOf(dst fabric.NodeID, l fabric.Label) int32 {
-	f := e.cfg.Fabric
-	if u, _, ok := f.SplitLabel(l); ok && f.ToROf(dst) != f.ToROf(e.cfg.Host) {
-		return int32(u)
-	}
-	return int32(len(e.silences.ways) - 1)
-}
-
-// changeWay takes note that a QP's packets carry another label from now on. It waits anew, from its next packet on.
-func (e *Endpoint) changeWay(q *qp, l fabric.Label) {
-	if e.cfg.Watcher == nil {
-		return
-	}
-	q.noTail()
-	q.tail.moved = true
-	u, _, ok := e.cfg.Fabric.SplitLabel(l)
-	if !ok || int(q.tail.way) == len(e.silences.ways)-1 {
-		return
-	}
-	e.silences.ways[q.tail.way] -= q.tail.count
-	q.tail.way = int32(u)
-	e.silences.ways[q.tail.way] += q.tail.count
-}
-
-// recount takes note of what a QP has on the way.
-func (e *Endpoint) recount(q *qp) {
-	n := int32(0)
-	if q.live {
-		n = e.transport.outstanding(q)
-	}
-	e.silences.ways[q.tail.way] += n - q.tail.count
-	q.tail.count = n
-}
-
-// patience returns how long the path of a QP can need for an answer: the round trip of an idle fabric, twice, and the
-// time that its uplink takes for what this host has on the way by it, if the others of the rack have as much.
-func (e *Endpoint) patience(q *qp) fabric.Time {
-	return 2*e.cfg.Trip + fabric.Time(e.silences.ways[q.tail.way])*e.silences.gaps[q.tail.way]
-}
-
-// holds says whether so many packets are on a path at most: what the line sends in a
-// round trip. To send them again takes no longer than to ask.
-func (e *Endpoint) holds(packets int32) bool {
-	return fabric.Time(packets)*e.fullGap <= e.cfg.Trip
-}
-
-// awaitAnswer has a QP wait that has sent a packet, unless it waits already.
-func (e *Endpoint) awaitAnswer(now fabric.Time, q *qp, packet int32) {
+// awaitAnswer makes a QP wait for the answer to a packet that it has sent, unless it waits already.
+func (e *Endpoint) awaitAnswer(now fabric.Time, q *qp, packet int32, asks bool) {
+	t := &q.tail
+	t.behind = packet >= q.data
 	if e.cfg.Watcher == nil {
 		e.awaitLast(now, q)
 		return
 	}
-	e.recount(q)
-	t := &q.tail
-	if t.later < 0 {
-		t.later, t.laterAt = packet, now
+	if !asks {
+		return
 	}
-	anew := t.at == never && e.cfg.Trip > 0
-	if t.count == 1 || anew {
-		t.since, t.later = now, -1
+	t.asked = max(t.asked, packet+1)
+	switch {
+	case t.at == never:
+		if t.since, t.timed, t.timedAt = now, packet, now; e.watched(q) {
+			t.from = now
+			e.waitFor(q, now+e.patience(q))
+		}
+	case t.timed < 0:
+		t.timed, t.timedAt = packet, now
 	}
-	if anew && !q.balanced && q.bytes > 0 && !e.isLate(q) { // whether a probe is answered is its owner's affair
-		e.waitFor(q, now+e.patience(q)<<t.tries)
-	}
+}
+
+// patience returns the time after which a QP's answer is overdue.
+func (e *Endpoint) patience(q *qp) fabric.Time {
+	return max(e.tripTo(q)*3/2, min(e.overdues.srtt+4*e.overdues.rttvar, e.cfg.RTO/8))
+}
+
+// watched reports whether the watcher is notified of the QP's overdue answers.
+func (e *Endpoint) watched(q *qp) bool {
+	return e.cfg.Trip > 0 && !q.balanced && q.bytes > 0 && !e.isLate(q)
 }
 
 func (e *Endpoint) waitFor(q *qp, until fabric.Time) {
@@ -143,90 +95,66 @@ func (e *Endpoint) waitFor(q *qp, until fabric.Time) {
 	q.tail.at = until
 	if !q.tail.listed {
 		q.tail.listed = true
-		e.silences.waiting.push(until, q)
+		e.overdues.waiting.push(until, q)
 	}
 }
 
-// answerCame takes note that something of a QP is answered. q.unacked is up to date.
+// answerCame processes an answer to a QP. q.unacked is up to date.
 func (e *Endpoint) answerCame(now fabric.Time, q *qp) {
 	if e.cfg.Watcher == nil {
 		e.lastAnswered(now, q)
 		return
 	}
-	e.recount(q)
-	e.remember(answer{q.tail.since, q.id})
-	q.tail.probes, q.tail.tries, q.tail.moves, q.tail.probed = 0, 0, 0, fabric.LongAgo
-	if q.tail.count == 0 || q.balanced || q.bytes == 0 || e.isLate(q) {
-		q.tail.at = never
-		return
+	t := &q.tail
+	t.probes, t.tries = 0, 0
+	if t.timed >= 0 && q.unacked > t.timed {
+		if t.timed >= q.once {
+			e.overdues.sample(now - t.timedAt)
+		}
+		t.since, t.timed = t.timedAt, -1
 	}
-	if q.tail.later >= 0 && q.unacked >= q.tail.later {
-		q.tail.since, q.tail.later = q.tail.laterAt, -1
-	}
-	e.waitFor(q, now+e.patience(q))
-}
-
-// remember keeps an answer.
-func (e *Endpoint) remember(h answer) {
-	a := &e.silences.answered
-	switch {
-	case h.qp == a[0].qp:
-		a[0].sent = max(a[0].sent, h.sent)
-	case h.sent >= a[0].sent:
-		a[0], a[1] = h, a[0]
-	case h.sent > a[1].sent:
-		a[1] = h
+	if t.at = never; t.asked > q.unacked && e.transport.outstanding(q) > 0 && e.watched(q) {
+		t.from = now
+		e.waitFor(q, now+e.patience(q))
 	}
 }
 
-// othersAnswered reports whether other QPs were answered what they sent since about when the QP did that waits.
-func (e *Endpoint) othersAnswered(q *qp) bool {
-	h := e.silences.answered[0]
-	if h.qp == q.id {
-		h = e.silences.answered[1]
-	}
-	return h.sent > q.tail.since-e.cfg.Trip
-}
-
-// noticeSilence does what is due about late answers.
-func (e *Endpoint) noticeSilence(now fabric.Time) {
+// noticeOverdue does what is due about overdue answers.
+func (e *Endpoint) noticeOverdue(now fabric.Time) {
 	for {
-		at, ok := e.nextSilence()
+		at, ok := e.nextOverdue()
 		if !ok || at > now {
 			return
 		}
-		q := e.silences.waiting.pop()
+		q := e.overdues.waiting.pop()
 		q.tail.listed, q.tail.at = false, never
 		if e.cfg.Watcher == nil {
-			e.probeLast(q)
+			e.probeTail(q, 1)
 			continue
 		}
-		if q.tail.moves < maxMoves && e.othersAnswered(q) {
-			id := q.id
-			q.tail.moved = false
-			e.cfg.Watcher.Unanswered(now, id, hostagent.Silence{
-				Since: max(q.tail.since, q.tail.probed), Wait: e.patience(q) << q.tail.tries, Times: int(q.tail.tries),
-			})
-			if !q.live || q.id != id {
-				continue
-			}
-			if q.tail.moved {
-				q.tail.moves++
-				continue
+		id, from := q.id, q.tail.from
+		e.cfg.Watcher.Overdue(now, id, hostagent.Overdue{Since: from, Probes: int(q.tail.probes)})
+		if !q.live || q.id != id || q.tail.at != never || q.tail.from != from {
+			continue
+		}
+		trip := e.tripTo(q)
+		probeAt := from + max(2*trip, min(e.overdues.srtt+4*e.overdues.rttvar, e.cfg.RTO/8))<<q.tail.probes
+		next := now + max(e.patience(q), trip<<q.tail.tries)
+		if _, more := e.transport.pick(q); !more && q.nextOut == q.total() {
+			if now >= probeAt {
+				e.probeTail(q, maxTailProbes)
+			} else {
+				next = min(next, probeAt)
 			}
 		}
-		if _, more := e.transport.pick(q); !more && q.nextOut == q.total() && q.tail.probes < MaxTailProbes {
-			q.tail.probed = now
-			e.probeLast(q)
-		}
-		q.tail.tries = min(q.tail.tries+1, MaxTries)
-		e.waitFor(q, now+e.patience(q)<<q.tail.tries)
+		q.tail.tries = min(q.tail.tries+1, maxTries)
+		e.waitFor(q, next)
 	}
 }
 
-// probeLast has a QP send a zero-length WRITE behind its last packets, once.
-func (e *Endpoint) probeLast(q *qp) {
-	if q.tail.probes >= MaxTailProbes {
+// probeTail makes a QP send a zero-length WRITE behind its last packets.
+func (e *Endpoint) probeTail(q *qp, most int8) {
+	if q.tail.probes >= most {
 		return
 	}
 	q.tail.probes++
@@ -236,8 +164,7 @@ func (e *Endpoint) probeLast(q *qp) {
 	e.activate(q)
 }
 
-// awaitLast has a QP whose paths nobody watches wait for the answer to its last packet, if that is sent. The patience is
-// two round trips of last packets so far, and four times their variation.
+// awaitLast makes a QP whose paths nobody watches wait for the answer to its last packet, if that is sent.
 func (e *Endpoint) awaitLast(now fabric.Time, q *qp) {
 	if _, more := e.transport.pick(q); more || q.nextOut < q.total() || q.balanced || q.bytes == 0 || e.isLate(q) {
 		return
@@ -249,39 +176,33 @@ func (e *Endpoint) awaitLast(now fabric.Time, q *qp) {
 }
 
 func (e *Endpoint) lastPatience() fabric.Time {
-	return 2*max(e.cfg.Trip, e.silences.trip) + 4*e.silences.vary
+	return 2*max(e.cfg.Trip, e.overdues.srtt) + 4*e.overdues.rttvar
 }
 
-// lastAnswered takes note of an answer to a QP whose paths nobody watches.
+// lastAnswered processes an answer to a QP whose paths nobody watches.
 func (e *Endpoint) lastAnswered(now fabric.Time, q *qp) {
-	if q.tail.at == never {
-		return
-	}
-	if q.unacked < q.data {
+	switch {
+	case q.tail.at == never:
+	case q.unacked < q.data:
 		e.waitFor(q, now+e.lastPatience())
-		return
+	case q.once == 0 && q.tail.probes == 0: // otherwise it can be the answer to either copy
+		if e.overdues.srtt == 0 {
+			e.overdues.srtt = now - q.tail.since // without a variation
+		}
+		e.overdues.sample(now - q.tail.since)
 	}
-	if q.once > 0 || q.tail.probes > 0 {
-		return // it can be the answer to either copy
-	}
-	t, trip := &e.silences, now-q.tail.since
-	if t.trip == 0 {
-		t.trip = trip
-	}
-	t.vary += (max(trip-t.trip, t.trip-trip) - t.vary) / 4 // RFC 6298's constants
-	t.trip += (trip - t.trip) / 8
 }
 
-// nextSilence returns when the next answer is late.
-func (e *Endpoint) nextSilence() (fabric.Time, bool) {
-	for len(e.silences.waiting) > 0 {
-		t := e.silences.waiting[0]
+// nextOverdue returns when the next answer is overdue.
+func (e *Endpoint) nextOverdue() (fabric.Time, bool) {
+	for len(e.overdues.waiting) > 0 {
+		t := e.overdues.waiting[0]
 		switch {
 		case !t.qp.live || t.qp.tail.at == never:
 			t.qp.tail.listed = false
-			e.silences.waiting.pop()
+			e.overdues.waiting.pop()
 		case t.qp.tail.at > t.at:
-			e.silences.waiting.postpone(t.qp.tail.at)
+			e.overdues.waiting.postpone(t.qp.tail.at)
 		default:
 			return t.at, true
 		}
@@ -289,17 +210,10 @@ func (e *Endpoint) nextSilence() (fabric.Time, bool) {
 	return 0, false
 }
 
-// IdleTrip returns the round trip of a full packet over a fabric's longest path, when
-// nothing else is on the way.
-func IdleTrip(f *fabric.Fabric, mtu int) (trip fabric.Time) {
-	const headers = 102 // of IPv6, framing included
-	s := f.Spec()
-	links := []fabric.LinkSpec{s.HostLink, s.ToRUplink}
-	if f.ThreeTier() {
-		links = append(links, s.AggUplink)
-	}
-	for _, l := range links { // up and down, there and back
-		trip += 4*l.Delay + 2*l.Rate.TimeFor(int64(mtu)+headers) + 2*l.Rate.TimeFor(headers)
-	}
-	return trip
+// framing is the number of bytes of a packet's headers, with IPv6 and what the wire adds.
+const framing = 102
+
+// IdleTrip returns the round trip of a full packet over a fabric's longest path, when nothing else is on the way.
+func IdleTrip(f *fabric.Fabric, mtu int) fabric.Time {
+	return f.LongestRoundTrip(int64(mtu)+framing, framing)
 }

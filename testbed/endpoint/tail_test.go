@@ -28,8 +28,7 @@ func TestTail(t *testing.T) {
 		{name: "the last three", data: []int{8, 9, 10}, probes: 1, within: 30 * fabric.Microsecond, reports: []string{"1 of QP 1, 0 ACKs"}},
 		{name: "the last ACK", acks: []int{10}, probes: 1, within: 30 * fabric.Microsecond, reports: []string{"0 of QP 1, 1 ACKs"}},
 		{name: "the last packet, selective repeat", data: []int{10}, receiver: SelectiveRepeat, probes: 1, within: 30 * fabric.Microsecond, reports: []string{"1 of QP 1, 0 ACKs"}},
-		// Nobody else is answered by that peer, so that only the timer tells.
-		{name: "the probe as well", data: []int{10, 11}, probes: 1, within: DefaultRTO + 50*fabric.Microsecond},
+		{name: "the probe as well", data: []int{10, 11}, probes: 2, within: 100 * fabric.Microsecond, reports: []string{"1 of QP 1, 0 ACKs"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			seen := &watched{}
@@ -71,24 +70,17 @@ func losing(data, acks []int) func(fabric.Time, []byte, bool) fate {
 	}
 }
 
-// A QP on a path that swallows all is silent while others are answered, be it by the same peer or by another: it is
-// moved, and nothing is sent again by the path that it leaves. Where nobody is answered there is no evidence.
-func TestUnanswered(t *testing.T) {
+// TestOverdue: the watcher is notified of a QP whose answer is overdue, at doubling intervals, and can move it.
+func TestOverdue(t *testing.T) {
 	const trip = 5 * fabric.Microsecond
 	for _, c := range []struct {
 		name     string
 		receiver Receiver
-		peer     fabric.NodeID // of the other QP
-		all      bool          // paths swallow all
 		packets  int64
-		control  bool // only answers are lost
 	}{
-		{name: "the peer answers the other", peer: 1, packets: 1},
-		{name: "only another peer answers", peer: 2, packets: 1},
-		{name: "selective repeat", peer: 2, packets: 3, receiver: SelectiveRepeat},
-		{name: "in the middle of a message", peer: 2, packets: 400},
-		{name: "the NAK is lost", peer: 2, packets: 3, control: true},
-		{name: "nobody answers", peer: 2, packets: 1, all: true},
+		{name: "one packet", packets: 1},
+		{name: "selective repeat", packets: 3, receiver: SelectiveRepeat},
+		{name: "in the middle of a message", packets: 400},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			seen := &watched{}
@@ -98,89 +90,86 @@ func TestUnanswered(t *testing.T) {
 					cfg.Watcher = seen
 				}
 			})
-			var moved fabric.Time
 			seen.move = func(qp QP) {
-				moved = w.now
+				if len(seen.overdue) < 3 {
+					return
+				}
 				if err := errors.Join(w.hosts[0].e.Resend(qp), w.hosts[0].e.Relabel(qp, 3)); err != nil {
 					t.Error(err)
 				}
 			}
-			stray := 0 // data by the path that was left
 			w.fate = func(_ fabric.Time, hdr []byte, control bool) fate {
-				label := hdr[35] & 3
-				if label == 1 && moved > 0 && !control {
-					stray++
-				}
-				if (c.all || label == 1) && (!c.control || control) {
+				if hdr[35]&3 == 1 {
 					return fate{}
 				}
 				return fate{copies: []fabric.Time{0}}
 			}
 			w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: c.packets * 9000, Label: 1})
-			w.open(0, Message{QP: 2, ID: 2, Dst: c.peer, Bytes: c.packets * 9000, Label: 2})
 			w.run(500 * fabric.Microsecond)
-			want := []string{"QP 1 unanswered"}
-			switch {
-			case c.all:
-				want = nil
-			case c.control: // what is sent again is answered again, when the QP is done
-				want = append(want, "late by 3 from 1", "late by 3 from 1")
+			if n := len(seen.overdue); n < 3 || seen.overdue[0] > 2*trip || seen.overdue[2] > 8*trip {
+				t.Errorf("overdue at %v", seen.overdue)
 			}
-			if d := cmp.Diff(want, seen.reports); d != "" {
-				t.Errorf("reports (-want +got)\n%s", d)
-			}
-			if moved > 4*trip || stray > 0 {
-				t.Errorf("moved at %v, want by %v; %d packets by the path that it left", moved, 4*trip, stray)
-			}
-			if s := w.hosts[0].e.Stats(); s.Timeouts > 0 || !c.all && s.QPsDone == 0 {
+			if s := w.hosts[0].e.Stats(); s.Timeouts > 0 || s.QPsDone != 1 {
 				t.Errorf("%+v", s)
 			}
 		})
 	}
 }
 
-// A receiver asks once. If that is lost, no path gets an answer: a QP is moved a few times, then its timer helps. What it
-// sends on other paths behind its message gives it no more time.
-func TestMovesEnd(t *testing.T) {
+// TestAsk: a path probe is answered by its path, without a queue pair.
+func TestAsk(t *testing.T) {
 	seen := &watched{}
-	w := newWorld(t, 3, func(cfg *Config) {
+	w := newWorld(t, 2, func(cfg *Config) {
+		if cfg.Host == 0 {
+			cfg.Watcher = seen
+		}
+	})
+	labels := map[fabric.Label]int{}
+	w.fate = func(_ fabric.Time, hdr []byte, control bool) fate {
+		labels[fabric.Label(hdr[35]&3)]++
+		return fate{copies: []fabric.Time{0}}
+	}
+	if err := w.hosts[0].e.Ask(1, 3, 77); err != nil {
+		t.Fatal(err)
+	}
+	w.run(100 * fabric.Microsecond)
+	if d := cmp.Diff([]string{"question 77 answered by 1"}, seen.reports); d != "" {
+		t.Errorf("reports (-want +got)\n%s", d)
+	}
+	if s := w.hosts[1].e.Stats(); s.PathProbesTaken != 1 || s.ResponderQPs != 0 || labels[3] != 2 {
+		t.Errorf("%+v, labels %v", s, labels)
+	}
+	if err := w.hosts[0].e.Ask(0, 3, 1); err == nil {
+		t.Error("a host asks itself")
+	}
+}
+
+// TestProbesDoNotHideLosses: a path that is dead while probes are sent, and the probes behind a message do not restart
+// the retransmission timer.
+func TestProbesDoNotHideLosses(t *testing.T) {
+	seen := &watched{}
+	w := newWorld(t, 2, func(cfg *Config) {
 		cfg.Trip = 5 * fabric.Microsecond
 		if cfg.Host == 0 {
 			cfg.Watcher = seen
 		}
 	})
-	label := fabric.Label(1)
-	seen.move = func(qp QP) {
-		label = 4 - label // 1 or 3
-		if err := w.hosts[0].e.Relabel(qp, label); err != nil {
-			t.Error(err)
-		}
-	}
-	expired := false
-	w.hosts[0].onTimeout = func(QP) {
-		expired = true
-		// The QPs take turns: the last of three packets is sent after six.
-		if last := 6 * w.hosts[0].e.fullGap; w.now > last+DefaultRTO {
-			t.Errorf("a time-out at %v", w.now)
-		}
-	}
-	w.fate = func(_ fabric.Time, hdr []byte, control bool) fate {
-		if control && hdr[35]&1 == 1 && !expired {
+	w.fate = func(_ fabric.Time, _ []byte, control bool) fate {
+		if w.now < 1500*fabric.Microsecond {
 			return fate{}
 		}
 		return fate{copies: []fabric.Time{0}}
 	}
-	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 3 * 9000, Label: 1})
-	w.open(0, Message{QP: 2, ID: 2, Dst: 2, Bytes: 20_000 * 9000, Label: 2})
-	w.run(2 * DefaultRTO)
-	asked := 0
-	for _, r := range seen.reports {
-		if r == "QP 1 unanswered" {
-			asked++
+	var expired fabric.Time
+	w.hosts[0].onTimeout = func(QP) {
+		if expired == 0 {
+			expired = w.now
 		}
 	}
-	if s := w.hosts[0].e.Stats(); asked != maxMoves || s.Timeouts != 1 || s.QPsDone != 1 {
-		t.Errorf("asked %d times, %+v", asked, s)
+	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 3 * 9000, Label: 1})
+	w.run(3 * DefaultRTO)
+	if s := w.hosts[0].e.Stats(); expired == 0 || expired > DefaultRTO+10*fabric.Microsecond || s.QPsDone != 1 || s.Timeouts != 1 || s.TailProbes < 3 {
+		t.Errorf("time-out at %v, %+v", expired, s)
 	}
 }
 

@@ -76,7 +76,7 @@ func (e *Endpoint) expire(now fabric.Time) {
 			e.free = append(e.free, q.pos)
 		}
 	}
-	e.noticeSilence(now)
+	e.noticeOverdue(now)
 	e.findLate(now)
 	for {
 		at, ok := e.nextTimeout()

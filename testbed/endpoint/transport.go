@@ -21,9 +21,9 @@ type transport interface {
 	// again. No more than the window's packets may be on the way: sent, and neither
 	// acknowledged, one by one or with others, nor taken for lost.
 	pick(q *qp) (packet int32, ok bool)
-	// sent reports that the picked packet has been sent, starts the timer
+	// sent reports that the picked packet has been sent, and whether it asks for an answer. It starts the timer
 	// ([Endpoint.restart]) as it sees fit, and reports whether there is more to pick.
-	sent(now fabric.Time, q *qp, packet int32) (more bool)
+	sent(now fabric.Time, q *qp, packet int32, asks bool) (more bool)
 	// answered takes an ACK, or a NAK, of the QP. It informs the rate control and the
 	// Balancer, and ends with [Endpoint.taken].
 	answered(now fabric.Time, q *qp, p *packet, s rocev2.Syndrome)

@@ -16,7 +16,8 @@ import (
 type watched struct {
 	reports []string
 	then    func(QP)
-	move    func(QP) // what to do of a QP that is silent
+	move    func(QP) // what to do with a QP whose answer is overdue
+	overdue []fabric.Time
 }
 
 func (w *watched) Lost(_ fabric.Time, qp QP, l hostagent.Loss) {
@@ -26,15 +27,15 @@ func (w *watched) Lost(_ fabric.Time, qp QP, l hostagent.Loss) {
 	}
 }
 
-func (w *watched) Unanswered(_ fabric.Time, qp QP, _ hostagent.Silence) {
-	w.reports = append(w.reports, fmt.Sprintf("QP %d unanswered", qp))
+func (w *watched) Overdue(now fabric.Time, qp QP, _ hostagent.Overdue) {
+	w.overdue = append(w.overdue, now)
 	if w.move != nil {
 		w.move(qp)
 	}
 }
 
-func (w *watched) Late(_ fabric.Time, peer fabric.NodeID, l fabric.Label) {
-	w.reports = append(w.reports, fmt.Sprintf("late by %d from %d", l, peer))
+func (w *watched) PathAnswered(_ fabric.Time, peer fabric.NodeID, question uint32) {
+	w.reports = append(w.reports, fmt.Sprintf("question %d answered by %d", question, peer))
 }
 
 func (w *watched) Congested(_ fabric.Time, peer fabric.NodeID, l fabric.Label, _ bool) {

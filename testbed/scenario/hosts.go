@@ -15,7 +15,7 @@ func (r Run) Hosts() (host.Settings, error) {
 	h, a := r.Scenario.Host, r.Scenario.Agent
 	// Without marks a loss by congestion looks like any other.
 	sw := r.Scenario.Switch
-	silent := sw.Trim == 0 && (sw.ECN.KMax == 0 || sw.ECN.KMin >= sw.Buffer) && r.Scenario.FlowControl() == (sim.PFC{})
+	silent := sw.Trim == 0 && (sw.ECN.KMax == 0 || sw.ECN.KMin >= sw.QueueLimit()) && r.Scenario.FlowControl() == (sim.PFC{})
 	return host.Settings{
 		Seed: r.Seed, Scheme: r.Scheme.Name, Params: r.Scheme.Params,
 		Payload: int(h.Payload), IPv6: h.IPv6, FlowLabel: h.Carrier == IPv6FlowLabel, USID: h.Carrier == SRv6USID,

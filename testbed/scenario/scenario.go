@@ -73,6 +73,12 @@ type Switch struct {
 	QuenchInterval fabric.Time `yaml:"quench_interval"`
 }
 
+// QueueLimit returns the length that a switch's only queue can reach: under dynamic thresholds it ends where it is
+// Alpha times what is left of the buffer.
+func (s Switch) QueueLimit() fabric.Bytes {
+	return fabric.Bytes(float64(s.Buffer) * s.Alpha / (1 + s.Alpha))
+}
+
 // ECN marks packets at random between two queue depths: none below KMin, a share rising to PMax at KMax, all above.
 // Equal thresholds are a step; both 0 turn marking off.
 type ECN struct {

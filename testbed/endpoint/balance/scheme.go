@@ -36,8 +36,9 @@ type Host interface {
 type LossHost interface {
 	Host
 	Lost(now fabric.Time, qp hostagent.QP, l hostagent.Loss)
-	Unanswered(now fabric.Time, qp hostagent.QP, l hostagent.Silence)
-	Late(now fabric.Time, peer fabric.NodeID, l fabric.Label)
+	Overdue(now fabric.Time, qp hostagent.QP, o hostagent.Overdue)
+	// Answered reports the answer to a path probe of [hostagent.Ready].
+	Answered(now fabric.Time, peer fabric.NodeID, id uint32)
 	Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool)
 }
 

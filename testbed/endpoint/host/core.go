@@ -32,6 +32,8 @@ type Endpoint interface {
 	Hold(qp endpoint.QP, until fabric.Time) error
 	// Close ends a queue pair, which may have ended already.
 	Close(qp endpoint.QP) error
+	// Ask sends a path probe.
+	Ask(dst fabric.NodeID, l fabric.Label, question uint32) error
 }
 
 // Shell is the core's environment. Its methods may call [Core.Post], and nothing else of the core.
@@ -197,7 +199,10 @@ func (c *Core) act(now fabric.Time) {
 	if len(ready.Failed) > 0 {
 		c.shell.PathsFailed(now, ready.Failed)
 	}
-	if len(ready.Open)+len(ready.Flip) > 0 {
+	for _, a := range ready.Ask {
+		c.check(now, c.endpoint.Ask(a.Dst, a.Label, a.ID))
+	}
+	if len(ready.Open)+len(ready.Flip)+len(ready.Ask) > 0 {
 		c.shell.Wake(now)
 	}
 	if at, ok := c.scheme.Deadline(); ok && at < c.tickAt {
@@ -416,24 +421,24 @@ func (c *Core) Lost(now fabric.Time, qp endpoint.QP, l hostagent.Loss) {
 	}
 }
 
-// Unanswered implements [endpoint.PathWatcher].
-func (c *Core) Unanswered(now fabric.Time, qp endpoint.QP, l hostagent.Silence) {
+// Overdue implements [endpoint.PathWatcher].
+func (c *Core) Overdue(now fabric.Time, qp endpoint.QP, o hostagent.Overdue) {
 	if c.log != nil {
-		c.log.add(Record{At: now, Call: "unanswered", QP: qp, Unanswered: &l})
+		c.log.add(Record{At: now, Call: "overdue", QP: qp, Overdue: &o})
 	}
 	if !c.away && !Asked(qp) {
-		c.losses.Unanswered(now, qp, l)
+		c.losses.Overdue(now, qp, o)
 		c.act(now)
 	}
 }
 
-// Late implements [endpoint.PathWatcher].
-func (c *Core) Late(now fabric.Time, peer fabric.NodeID, l fabric.Label) {
+// PathAnswered implements [endpoint.PathWatcher].
+func (c *Core) PathAnswered(now fabric.Time, peer fabric.NodeID, question uint32) {
 	if c.log != nil {
-		c.log.add(Record{At: now, Call: "late", Dst: peer, Label: l})
+		c.log.add(Record{At: now, Call: "path-answered", Dst: peer, Question: question})
 	}
 	if !c.away {
-		c.losses.Late(now, peer, l)
+		c.losses.Answered(now, peer, question)
 		c.act(now)
 	}
 }

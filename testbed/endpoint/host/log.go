@@ -30,24 +30,25 @@ type Record struct {
 	Call string      `json:"call,omitempty"` // post, tick, ...: a method of [Core]
 	Do   string      `json:"do,omitempty"`   // open, resend, ...: a method of [Endpoint] or [Shell]
 
-	QP      endpoint.QP   `json:"qp,omitempty"`
-	Message uint64        `json:"message,omitempty"`
-	Dst     fabric.NodeID `json:"dst,omitempty"`
-	Offset  uint64        `json:"offset,omitempty"`
-	Bytes   int64         `json:"bytes,omitempty"`
-	Label   fabric.Label  `json:"label,omitempty"`
-	Start   fabric.Time   `json:"start,omitempty"` // of a queue pair, an alarm, or the end of a hold
-	Inbound bool          `json:"inbound,omitempty"`
-	Fault   string        `json:"fault,omitempty"`
+	QP       endpoint.QP   `json:"qp,omitempty"`
+	Message  uint64        `json:"message,omitempty"`
+	Dst      fabric.NodeID `json:"dst,omitempty"`
+	Offset   uint64        `json:"offset,omitempty"`
+	Bytes    int64         `json:"bytes,omitempty"`
+	Label    fabric.Label  `json:"label,omitempty"`
+	Start    fabric.Time   `json:"start,omitempty"` // of a queue pair, an alarm, or the end of a hold
+	Inbound  bool          `json:"inbound,omitempty"`
+	Question uint32        `json:"question,omitempty"` // of a path probe
+	Fault    string        `json:"fault,omitempty"`
 
-	Lost       *hostagent.Loss    `json:"lost,omitempty"`
-	Unanswered *hostagent.Silence `json:"unanswered,omitempty"`
-	Echo       *endpoint.Echo     `json:"echo,omitempty"`
-	Quench     *hostagent.Quench  `json:"quench,omitempty"`
-	Flip       *hostagent.Flip    `json:"flip,omitempty"`
-	Update     *statepb.Update    `json:"update,omitempty"`
-	Probe      *ProbeRequest      `json:"probe,omitempty"`
-	Probed     *ProbeResult       `json:"probed,omitempty"`
+	Lost    *hostagent.Loss    `json:"lost,omitempty"`
+	Overdue *hostagent.Overdue `json:"overdue,omitempty"`
+	Echo    *endpoint.Echo     `json:"echo,omitempty"`
+	Quench  *hostagent.Quench  `json:"quench,omitempty"`
+	Flip    *hostagent.Flip    `json:"flip,omitempty"`
+	Update  *statepb.Update    `json:"update,omitempty"`
+	Probe   *ProbeRequest      `json:"probe,omitempty"`
+	Probed  *ProbeResult       `json:"probed,omitempty"`
 }
 
 // Start is the configuration of a core. Written times are not negative; two flags replace the negative values that
@@ -142,7 +143,7 @@ func ReadLog(r io.Reader, f *fabric.Fabric, each func(Record) error) error {
 func (r *Record) Play(c *Core) error {
 	switch {
 	case r.Call == "quench" && r.Quench == nil, r.Call == "echo" && r.Echo == nil, r.Call == "probe" && r.Probe == nil,
-		r.Call == "lost" && r.Lost == nil, r.Call == "unanswered" && r.Unanswered == nil:
+		r.Call == "lost" && r.Lost == nil, r.Call == "overdue" && r.Overdue == nil:
 		return fmt.Errorf("call %s: want %s as well", r.Call, r.Call)
 	case r.Call == "congested" && (r.Dst < 0 || int(r.Dst) >= c.cfg.Fabric.Hosts()):
 		return fmt.Errorf("call congested: dst: %d is no host", r.Dst)
@@ -178,13 +179,13 @@ func (r *Record) Play(c *Core) error {
 		if c.losses != nil {
 			c.Lost(r.At, r.QP, *r.Lost)
 		}
-	case "unanswered":
+	case "overdue":
 		if c.losses != nil {
-			c.Unanswered(r.At, r.QP, *r.Unanswered)
+			c.Overdue(r.At, r.QP, *r.Overdue)
 		}
-	case "late":
+	case "path-answered":
 		if c.losses != nil {
-			c.Late(r.At, r.Dst, r.Label)
+			c.PathAnswered(r.At, r.Dst, r.Question)
 		}
 	case "congested":
 		if c.losses != nil {
@@ -242,6 +243,11 @@ func (x *loggedEndpoint) Hold(qp endpoint.QP, until fabric.Time) error {
 func (x *loggedEndpoint) Close(qp endpoint.QP) error {
 	x.log.add(Record{Do: "close", QP: qp})
 	return x.Endpoint.Close(qp)
+}
+
+func (x *loggedEndpoint) Ask(dst fabric.NodeID, l fabric.Label, question uint32) error {
+	x.log.add(Record{Do: "ask", Dst: dst, Label: l, Question: question})
+	return x.Endpoint.Ask(dst, l, question)
 }
 
 // loggedShell logs the calls of a shell.

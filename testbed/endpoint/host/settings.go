@@ -54,6 +54,17 @@ type Settings struct {
 	Slow       hostagent.SlowTest `json:"slow"`
 	Calm       fabric.Time        `json:"calm"`
 	ProbeEvery fabric.Time        `json:"probe_every"`
+	// AskWait is the shortest time after which a path probe counts as unanswered.
+	AskWait fabric.Time `json:"ask_wait"`
+}
+
+// packet returns the bytes of a full packet, without most headers.
+func (s *Settings) packet() int64 {
+	n := cmp.Or(s.Payload, endpoint.DefaultMTU)
+	if s.USID {
+		n += usid.HeaderSize
+	}
+	return int64(n)
 }
 
 // Core returns the configuration of a host's core, for [New].
@@ -68,6 +79,7 @@ func (s *Settings) Core(f *fabric.Fabric, id fabric.NodeID) Config {
 				Fabric: f, Host: id, Seed: s.Seed, FailedPathMemory: s.FailedMemory, StartJitter: jitter,
 				TimeoutGrace: s.TimeoutGrace, QuenchBurst: s.QuenchBurst, QuenchInterval: s.QuenchInterval,
 				Losses: s.Losses, Slow: s.Slow, Calm: s.Calm, ProbeEvery: s.ProbeEvery,
+				Asks: !s.NoTailProbe, AskWait: s.AskWait, Packet: s.packet(),
 			},
 			MTU: s.Payload,
 		},
@@ -90,7 +102,7 @@ func (s *Settings) Endpoint(c *Core) endpoint.Config {
 		e.Outer = usid.HeaderSize
 	}
 	if !s.NoTailProbe {
-		e.Trip = max(s.LeastTrip, endpoint.IdleTrip(f, cmp.Or(s.Payload, endpoint.DefaultMTU)+e.Outer))
+		e.Trip = max(s.LeastTrip, endpoint.IdleTrip(f, int(s.packet())))
 	}
 	if c.packets != nil {
 		e.Balancer = c
@@ -98,7 +110,7 @@ func (s *Settings) Endpoint(c *Core) endpoint.Config {
 	if c.lostBy != nil {
 		e.Losses = c
 	}
-	if c.losses != nil && !s.Losses.Off {
+	if c.losses != nil {
 		e.Watcher = c
 	}
 	return e

@@ -55,6 +55,11 @@ func (x *effects) Relabel(qp endpoint.QP, l fabric.Label) error { return x.engin
 // Hold implements [host.Endpoint].
 func (x *effects) Hold(qp endpoint.QP, until fabric.Time) error { return x.engine.Hold(qp, until) }
 
+// Ask implements [host.Endpoint].
+func (x *effects) Ask(dst fabric.NodeID, l fabric.Label, question uint32) error {
+	return x.engine.Ask(dst, l, question)
+}
+
 // Close implements [host.Endpoint].
 func (x *effects) Close(qp endpoint.QP) error {
 	x.engine.Close(qp)

@@ -124,8 +124,8 @@ func inSoftware(s *host.Settings) {
 	orDefault(&s.Payload, 1024)
 	orDefault(&s.RTO, 50*fabric.Millisecond)
 	orDefault(&s.Control, endpoint.NoControl)
-	orDefault(&s.LeastTrip, s.RTO/5)     // after two of these the last packet is requested again
-	orDefault(&s.Losses.Patience, s.RTO) // processes wait for a processor for a shorter time
+	orDefault(&s.LeastTrip, s.RTO/5) // after two of these the last packet is requested again
+	orDefault(&s.AskWait, s.RTO)     // processes wait for a processor for a shorter time
 	orDefault(&s.Slow.After, s.RTO)
 	orDefault(&s.Slow.Memory, s.RTO)
 	orDefault(&s.TimeoutGrace, s.RTO/4) // some trips

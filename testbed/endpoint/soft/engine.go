@@ -215,6 +215,11 @@ func (e *Engine) Resend(qp endpoint.QP) error { return e.ep.Resend(qp) }
 // Restart has an open queue pair begin anew where it is; see [endpoint.Endpoint.Restart].
 func (e *Engine) Restart(qp endpoint.QP) error { return e.ep.Restart(qp) }
 
+// Ask sends a path probe; see [endpoint.Endpoint.Ask].
+func (e *Engine) Ask(dst fabric.NodeID, l fabric.Label, question uint32) error {
+	return e.ep.Ask(dst, l, question)
+}
+
 // Hold has an open queue pair send nothing before a time; see
 // [endpoint.Endpoint.Hold].
 func (e *Engine) Hold(qp endpoint.QP, until fabric.Time) error { return e.ep.Hold(qp, until) }

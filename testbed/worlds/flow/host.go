@@ -90,6 +90,9 @@ func (h *fluidHost) Hold(endpoint.QP, fabric.Time) error { return h.refuse("of q
 // Close implements [host.Endpoint].
 func (h *fluidHost) Close(endpoint.QP) error { return h.refuse("of probes") }
 
+// Ask implements [host.Endpoint].
+func (h *fluidHost) Ask(fabric.NodeID, fabric.Label, uint32) error { return h.refuse("of path probes") }
+
 // refuse returns the error about what a scheme does.
 func (h *fluidHost) refuse(what string) error {
 	return fmt.Errorf("%w %s, for which %s asks", ErrScheme, what, h.w.run.Scheme)

@@ -127,7 +127,7 @@ func TestLiveHostsLog(t *testing.T) {
 	lab := newLab(t)
 	want := map[string][]string{ // effects that the log is to have
 		"ethereal": {
-			`"do":"open"`, `"do":"relabel"`, `"do":"resend"`, `"Reason":"push"`, `"call":"quench"`, `"call":"unanswered"`, `"call":"update"`, `"call":"acked"`,
+			`"do":"open"`, `"do":"relabel"`, `"do":"resend"`, `"Reason":"push"`, `"call":"quench"`, `"call":"overdue"`, `"call":"update"`, `"call":"acked"`,
 			`"do":"probed","probed":{"ID":1,"Sent":3,"Lost":0`, `"do":"sent"`,
 		},
 		"hopper": {`"do":"open"`, `"do":"hold"`, `"do":"label"`, `"do":"sent"`},

@@ -13,9 +13,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// TestStorm: a host's interface pauses its ToR for 2 ms. ECMP's flows that share links with its traffic wait as long.
-// Ethereal's silent queue pairs move to other paths, and what is paused is not taken for lossy: no path is left. With a
-// watchdog switches drop what waits. It is so on several cores alike.
+// TestStorm: a host's interface pauses its ToR for 2 ms. Flows that share links with its traffic wait as long, also
+// Ethereal's, whose paths answer probes. What is paused is not taken for lossy: no path is left. With a watchdog switches
+// drop what waits, and the others go on. It is so on several cores alike.
 func TestStorm(t *testing.T) {
 	oneGoroutine(t)
 	lab := newLab(t)
@@ -43,6 +43,9 @@ func TestStorm(t *testing.T) {
 			t.Errorf("watchdog %v: %d drops", after, storm.Drops)
 		}
 		for _, h := range []string{"h16", "h1"} { // beside it on the way up, and on the way down
+			if after == 0 {
+				break // its traffic stands on all paths: they answer, so nobody leaves them
+			}
 			if at := doneAt(storm, h); at >= end || doneAt(healthy, h) > at {
 				t.Errorf("watchdog %v: %s is done at %v, healthy at %v; the storm is over at %v",
 					after, h, at, doneAt(healthy, h), end)
