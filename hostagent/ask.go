@@ -159,11 +159,11 @@ func (c *Core) Overdue(now fabric.Time, qp QP, o Overdue) {
 	}
 	c.stats.Overdue++
 	s := sample{p.dst, int(p.path), p.host}
-	if s.d.dead.get(s.path) {
-		c.keepAnother(s, BySilence)
+	kept := s.d.dead.get(s.path) // the last path, which is kept though it is left: it is asked as well
+	if kept && !s.d.isGood(s.path) {
 		return
 	}
-	if o.Probes >= lostProbes && s.d.answered[s.path] > o.Since && !c.cfg.Losses.Pauses && !c.cfg.Losses.Off &&
+	if !kept && o.Probes >= lostProbes && s.d.answered[s.path] > o.Since && !c.cfg.Losses.Pauses && !c.cfg.Losses.Off &&
 		!c.excused(s, o.Since) {
 		c.stats.Losses++
 		c.testLoss(s, 1)
@@ -174,8 +174,7 @@ func (c *Core) Overdue(now fabric.Time, qp QP, o Overdue) {
 	if c.fabric.Planes() == 1 && c.now-s.d.answered[s.path] < s.d.trip {
 		return
 	}
-	q := c.question(s)
-	if q.state != asking && c.now >= q.due {
+	if q := c.question(s); q.state == alive && c.now >= q.due {
 		c.ask(q)
 	}
 }
@@ -430,6 +429,7 @@ func (c *Core) leaveSilent(q *question) {
 	c.failed = append(c.failed, Failed{Dst: q.host, DstToR: q.d.tor, Label: c.label(q.d, q.path)})
 	c.locate(q)
 	c.movePieces(BySilence)
+	c.keepAnother(q.sample, BySilence)
 }
 
 // keepAnother keeps another path if all are left and the kept one does not work either: the evidence against the
