@@ -96,7 +96,7 @@ func (e *Endpoint) buildData(q *qp, i int32, asks bool, dst []byte) Frame {
 	opcode := rocev2.WriteMiddle
 	switch {
 	case i >= q.data:
-		payload, opcode, last = 0, rocev2.WriteOnly, true
+		payload, opcode = 0, rocev2.WriteOnly
 	case last && i == 0:
 		payload, opcode = int(q.lastBytes), rocev2.WriteOnly
 	case last:

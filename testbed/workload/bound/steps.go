@@ -216,8 +216,7 @@ func (s *steps) arrival(t Transfer, posted fabric.Time) fabric.Time {
 func (s *steps) backward() {
 	s.tail = make([]fabric.Time, s.Moments)
 	after := make([]share, s.Moments) // what the rank of each moment still sends
-	for i := len(s.order) - 1; i >= 0; i-- {
-		m := s.order[i]
+	for _, m := range slices.Backward(s.order) {
 		tail, own := fabric.Time(0), share{host: Never}
 		for _, i := range s.from.of(m) {
 			w := s.Waits[i]

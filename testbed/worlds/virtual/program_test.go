@@ -170,7 +170,7 @@ func (s *programmed) build(p packet) []byte {
 		ls = append(ls, &layers.IPv6{
 			Version: 6, HopLimit: p.ttl, NextHeader: protocol, FlowLabel: 0xFC000 | uint32(p.label),
 			TrafficClass: p.dscp << 2,
-			SrcIP: s.f.HostAddr6(p.src).AsSlice(), DstIP: s.f.HostAddr6(p.dst).AsSlice(),
+			SrcIP:        s.f.HostAddr6(p.src).AsSlice(), DstIP: s.f.HostAddr6(p.dst).AsSlice(),
 		})
 	} else {
 		ip := &layers.IPv4{
