@@ -76,28 +76,6 @@ type questionKey struct {
 	host fabric.NodeID
 }
 
-// dueQuestions is a heap; entries are as old as the last push of their question or older.
-type dueQuestions []dueQuestion
-
-type dueQuestion struct {
-	at  fabric.Time
-	seq uint64
-	q   *question
-}
-
-func (h dueQuestions) Len() int { return len(h) }
-func (h dueQuestions) Less(i, j int) bool {
-	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].seq < h[j].seq
-}
-func (h dueQuestions) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *dueQuestions) Push(x any)   { *h = append(*h, x.(dueQuestion)) }
-func (h *dueQuestions) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return x
-}
-
 func (c *Core) keyOf(s sample) questionKey {
 	k := questionKey{s.d, s.path, wholeRack}
 	if c.fabric.Planes() > 1 {
@@ -122,22 +100,6 @@ const mostLate = 3
 
 // fewSamples is the number of answered probes from which on the measured excess replaces an assumed one.
 const fewSamples = 8
-
-// rtt estimates the time by which path probes exceed the longest trip of an idle fabric, as RFC 6298 estimates a round
-// trip.
-type rtt struct {
-	srtt, rttvar fabric.Time
-	samples      int
-}
-
-func (r *rtt) sample(trip fabric.Time) {
-	if r.samples++; r.samples == 1 {
-		r.srtt, r.rttvar = trip, trip/2
-		return
-	}
-	r.rttvar += (max(trip-r.srtt, r.srtt-trip) - r.rttvar) / 4
-	r.srtt += (trip - r.srtt) / 8
-}
 
 // Overdue is the knowledge of a queue pair whose answer is overdue.
 type Overdue struct {
