@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -138,7 +139,7 @@ func (s *switchesFlags) read() (daemon.Config, *certs.Files, error) {
 	if cfg.Dial, err = s.dial(); err != nil {
 		return cfg, nil, err
 	}
-	cfg.SwitchTLS = files.ClientConfig(s.tls.name)
+	cfg.SwitchTLS = func() *tls.Config { return files.ClientConfig(s.tls.name) }
 	return cfg, files, nil
 }
 
@@ -209,6 +210,7 @@ func (f *controllerFlags) run(ctx context.Context, stdout, stderr io.Writer) (fa
 		cfg.Events.Warn(cfg.Log)
 		defer func() { failed = errors.Join(failed, log.Err(), end()) }()
 	}
+	cfg.Metrics = append(cfg.Metrics, files)
 	d, err := daemon.New(cfg)
 	if err != nil {
 		return err
@@ -270,6 +272,7 @@ func serveController(ctx context.Context, d *daemon.Daemon, on listeners, files 
 	agents, admin := on.agents, on.admin
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.Run(ctx) })
+	g.Go(func() error { return files.Watch(ctx, log) })
 	g.Go(func() error { return memory.Keep(ctx) })
 	if agents != nil {
 		srv := grpc.NewServer(append(files.Authorize(),

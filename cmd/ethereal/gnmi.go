@@ -108,6 +108,7 @@ func (f *gnmiFlags) run(ctx context.Context, stdout, stderr io.Writer) (err erro
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.Serve(ctx, listener, append(files.Authorize(), grpc.Creds(files.Server()))...) })
 	g.Go(func() error { return s.Run(ctx) })
+	g.Go(func() error { return files.Watch(ctx, cfg.Log) })
 	if err := g.Wait(); !errors.Is(err, context.Canceled) {
 		return failure("%w", err)
 	}

@@ -170,7 +170,8 @@ func (f *hostagentFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return p.Run(ctx) })
 	s.AnswerCabling(ctx, g)
-	listen.Serve(ctx, g, listen.Server(p.Handler(), s.Files), admin)
+	g.Go(func() error { return s.Files.Watch(ctx, s.Log) })
+	listen.Serve(ctx, g, listen.Server(p.Handler(s.Files), s.Files), admin)
 	if f.program != nil {
 		g.Go(func() error { return f.program(ctx) })
 	}

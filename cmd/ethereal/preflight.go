@@ -69,6 +69,7 @@ func (p *preflightFlags) run(ctx context.Context, w io.Writer) error {
 	if up != nil && len(p.controllers) == 0 && !p.push {
 		p.controllers, p.tokenFile = []string{up.Admin}, cmp.Or(p.tokenFile, up.Token)
 	}
+	p.switches.tls.expired = true // reported as a line
 	cfg, files, err := p.switches.read()
 	if err != nil {
 		return err

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -19,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 
@@ -122,7 +119,7 @@ func runSwitch(ctx context.Context, o *switchOptions, stdout, stderr io.Writer) 
 		return err
 	}
 	defer func() { err = errors.Join(err, closeLog()) }()
-	creds, err := o.credentials()
+	files, err := o.files()
 	if err != nil {
 		return err
 	}
@@ -155,12 +152,17 @@ func runSwitch(ctx context.Context, o *switchOptions, stdout, stderr io.Writer) 
 	if err != nil {
 		return err
 	}
-	admin, trust, err := o.listenAdmin()
+	trust := &certs.Files{} // without clients' certificates the status is for this machine, in plain HTTP
+	if files.Mutual() {
+		trust = files
+	}
+	admin, err := o.listenAdmin(trust)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	listen.Serve(ctx, g, listen.Server(switchHandler(d), trust), admin)
+	listen.Serve(ctx, g, listen.Server(switchHandler(d, files), trust), admin)
+	g.Go(func() error { return files.Watch(ctx, log) })
 	if o.thriftPort != 0 {
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", o.thriftPort))
 		if err != nil {
@@ -169,7 +171,7 @@ func runSwitch(ctx context.Context, o *switchOptions, stdout, stderr io.Writer) 
 		g.Go(func() error { return acceptAndClose(ctx, l) })
 	}
 	fmt.Fprintf(stdout, "Server listening on %s\n", listener.Addr())
-	serving := []grpc.ServerOption{grpc.Creds(creds)}
+	serving := []grpc.ServerOption{grpc.Creds(files.Server())}
 	if o.grpcMutual && !o.anyRole && !o.asBMv2 {
 		serving = append(serving, certs.AuthorizeCalls()...)
 	}
@@ -367,30 +369,17 @@ func (o *switchOptions) logger(stdout io.Writer) (*slog.Logger, func() error, er
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})), closeLog, nil
 }
 
-// credentials reads the certificates; without TLS they are none.
-func (o *switchOptions) credentials() (credentials.TransportCredentials, error) {
+// files reads the certificates; without TLS there are none.
+func (o *switchOptions) files() (*certs.Files, error) {
 	if !o.grpcTLS {
-		return nil, nil
+		return &certs.Files{}, nil
 	}
-	cert, err := tls.LoadX509KeyPair(o.grpcCert, o.grpcKey)
+	files, err := certs.ReadServer("grpc-server", o.grpcCA, o.grpcCert, o.grpcKey, o.grpcMutual)
 	if err != nil {
-		return nil, fmt.Errorf("switch: --grpc-server-cert, --grpc-server-key: %w", err)
+		return nil, fmt.Errorf("switch: %w", err)
 	}
-	cfg := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
-	if o.grpcCA != "" {
-		pem, err := os.ReadFile(o.grpcCA)
-		if err != nil {
-			return nil, fmt.Errorf("switch: --grpc-server-cacert: %w", err)
-		}
-		cfg.ClientCAs = x509.NewCertPool()
-		if !cfg.ClientCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("switch: --grpc-server-cacert: %s holds no PEM certificate", o.grpcCA)
-		}
-	}
-	if o.grpcMutual {
-		cfg.ClientAuth = tls.RequireAndVerifyClientCert
-	}
-	return credentials.NewTLS(cfg), nil
+	files.AnyRole = o.anyRole
+	return files, nil
 }
 
 // listenSwitch listens on a gRPC address: HOST:PORT or unix:PATH.

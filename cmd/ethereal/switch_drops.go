@@ -27,25 +27,13 @@ var dropRemedies = map[string]string{
 	"no port":               "the program sends to a port that has no interface: compare -i with the tables",
 }
 
-// listenAdmin listens where the switch's status is served; nil: nowhere. Beyond the loopback it has the certificates of the P4Runtime
-// server, and asks for clients'.
-func (o *switchOptions) listenAdmin() (net.Listener, *certs.Files, error) {
-	trust := &certs.Files{}
-	if o.admin == "" {
-		return nil, trust, nil
-	}
-	if o.grpcMutual {
-		var err error
-		if trust, err = certs.Read(o.grpcCA, o.grpcCert, o.grpcKey); err != nil {
-			return nil, nil, fmt.Errorf("switch: --listen-admin: %w", err)
-		}
-		trust.AnyRole = o.anyRole
-	}
+// listenAdmin listens where the switch's status is served; nil: nowhere. Beyond the loopback it needs certificates.
+func (o *switchOptions) listenAdmin(trust *certs.Files) (net.Listener, error) {
 	l, err := listen.At("--listen-admin", o.admin, trust)
 	if err != nil {
-		return nil, nil, fmt.Errorf("switch: %w", err)
+		return nil, fmt.Errorf("switch: %w", err)
 	}
-	return l, trust, nil
+	return l, nil
 }
 
 // droppedFor is what a switch's status says of one reason.
@@ -55,9 +43,9 @@ type droppedFor struct {
 }
 
 // switchHandler serves a switch's status and metrics, read-only.
-func switchHandler(d *process.Device) http.Handler {
+func switchHandler(d *process.Device, more ...prometheus.Collector) http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(switchCounts{d})
+	registry.MustRegister(append(more, switchCounts{d})...)
 	return daemon.Handler(func(*http.Request) (any, error) {
 		s := d.Stats()
 		drops := []droppedFor{}

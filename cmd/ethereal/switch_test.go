@@ -438,7 +438,7 @@ func TestSwitchAdmin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := o.listenAdmin(); err == nil || !strings.Contains(err.Error(), "is not on the loopback") {
+	if _, err := o.listenAdmin(&certs.Files{}); err == nil || !strings.Contains(err.Error(), "is not on the loopback") {
 		t.Errorf("beyond the loopback without certificates: %v", err)
 	}
 }

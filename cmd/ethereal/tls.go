@@ -10,6 +10,7 @@ import (
 type tlsFlags struct {
 	ca, cert, key, name string
 	anyRole             bool
+	expired             bool // certificates are no error
 }
 
 // registerClient adds the flags of those who connect.
@@ -34,7 +35,11 @@ func (t *tlsFlags) registerFiles(c *cobra.Command) {
 }
 
 func (t *tlsFlags) read() (*certs.Files, error) {
-	files, err := certs.Read(t.ca, t.cert, t.key)
+	read := certs.Read
+	if t.expired {
+		read = certs.ReadExpired
+	}
+	files, err := read(t.ca, t.cert, t.key)
 	if err == nil {
 		files.AnyRole = t.anyRole
 	}

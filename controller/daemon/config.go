@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
 	"github.com/ethereal-fabric/ethereal/controller"
@@ -63,8 +64,8 @@ type Config struct {
 	// Dial makes a connection, without blocking. It is called once per address.
 	Dial func(addr string) (*grpc.ClientConn, error)
 
-	// SwitchTLS is for connections to switches' Admin; nil: without TLS.
-	SwitchTLS *tls.Config
+	// SwitchTLS returns the configuration of the next connection to a switch's Admin; nil: without TLS.
+	SwitchTLS func() *tls.Config
 
 	// Settle bounds the wait for port states at the start. 0: 5 s.
 	Settle time.Duration
@@ -100,6 +101,8 @@ type Config struct {
 	Loads time.Duration
 	// View serves the page of the live fabric; see Daemon.View. It needs Loads.
 	View bool
+
+	Metrics []prometheus.Collector // of the process, beside the daemon's
 
 	Log    *slog.Logger  // nil: silent
 	Events *eventlog.Log // nil: none

@@ -20,8 +20,11 @@ const (
 func (d *Daemon) watchDrops(ctx context.Context) error {
 	tick := time.NewTicker(dropsEvery)
 	defer tick.Stop()
-	client := &adminhttp.Client{TLS: d.cfg.SwitchTLS}
 	for {
+		client := &adminhttp.Client{}
+		if d.cfg.SwitchTLS != nil {
+			client.TLS = d.cfg.SwitchTLS()
+		}
 		var g errgroup.Group
 		g.SetLimit(readersAtOnce)
 		for _, dev := range d.switches {

@@ -232,7 +232,11 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 // Registry returns a registry with the daemon's metrics and the process's.
 func (d *Daemon) Registry() (*prometheus.Registry, error) {
 	r := prometheus.NewRegistry()
-	return r, errors.Join(
+	var more []error
+	for _, c := range d.cfg.Metrics {
+		more = append(more, r.Register(c))
+	}
+	return r, errors.Join(errors.Join(more...),
 		r.Register(collector{d}), r.Register(d.metrics.converged), r.Register(d.metrics.badTokens),
 		r.Register(collectors.NewGoCollector()),
 		r.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),

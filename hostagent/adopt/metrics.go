@@ -20,10 +20,10 @@ type Status struct {
 	Stats       hostagent.Stats       `json:"stats"`
 }
 
-// Handler serves the agent's status and metrics; see daemon.Handler.
-func (a *Agent) Handler(host string, controllers func() []daemon.Controller) http.Handler {
+// Handler serves the agent's status and metrics, with further ones; see daemon.Handler.
+func (a *Agent) Handler(host string, controllers func() []daemon.Controller, more ...prometheus.Collector) http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector{a, controllers})
+	registry.MustRegister(append(more, collector{a, controllers})...)
 	return daemon.Handler(func(*http.Request) (any, error) {
 		return Status{host, controllers(), a.Adopted(), a.Behind(), a.Stats()}, nil
 	}, registry)

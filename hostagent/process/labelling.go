@@ -94,7 +94,8 @@ func (l *Labelling) Run(ctx context.Context) (err error) {
 			}
 		}
 	})
-	listen.Serve(ctx, g, listen.Server(a.Handler(l.Fabric.Name(l.Host), w.Controllers), l.Files), l.Admin)
+	g.Go(func() error { return l.Files.Watch(ctx, l.Log) })
+	listen.Serve(ctx, g, listen.Server(a.Handler(l.Fabric.Name(l.Host), w.Controllers, l.Files), l.Files), l.Admin)
 	if err := g.Wait(); !errors.Is(err, context.Canceled) {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -66,6 +67,10 @@ func Packets(flag, addr string) (*net.UnixListener, error) {
 		return nil, fmt.Errorf("%s: %q has no name after the @", flag, addr)
 	}
 	lis, err := net.ListenUnix(network, &net.UnixAddr{Name: "@" + name, Net: network})
+	for end := time.Now().Add(time.Second); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(end); { // a killed process is ending
+		time.Sleep(10 * time.Millisecond)
+		lis, err = net.ListenUnix(network, &net.UnixAddr{Name: "@" + name, Net: network})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}

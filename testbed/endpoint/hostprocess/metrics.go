@@ -19,10 +19,10 @@ type Status struct {
 	Stats       *hostproto.Stats    `json:"stats"`
 }
 
-// Handler serves the host's status and metrics; see daemon.Handler.
-func (p *Process) Handler() http.Handler {
+// Handler serves the host's status and metrics, with further ones; see daemon.Handler.
+func (p *Process) Handler(more ...prometheus.Collector) http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector{p})
+	registry.MustRegister(append(more, collector{p})...)
 	return daemon.Handler(func(r *http.Request) (any, error) {
 		s, err := p.Stats(r.Context())
 		return Status{p.cfg.Fabric.Name(p.cfg.Host), p.Controllers(), s}, err

@@ -1,0 +1,223 @@
+package certs
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/internal/loglimit"
+)
+
+// paths name the files, and the flags that named them.
+type paths struct {
+	ca, cert, key    string // "": no such file
+	caFlag, ownFlags string
+	expired          bool // is no error
+}
+
+// stamps identify the content of the files without reading them; nil where there is no file.
+type stamps [3]fs.FileInfo
+
+func (p *paths) stamps() (s stamps, err error) {
+	for i, name := range []string{p.ca, p.cert, p.key} {
+		if name == "" {
+			continue
+		}
+		if s[i], err = os.Stat(name); err != nil {
+			return s, fmt.Errorf("certificates: %w", err)
+		}
+	}
+	return s, nil
+}
+
+func (s stamps) equal(other stamps) bool {
+	for i, a := range s {
+		b := other[i]
+		if (a == nil) != (b == nil) {
+			return false
+		}
+		if a != nil && (!os.SameFile(a, b) || a.Size() != b.Size() || !a.ModTime().Equal(b.ModTime())) {
+			return false
+		}
+	}
+	return true
+}
+
+// open reads the files for the first time.
+func (p *paths) open() (*Files, error) {
+	at, err := p.stamps()
+	if err != nil {
+		at = stamps{} // reading says which flag it is
+	}
+	t, err := p.load()
+	if err != nil {
+		return nil, err
+	}
+	t.paths, t.read, t.checked = p, at, time.Now()
+	return t, nil
+}
+
+// load reads the files' present content.
+func (p *paths) load() (*Files, error) {
+	t := &Files{}
+	if p.ca != "" {
+		text, err := os.ReadFile(p.ca)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p.caFlag, err)
+		}
+		t.Roots = x509.NewCertPool()
+		if !t.Roots.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("%s: %s holds no PEM certificate", p.caFlag, p.ca)
+		}
+		for rest := text; ; {
+			var block *pem.Block
+			if block, rest = pem.Decode(rest); block == nil {
+				break
+			}
+			if c, err := x509.ParseCertificate(block.Bytes); err == nil {
+				t.Authorities = append(t.Authorities, c)
+			}
+		}
+		if latest := t.Authorities[0].NotAfter; !p.expired && allExpired(t.Authorities) {
+			return nil, fmt.Errorf("%s: %s expired at %s; issue a new authority, and certificates by it (scripts/lab-ca)", p.caFlag, p.ca, stamp(latest))
+		}
+	}
+	if p.cert == "" {
+		return t, nil
+	}
+	pair, err := tls.LoadX509KeyPair(p.cert, p.key)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.ownFlags, err)
+	}
+	if !p.expired && !time.Now().Before(pair.Leaf.NotAfter) {
+		return nil, fmt.Errorf("%s: %s expired at %s; issue a new one (scripts/lab-ca)", p.ownFlags, p.cert, stamp(pair.Leaf.NotAfter))
+	}
+	t.Own = []tls.Certificate{pair}
+	return t, nil
+}
+
+func allExpired(cs []*x509.Certificate) bool {
+	for _, c := range cs {
+		if time.Now().Before(c.NotAfter) {
+			return false
+		}
+	}
+	return true
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// checkEvery is the least time between two looks at the files.
+const checkEvery = time.Second
+
+// now returns the content to use. If the files have changed it is the new one, unless that cannot be used: for example
+// while the certificate is replaced and its key not yet.
+func (t *Files) now() *Files {
+	use, _ := t.check(false)
+	return use
+}
+
+// check is now, with the error for which the files' present content is not used. at once looks at the files in any case.
+func (t *Files) check(atOnce bool) (*Files, error) {
+	if t.paths == nil {
+		return t, nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if atOnce || time.Since(t.checked) >= checkEvery {
+		t.checked = time.Now()
+		t.failed = t.renew()
+	}
+	if t.renewed != nil {
+		return t.renewed, t.failed
+	}
+	return t, t.failed
+}
+
+func (t *Files) renew() error {
+	at, err := t.paths.stamps()
+	if err != nil || at.equal(t.read) {
+		return err
+	}
+	next, err := t.paths.load()
+	if err != nil {
+		return err
+	}
+	t.renewed, t.read = next, at
+	return nil
+}
+
+// Expiry returns when the own certificate expires, and when the first authority does; zero: there is none.
+func (t *Files) Expiry() (own, authority time.Time) {
+	now := t.now()
+	for _, c := range now.Own {
+		if c.Leaf != nil && (own.IsZero() || c.Leaf.NotAfter.Before(own)) {
+			own = c.Leaf.NotAfter
+		}
+	}
+	for _, c := range now.Authorities {
+		if authority.IsZero() || c.NotAfter.Before(authority) {
+			authority = c.NotAfter
+		}
+	}
+	return own, authority
+}
+
+const (
+	watchEvery = 10 * time.Second
+	// warnBefore is how long before its expiry a certificate is warned of, once in warnEvery.
+	warnBefore = 30 * 24 * time.Hour
+	warnEvery  = 24 * time.Hour
+)
+
+// Watch logs when the files' content is renewed, cannot be used, or will expire within 30 days, until ctx ends. SIGHUP
+// makes it look at the files at once, and ends no process that watches, with or without files.
+func (t *Files) Watch(ctx context.Context, log *slog.Logger) error {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	if t.paths == nil {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	unused, ownEnds, authorityEnds := loglimit.New(log, time.Minute), loglimit.New(log, warnEvery), loglimit.New(log, warnEvery)
+	last, failing := t.now(), false
+	for {
+		use, err := t.check(true)
+		own, authority := t.Expiry()
+		switch {
+		case use != last:
+			log.Info("certificates were renewed", "expires", own)
+			last = use
+		case err != nil && failing: // twice: not only while files are being replaced
+			unused.Warn("the files' certificates are not used; the earlier ones are", "err", err)
+		}
+		failing = err != nil
+		warn(ownEnds, t.paths.cert, own)
+		warn(authorityEnds, t.paths.ca, authority)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-hangup:
+		case <-tick.C:
+		}
+	}
+}
+
+// warn warns of a certificate that expires within 30 days.
+func warn(l *loglimit.Limiter, file string, end time.Time) {
+	if left := time.Until(end); !end.IsZero() && left < warnBefore {
+		l.Warn("a certificate expires: renew it and replace the file, which is read again", "file", file, "expires", stamp(end),
+			"days", int(left/(24*time.Hour)))
+	}
+}

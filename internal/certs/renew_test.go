@@ -1,0 +1,133 @@
+package certs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"crypto/x509"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/peer"
+
+	"github.com/ethereal-fabric/ethereal/internal/certs/certstest"
+)
+
+// look has the files looked at, as a second later.
+func (t *Files) look() error { _, err := t.check(true); return err }
+
+// TestRenewal: a connection outlives the renewal of both sides' certificates and of their authority; the next one uses
+// the new ones. A broken file changes nothing.
+func TestRenewal(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	issue := func() {
+		ca := certstest.Issue(t, dir, "ca", nil, nil)
+		certstest.Issue(t, dir, "server", ca, nil)
+		certstest.Issue(t, dir, "client", ca, nil)
+	}
+	issue()
+	server, err := ReadServer("grpc-server", file("ca.pem"), file("server.pem"), file("server.key"), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := Read(file("ca.pem"), file("client.pem"), file("client.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := grpc.NewServer(grpc.Creds(server.Server()))
+	healthpb.RegisterHealthServer(srv, health.NewServer())
+	go srv.Serve(lis)
+	defer srv.Stop()
+	dial := func() *grpc.ClientConn {
+		c, err := grpc.NewClient(lis.Addr().String(), grpc.WithTransportCredentials(client.Client("server")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	serial := func(c *grpc.ClientConn) string {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		var p peer.Peer
+		if _, err := healthpb.NewHealthClient(c).Check(ctx, &healthpb.HealthCheckRequest{}, grpc.Peer(&p)); err != nil {
+			t.Fatal(err)
+		}
+		return p.AuthInfo.(credentials.TLSInfo).State.PeerCertificates[0].SerialNumber.String()
+	}
+	before := dial()
+	first := serial(before)
+	issue()
+	if err := server.look(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.look(); err != nil {
+		t.Fatal(err)
+	}
+	second := serial(dial())
+	if first == second || serial(before) != first {
+		t.Errorf("serial numbers: %s; after the renewal %s, of the old connection %s", first, second, serial(before))
+	}
+	if err := os.WriteFile(file("server.pem"), []byte("broken"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.look(); err == nil || !strings.Contains(err.Error(), "--grpc-server-cert") {
+		t.Errorf("a broken file: %v", err)
+	}
+	if got := serial(dial()); got != second {
+		t.Errorf("with a broken file a connection has the certificate %s instead of %s", got, second)
+	}
+}
+
+// TestExpired: an error at the start names the file, its date, and what helps.
+func TestExpired(t *testing.T) {
+	dir := t.TempDir()
+	end := time.Now().Add(-time.Minute)
+	ca := certstest.Issue(t, dir, "ca", nil, nil)
+	certstest.Issue(t, dir, "old", ca, func(c *x509.Certificate) { c.NotAfter = end })
+	file := func(name string) string { return filepath.Join(dir, name) }
+	_, err := Read(file("ca.pem"), file("old.pem"), file("old.key"))
+	for _, want := range []string{file("old.pem"), stamp(end), "scripts/lab-ca"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %s is missing", err, want)
+		}
+	}
+}
+
+// TestWatch: the log warns of a certificate that expires.
+func TestWatch(t *testing.T) {
+	dir := t.TempDir()
+	ca := certstest.Issue(t, dir, "ca", nil, nil)
+	certstest.Issue(t, dir, "tor0", ca, nil)
+	file := func(name string) string { return filepath.Join(dir, name) }
+	f, err := Read(file("ca.pem"), file("tor0.pem"), file("tor0.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := f.Watch(ctx, slog.New(slog.NewTextHandler(&out, nil))); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	for _, want := range []string{"file=" + file("tor0.pem"), "file=" + file("ca.pem"), "days=0"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s is missing:\n%s", want, out.String())
+		}
+	}
+}
