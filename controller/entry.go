@@ -26,6 +26,21 @@ func AddrValue(a netip.Addr) Value {
 	return Value{Hi: binary.BigEndian.Uint64(b[:8]), Lo: binary.BigEndian.Uint64(b[8:])}
 }
 
+// addr4 is the inverse of AddrValue for IPv4.
+func addr4(v uint64) netip.Addr {
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], uint32(v))
+	return netip.AddrFrom4(b)
+}
+
+// addr6 is the inverse of AddrValue for IPv6.
+func addr6(v Value) netip.Addr {
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:8], v.Hi)
+	binary.BigEndian.PutUint64(b[8:], v.Lo)
+	return netip.AddrFrom16(b)
+}
+
 func (v Value) compare(w Value) int {
 	return cmp.Or(cmp.Compare(v.Hi, w.Hi), cmp.Compare(v.Lo, w.Lo))
 }
@@ -59,14 +74,9 @@ func (k Key) String() string {
 	case l.Match == Keyless:
 		return l.Name
 	case l.Match == LPM && l.Key.Bits == 32:
-		var b [4]byte
-		binary.BigEndian.PutUint32(b[:], uint32(k.Value.Lo))
-		return fmt.Sprintf("%s %v/%d", l.Name, netip.AddrFrom4(b), k.PrefixLen)
+		return fmt.Sprintf("%s %v/%d", l.Name, addr4(k.Value.Lo), k.PrefixLen)
 	case l.Match == LPM:
-		var b [16]byte
-		binary.BigEndian.PutUint64(b[:8], k.Value.Hi)
-		binary.BigEndian.PutUint64(b[8:], k.Value.Lo)
-		return fmt.Sprintf("%s %v/%d", l.Name, netip.AddrFrom16(b), k.PrefixLen)
+		return fmt.Sprintf("%s %v/%d", l.Name, addr6(k.Value), k.PrefixLen)
 	case l.Match == Ternary:
 		return fmt.Sprintf("%s %#04x/%#04x", l.Name, k.Value.Lo, k.Mask)
 	default:

@@ -44,6 +44,9 @@ func (e Entry) does(f *fabric.Fabric, node fabric.NodeID) string {
 		}
 		return e.Action.String() + " one of: " + strings.Join(parts, "; ")
 	}
+	if e.Action == OwnAddresses {
+		return fmt.Sprintf("%v %v and %v", e.Action, addr4(e.Args[0]), addr6(Value{Hi: e.Args[1], Lo: e.Args[2]}))
+	}
 	for i, p := range e.Action.Layout().Params {
 		switch {
 		case p.Name == "port":
@@ -74,14 +77,9 @@ func prefixName(f *fabric.Fabric, k Key) string {
 	var addr netip.Addr
 	bits := int(k.PrefixLen)
 	if k.Table.Layout().Key.Bits == 32 {
-		var b [4]byte
-		binary.BigEndian.PutUint32(b[:], uint32(k.Value.Lo))
-		addr = netip.AddrFrom4(b)
+		addr = addr4(k.Value.Lo)
 	} else {
-		var b [16]byte
-		binary.BigEndian.PutUint64(b[:8], k.Value.Hi)
-		binary.BigEndian.PutUint64(b[8:], k.Value.Lo)
-		addr = netip.AddrFrom16(b)
+		addr = addr6(k.Value)
 	}
 	if bits == 0 {
 		return "all others"

@@ -17,6 +17,7 @@ const (
 	UplinkOfPort
 	PortOfUplink
 	Notice
+	SourceGuard
 	ECNProfile
 	RotationV4
 	RotationV6
@@ -63,6 +64,7 @@ const (
 	ForwardUplink
 	Discard
 	SendNotices
+	OwnAddresses
 	SprayRoundRobin
 	SprayRandom
 	RotateDestinations
@@ -124,6 +126,7 @@ var tableLayouts = [tableCount]TableLayout{
 	UplinkOfPort:   {Name: "uplink_of_port", Match: Exact, Key: Param{"port", 9}, Actions: []Action{SetUplinkIndex}},
 	PortOfUplink:   {Name: "port_of_uplink", Match: Exact, Key: Param{"index", 8}, Actions: []Action{TakeUplink}},
 	Notice:         {Name: "notice", Match: Exact, Key: Param{"port", 9}, Actions: []Action{SendNotices}},
+	SourceGuard:    {Name: "source_guard", Match: Exact, Key: Param{"port", 9}, Actions: []Action{OwnAddresses}},
 	ECNProfile:     {Name: "ecn_profile", Match: Exact, Key: Param{"port", 9}, Actions: []Action{MarkBetween}},
 	RotationV4:     {Name: "rotation_v4", Match: LPM, Key: Param{"dst", 32}, Actions: []Action{SetRotation}, Optional: true},
 	RotationV6:     {Name: "rotation_v6", Match: LPM, Key: Param{"dst", 128}, Actions: []Action{SetRotation}, Optional: true},
@@ -152,6 +155,7 @@ var actionLayouts = [actionCount]ActionLayout{
 	ForwardUplink:    {Name: "forward_uplink", Params: []Param{{"port", 9}}, Optional: true},
 	Discard:          {Name: "discard"},
 	SendNotices:      {Name: "tell", Params: []Param{{"own", 16}, {"passed", 16}}},
+	OwnAddresses:     {Name: "own_addresses", Params: []Param{{"v4", 32}, {"v6_high", 64}, {"v6_low", 64}}},
 
 	SprayRoundRobin:    {Name: "spray_round_robin", Params: []Param{{"wraps", 8}}},
 	SprayRandom:        {Name: "spray_random"},

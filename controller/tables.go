@@ -138,6 +138,13 @@ func (c *Core) appendDesired(out []Entry, s *state, id fabric.NodeID) []Entry {
 		w.add(exact(PortOfUplink, u), TakeUplink, first+u)
 	}
 	c.appendNotices(&w, n)
+	if n.Tier == fabric.ToR {
+		first, count := c.f.HostsOf(id)
+		for i := range count {
+			v6 := AddrValue(c.f.HostAddr6(first + fabric.NodeID(i)))
+			w.add(exact(SourceGuard, uint64(i+1)), OwnAddresses, AddrValue(c.f.HostAddr4(first+fabric.NodeID(i))).Lo, v6.Hi, v6.Lo)
+		}
+	}
 	if e := c.cfg.ECN; e.Kmax > 0 {
 		for p := range n.Ports() {
 			w.add(exact(ECNProfile, uint64(p+1)), MarkBetween, uint64(e.Kmin/e.Unit), uint64(e.Kmax/e.Unit),

@@ -100,8 +100,38 @@ type checker struct {
 // done reports whether to stop.
 func (c *checker) done() bool { return c.ctx.Err() != nil || len(c.report.Problems) >= c.o.Problems }
 
+// guards checks that no switch drops packets of a neighbour as forged: a port's entry must have the neighbour's
+// addresses, and a switch has those of many.
+func (c *checker) guards() {
+	for i, t := range c.w.tables {
+		id := fabric.NodeID(c.f.Hosts() + i)
+		for _, e := range t.guards {
+			link, ok := c.f.LinkAt(id, fabric.PortNo(e.Value.Lo))
+			if !ok {
+				continue
+			}
+			peer := c.f.Link(link).Peer(id).Node
+			var right [2]bool
+			if c.f.Node(peer).Tier == fabric.Host {
+				v6 := controller.AddrValue(c.f.HostAddr6(peer))
+				right[0] = e.Args[0] == controller.AddrValue(c.f.HostAddr4(peer)).Lo
+				right[1] = e.Args[1] == v6.Hi && e.Args[2] == v6.Lo
+			}
+			for family, ok := range right {
+				if !ok && !c.done() {
+					c.report.Problems = append(c.report.Problems, Problem{ShutOut, Walk{
+						Src: id, Host: peer, IPv6: family == 1, Label: NoLabel, Failed: NoLink,
+						Steps: []Step{{Node: id, Entries: []controller.Entry{*e}}}, End: "dropped: its source is taken for forged",
+					}})
+				}
+			}
+		}
+	}
+}
+
 func (c *checker) run() {
 	c.w.ended = c.ended
+	c.guards()
 	failed := make([]bool, c.f.Links())
 	for s := range c.f.ToRs() {
 		for d := range c.f.ToRs() {

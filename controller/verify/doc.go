@@ -9,6 +9,7 @@
 //
 //   - a label whose path is alive leads along exactly that path to the host;
 //   - without a label, every choice of the ECMP hashes leads to the host, if any path is alive;
+//   - no ToR takes a host's own addresses for forged (table source_guard);
 //   - nothing ever loops. A packet is lost only where a link on its way is dead and the switch has no other way; the
 //     switch can then notify the source;
 //   - without a label, no packet crosses a link that is named as drained. Labels follow as hosts change them.

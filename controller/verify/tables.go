@@ -19,6 +19,7 @@ type tables struct {
 	uplink  map[fabric.PortNo]uint64 // uplink_of_port
 	port    map[uint64]fabric.PortNo // port_of_uplink
 	clones  map[uint64]fabric.PortNo // clone sessions
+	guards  []*controller.Entry      // of source_guard
 	own     uint64                   // of own_segment: the block and the switch's micro segment; 0: none
 	uplinks uint64                   // of set_device
 	quench  bool
@@ -60,6 +61,8 @@ func newTables(entries []controller.Entry) *tables {
 			t.port[e.Value.Lo] = fabric.PortNo(e.Args[0])
 		case controller.OwnSegment:
 			t.own = e.Value.Lo
+		case controller.SourceGuard:
+			t.guards = append(t.guards, e)
 		case controller.CloneSession:
 			t.clones[e.Value.Lo] = fabric.PortNo(e.Args[0])
 		case controller.Device:

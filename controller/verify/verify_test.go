@@ -174,6 +174,15 @@ func testMutants(t *testing.T, c *controller.Core, as func(*Network)) {
 				other := e
 				other.Args[0] = e.Args[0]%uint64(c.Fabric().Node(node).Ports()) + 1
 				mutants = append(mutants, other)
+			case e.Table == controller.SourceGuard:
+				for arg := range 3 {
+					other := e
+					other.Args[arg]++
+					mutants = append(mutants, other)
+				}
+				other := e
+				other.Value.Lo = uint64(c.Fabric().Node(node).FirstUplink())
+				mutants = append(mutants, other)
 			case e.Table == controller.OwnSegment:
 				other := e
 				other.Value.Lo++
@@ -193,7 +202,8 @@ func testMutants(t *testing.T, c *controller.Core, as func(*Network)) {
 			default:
 				continue
 			}
-			if e.Table != controller.PortOfUplink { // without it there is one way round less
+			// Without port_of_uplink there is one way round less; without source_guard nothing is dropped.
+			if e.Table != controller.PortOfUplink && e.Table != controller.SourceGuard {
 				mutants = append(mutants, controller.Entry{})
 			}
 			for _, m := range mutants {

@@ -20,6 +20,7 @@ const (
 	WrongHost Kind = "wrong host" // it is delivered to another host
 	OnDrained Kind = "on drained" // it crosses a drained link although none on its way has failed
 	Silent    Kind = "silent"     // it is dropped at a dead port that does not answer
+	ShutOut   Kind = "shut out"   // a ToR drops what its host, or another switch, sends as if it were forged
 )
 
 // NoLabel is the label of packets without one.
@@ -28,7 +29,7 @@ const NoLabel = -1
 // Walk is the path of one packet, and its end.
 type Walk struct {
 	Src    fabric.NodeID // the first ToR
-	Host   fabric.NodeID // the destination
+	Host   fabric.NodeID // the destination; of ShutOut the sender
 	IPv6   bool
 	Outer  bool // in an outer header, with the micro segments of Label
 	Label  int  // or NoLabel
@@ -68,7 +69,11 @@ func (p Problem) Format(f *fabric.Fabric) string {
 	if w.Outer {
 		label += " by micro segments"
 	}
-	fmt.Fprintf(&b, "%s: %s to %s, %s, %s", p.Kind, f.Name(w.Src), f.Name(w.Host), family, label)
+	if p.Kind == ShutOut {
+		fmt.Fprintf(&b, "%s: %s at %s, %s", p.Kind, f.Name(w.Host), f.Name(w.Src), family)
+	} else {
+		fmt.Fprintf(&b, "%s: %s to %s, %s, %s", p.Kind, f.Name(w.Src), f.Name(w.Host), family, label)
+	}
 	if w.Failed != NoLink {
 		fmt.Fprintf(&b, ", with %s failed", f.LinkName(w.Failed))
 	}

@@ -25,6 +25,7 @@ const bit<4> CLASS_NETWORK_CONTROL = DSCP_NETWORK_CONTROL[5:2];
 const port_t CPU_PORT = 510;
 
 #include "notices.p4"
+#include "sources.p4"
 #include "usid.p4"
 
 // Bit i is set while uplink i is dead.
@@ -64,7 +65,7 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
     @name(".fallback")
     counter(4, CounterType.packets_and_bytes) fallback;
     @name(".drops")
-    counter(6, CounterType.packets_and_bytes) drops;
+    counter(7, CounterType.packets_and_bytes) drops;
     @name(".source_route_counter")
     direct_counter(CounterType.packets_and_bytes) source_route_counter;
 
@@ -293,6 +294,7 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
 
     Balancer() balance;
     Notices() notices;
+    Sources() sources;
     MicroSegments() segments;
 
     apply {
@@ -392,6 +394,13 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
                 if (forged == 1) { refuse(DROP_BAD_PORT_EVENT); }
                 if (notice == 1 || forged == 1) { exit; }
             }
+        }
+
+        bit<1> foreign;
+        sources.apply(hdr, standard_metadata, foreign);
+        if (foreign == 1) {
+            refuse(DROP_FOREIGN_SOURCE);
+            exit;
         }
 
         if (meta.upward == 1) {

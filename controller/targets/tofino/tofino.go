@@ -59,7 +59,7 @@ func (k Kind) Program() targets.Program {
 // Traits implements [targets.Kind].
 func (k Kind) Traits() targets.Traits {
 	return targets.Traits{
-		BatchSize: 256, Lacks: []controller.Table{controller.PortOfUplink}, CloneBytes: quenchClone, CloneSession: k.session,
+		BatchSize: 256, Lacks: []controller.Table{controller.PortOfUplink, controller.SourceGuard}, CloneBytes: quenchClone, CloneSession: k.session,
 		QueueUnit: k.cell, NeedsPorts: true, NotifyPorts: true, NoGNMI: k.noGNMI,
 	}
 }

@@ -22,6 +22,14 @@ import (
 type memo struct {
 	small, large memoTable
 	predicted    [memoPorts * memoLengths]prediction
+	ports        [memoPorts]portMemo
+}
+
+// portMemo is what a switch remembers of a look-up by a port.
+type portMemo struct {
+	generation, port uint32
+	took             uint64
+	numbers          [4]uint64 // the entry and its arguments
 }
 
 // prediction is the shapes of a port's packets of some length, the latest first.
@@ -63,7 +71,8 @@ type memoTable struct {
 
 // shape is the header bits that decide a way: windows of eight bytes, masked.
 type shape struct {
-	need    int // bytes that a packet must have
+	need    int    // bytes that a packet must have
+	took    uint64 // as way.took
 	windows []window
 	large   bool
 }
@@ -78,6 +87,13 @@ type way struct {
 	rest  uint32 // code; 0: the way cannot be remembered
 	shape uint16
 	keep  []uint32 // registers whose numbers are remembered
+
+	// Of the table that is looked up by the ingress port alone: the action and where that went on, plus 1, 0 if there is
+	// no such table; the first of its registers, how many there are, and those that the rest reads.
+	took        uint64
+	portFrom    uint32
+	portNumbers uint8
+	portKeep    []uint32
 
 	// The shape is that of all bits that can be decisive. Which of them are for a
 	// packet depends on what the look-ups found (see witness.go).
@@ -144,6 +160,7 @@ func (t *Traces) key(sh *shape, data []byte) (hash uint64, ok bool) {
 	if len(data)-TraceSlack < sh.need {
 		return 0, false
 	}
+	hash = sh.took
 	for i := range sh.windows {
 		w := &sh.windows[i]
 		x := binary.BigEndian.Uint64(data[w.at:]) & w.mask
@@ -165,6 +182,10 @@ func (t *Traces) recall(s *Switch, port uint32, data []byte) uint32 {
 			return 0
 		}
 		sh := &t.shapes[id-1]
+		of := &s.memo.ports[port%memoPorts]
+		if sh.took != 0 && (sh.took != of.took || of.port != port || of.generation != s.generation) {
+			continue
+		}
 		hash, ok := t.key(sh, data)
 		if !ok {
 			continue
@@ -188,7 +209,11 @@ func (t *Traces) recall(s *Switch, port uint32, data []byte) uint32 {
 		if i > 0 {
 			guess.front(id)
 		}
-		return t.take(e[1+n:], &t.ways[e[0]&0xFFFF])
+		w := &t.ways[e[0]&0xFFFF]
+		for _, reg := range w.portKeep {
+			t.v[reg] = of.numbers[reg-w.portFrom]
+		}
+		return t.take(e[1+n:], w)
 	}
 	return 0
 }
@@ -236,6 +261,11 @@ func (t *Traces) remember(s *Switch, leaf int32, port uint32, data []byte) {
 	}
 	if s.memo == nil {
 		s.memo = &memo{}
+	}
+	if w.took != 0 {
+		of := &s.memo.ports[port%memoPorts]
+		of.generation, of.port, of.took = s.generation, port, w.took
+		copy(of.numbers[:w.portNumbers], t.v[w.portFrom:])
 	}
 	guess := &s.memo.predicted[port%memoPorts*memoLengths+uint32(len(data))>>2%memoLengths]
 	if guess[0] != uint8(id) {

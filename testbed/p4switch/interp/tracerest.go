@@ -12,7 +12,8 @@ import (
 // and the rest, which every packet runs. Decisive are the bits that guards and
 // table keys read; of a key that is cut out of the packet as it lies, those alone
 // that settle a look-up (see witness.go). What reads registers, times or queues is
-// never settled.
+// never settled. What is looked up by the ingress port alone, a switch remembers by port:
+// with the port in the memo's keys it would hold each way as often as there are ports.
 
 // What a register of a way comes from, in rising order.
 type origin uint8
@@ -37,6 +38,10 @@ type rester struct {
 	need   int
 	proofs []proof
 	narrow []narrowing
+
+	ports  map[uint32]bool // registers that are the ingress port
+	byPort int             // the look-up by it in path, counted from 1; 0: there is none
+	took   uint64          // what that led to; 0: there is none
 }
 
 // headerBits is a set of bits of the packet, by byte.
@@ -72,7 +77,7 @@ func (r *recorder) remember(l *traceLeaf) way {
 	x := &rester{
 		t: r.t, path: r.path, egress: r.egress,
 		from: map[uint32]origin{}, bits: map[uint32]headerBits{}, lanes: map[uint32]lane{},
-		defs: map[uint32][]int{}, key: headerBits{}, wide: headerBits{},
+		defs: map[uint32][]int{}, key: headerBits{}, wide: headerBits{}, ports: map[uint32]bool{},
 	}
 	if l.drop && !r.egress {
 		return way{} // rare
@@ -87,7 +92,10 @@ func (r *recorder) remember(l *traceLeaf) way {
 			if !x.guard(in) {
 				guards = append(guards, i)
 			}
-		case in.op == traceTook: // settled as its table is
+		case in.op == traceTook: // right behind its table, and settled as that is
+			if x.byPort == i { // the instruction before
+				x.took = (uint64(in.a)<<32 | uint64(in.b)) + 1
+			}
 		default:
 			if !x.define(i) {
 				return way{}
@@ -171,6 +179,7 @@ func (x *rester) define(i int) bool {
 		if !x.egress || in.a != inEgressPort && in.a != inQid {
 			x.from[in.dst] = fromState
 		}
+		x.ports[in.dst] = !x.egress && in.a == inIngressPort
 	case traceInputUs, traceHeld, traceRead:
 		x.from[in.dst] = fromState
 	case traceTable:
@@ -178,14 +187,23 @@ func (x *rester) define(i int) bool {
 		if tab.Info.Profile >= 0 {
 			return false // a hash may choose
 		}
-		for _, p := range x.t.keys[in.imm].pieces {
-			if x.from[p.reg] == fromState {
+		pieces := x.t.keys[in.imm].pieces
+		byPort := len(pieces) == 1 && x.ports[pieces[0].reg] && x.byPort == 0 && tab.ArgMax < len(portMemo{}.numbers)
+		for _, p := range pieces {
+			if x.from[p.reg] == fromState && !byPort {
 				return false
 			}
 		}
-		x.decisive(in)
 		for k := range uint32(tab.ArgMax) {
 			x.defs[in.dst+1+k] = append(x.defs[in.dst+1+k], i)
+		}
+		if !byPort {
+			x.decisive(in)
+			return true
+		}
+		x.byPort = i + 1
+		for k := range uint32(1 + tab.ArgMax) {
+			x.from[in.dst+k] = fromState
 		}
 	case traceMove, traceHash, traceRandom, traceShort:
 		return false
@@ -213,7 +231,7 @@ func (x *rester) define(i int) bool {
 // split writes the rest of the way and lists what is to be remembered.
 func (x *rester) split(l *traceLeaf, guards []int) way {
 	run := map[int]bool{}
-	keep := map[uint32]bool{}
+	keep, portKeep := map[uint32]bool{}, map[uint32]bool{}
 	var want func(reg uint32)
 	want = func(reg uint32) {
 		defs := x.defs[reg]
@@ -222,6 +240,9 @@ func (x *rester) split(l *traceLeaf, guards []int) way {
 			return
 		case x.settled(reg):
 			keep[reg] = true
+			return
+		case defs[0]+1 == x.byPort:
+			portKeep[reg] = true
 			return
 		}
 		for _, i := range defs {
@@ -287,6 +308,13 @@ func (x *rester) split(l *traceLeaf, guards []int) way {
 		w.keep = append(w.keep, reg)
 	}
 	slices.Sort(w.keep)
+	if w.took = x.took; w.took != 0 {
+		in := &x.path[x.byPort-1]
+		w.portFrom, w.portNumbers = in.dst, uint8(1+x.t.p.Tables[in.a].ArgMax)
+		for reg := range portKeep {
+			w.portKeep = append(w.portKeep, reg)
+		}
+	}
 	w.proofs = x.proofs
 	w.rest = uint32(len(t.code))
 	for i := range x.path {
@@ -302,7 +330,7 @@ func (x *rester) split(l *traceLeaf, guards []int) way {
 
 // shape puts the decisive bits into windows.
 func (x *rester) shape() (shape, bool) {
-	sh := shape{need: x.need}
+	sh := shape{need: x.need, took: x.took}
 	all := headerBits{}
 	all.add(x.key)
 	all.add(x.wide)

@@ -332,16 +332,12 @@ func (r *recorder) other(in *program.Inst) {
 		r.effects = append(r.effects, traceEffect{
 			kind: effectWrite, id: int(in.Imm), a: r.place(r.get(in.A)), b: r.place(r.get(in.Dst)),
 		})
-	case program.OpWMov:
-		ids := make([]int32, in.N)
-		for i := range ids {
-			ids[i] = r.get(in.A + uint32(i))
-		}
-		copy(r.slots[in.Dst:], ids)
 	case program.OpCall:
 		r.call(&t.p.Calls[in.Imm])
 	default:
-		r.unfit("an instruction")
+		if !r.wide(in) {
+			r.unfit("an instruction")
+		}
 	}
 }
 

@@ -162,7 +162,7 @@ func (t *Traces) narrowed(s *Switch, w *way) (*shape, uint16) {
 	if len(w.narrow) == 0 {
 		return full, w.shape
 	}
-	sh := shape{need: full.need, large: full.large, windows: append(t.windows[:0], w.base...)}
+	sh := shape{need: full.need, took: full.took, large: full.large, windows: append(t.windows[:0], w.base...)}
 	for i := range w.narrow {
 		n := &w.narrow[i]
 		found := t.witness(s, &s.tables[n.table], &t.keys[n.key])
@@ -209,7 +209,7 @@ func (t *Traces) witness(s *Switch, ts *tableState, k *traceKey) []uint64 {
 func (t *Traces) shapeID(sh shape, most int) uint16 {
 	for i := range t.shapes {
 		o := &t.shapes[i]
-		if o.need == sh.need && o.large == sh.large && slices.Equal(o.windows, sh.windows) {
+		if o.need == sh.need && o.took == sh.took && o.large == sh.large && slices.Equal(o.windows, sh.windows) {
 			return uint16(i + 1)
 		}
 	}

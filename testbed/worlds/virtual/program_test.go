@@ -235,7 +235,11 @@ func TestProgramForwards(t *testing.T) {
 		{"down: the label does not matter", packet{src: h8, dst: h1, label: 3}, 2},
 	}
 	for _, tt := range tests {
-		got := s.send(1, s.build(tt.p))
+		in := uint32(1)
+		if tt.p.src != h0 {
+			in = up0
+		}
+		got := s.send(in, s.build(tt.p))
 		if len(got) != 1 || got[0].port != tt.port {
 			t.Errorf("%s: %d packets out, %+v, want one at port %d", tt.name, len(got), got, tt.port)
 			continue
@@ -430,9 +434,10 @@ func TestProgramQuenchRate(t *testing.T) {
 	s := newProgrammed(t, "tor0")
 	s.portEvent(uint16(up0), false, 1)
 	quenches := func(src fabric.NodeID, packets int) (n int) {
+		in := uint32(src) + 1
 		for range packets { // one a microsecond
-			for _, o := range s.send(1, s.build(packet{src: src, dst: h8, label: 0})) {
-				if o.port == 1 {
+			for _, o := range s.send(in, s.build(packet{src: src, dst: h8, label: 0})) {
+				if o.port == in {
 					n++
 				}
 			}
