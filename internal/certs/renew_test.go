@@ -3,8 +3,8 @@ package certs
 import (
 	"bytes"
 	"context"
-	"errors"
 	"crypto/x509"
+	"errors"
 	"log/slog"
 	"net"
 	"os"
