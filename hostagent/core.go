@@ -444,10 +444,11 @@ func (c *Core) GoodPaths(dst fabric.NodeID) []fabric.Label {
 }
 
 // ResponderLabel returns the label for an ACK, NAK or CNP to peer. Normally it is the label of the packet that it
-// answers, which names the exact reverse path. If that path is known to be dead, or the packet came rerouted, it is
-// another one: a switch met a dead uplink, and an answer over the same link would be lost. A receiver asks for a
-// missing packet once, so that NAK must arrive. Then the label is that of a good path, by another ToR uplink if
-// there is one, always the same for the same label while the set of good paths does not change.
+// answers, which names the exact reverse path. If this host has left that path, or the packet came rerouted, it is
+// another one: a switch met a dead uplink, and an answer over the same link would be lost. A receiver asks for a missing
+// packet once, so that NAK must arrive. Then the label is that of a good path, by another ToR uplink if there is one,
+// always the same for the same label while the set of good paths does not change. If there is no good path, it is one
+// without links that are known to be dead, above all the packet's own.
 func (c *Core) ResponderLabel(now fabric.Time, peer fabric.NodeID, mirrored fabric.Label, rerouted bool) fabric.Label {
 	c.advance(now)
 	if !c.choice(peer) {
@@ -458,12 +459,25 @@ func (c *Core) ResponderLabel(now fabric.Time, peer fabric.NodeID, mirrored fabr
 	if !ok {
 		return mirrored // not a label of this fabric: switches send it by ECMP
 	}
-	good := d.isGood(path)
+	good := !d.dead.get(path)
 	if good && !rerouted {
 		d.used.set(path)
 		return mirrored
 	}
-	c.paths = d.good(c.paths[:0])
+	c.paths = slices.DeleteFunc(d.good(c.paths[:0]), func(p int) bool { return c.linkDead(d, p) })
+	if len(c.paths) == 0 { // the others lose, or seem silent
+		if !c.linkDead(d, path) {
+			return mirrored // the packet came by it
+		}
+		for p := range d.paths {
+			if !c.linkDead(d, p) {
+				c.paths = append(c.paths, p)
+			}
+		}
+	}
+	if len(c.paths) == 0 {
+		return mirrored
+	}
 	if good {
 		c.paths = c.elsewhere(d, c.paths, mirrored)
 	}
