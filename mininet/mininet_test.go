@@ -96,23 +96,6 @@ func TestKernelSwitch(t *testing.T) {
 	}
 }
 
-// TestLinuxRouters does what TestGoSwitch does with Linux routers, whose tables are the kernel's routes.
-func TestLinuxRouters(t *testing.T) {
-	l := newLab(t)
-	out, err := l.run(t, "--switch", "linux", "--carrier", "srv6-usid")
-	if strings.Contains(out, "operation not supported") {
-		t.Skip("the kernel's routes do not know micro segments")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"verify: the tables", "pingall: 240 pairs, 0 % lost", "ok     finished 1 (= 1)", "ok     flips", "every check passes"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("%q is missing", want)
-		}
-	}
-}
-
 // TestGoSwitch boots the k=4 fat-tree with the Go switch: all pairs ping, and an
 // all-to-all ends although a link goes down by gNMI.
 func TestGoSwitch(t *testing.T) {

@@ -3,7 +3,6 @@
 
     sudo bin/ethereal mininet run                     # the Go switch
     sudo bin/ethereal mininet run --switch kernel     # the same, forwarding in the kernel
-    sudo bin/ethereal mininet run --switch linux --carrier srv6-usid  # Linux routers
     sudo bin/ethereal mininet run --switch bmv2       # the same with simple_switch_grpc
     sudo bin/ethereal mininet up                      # no experiment: Mininet's command line
     sudo bin/ethereal mininet up --view               # with the live page of the fabric
@@ -61,7 +60,6 @@ def parse(argv: List[str]) -> argparse.Namespace:
                    help="the fabric, as `ethereal topo` prints it (default: that of the experiments)")
     p.add_argument("--switch", choices=sorted(SWITCHES), default="go",
                    help="go: ethereal switch; kernel: the same, forwarding in the kernel what it can; "
-                   "linux: Linux routers, with --carrier srv6-usid; "
                    "bmv2: simple_switch_grpc with ethereal gnmi beside it (default: go)")
     p.add_argument("experiments", nargs="*", metavar="EXPERIMENT",
                    help="experiments to carry out (default: an all-to-all whose first uplink is taken down by gNMI)")
@@ -98,8 +96,6 @@ def parse(argv: List[str]) -> argparse.Namespace:
     p.add_argument("--clean", action="store_true", help="remove what a run that crashed left behind, and end")
     p.add_argument("--verbose", action="store_true", help="Mininet's own output")
     args = p.parse_args(argv)
-    if args.switch == "linux" and args.carrier != "srv6-usid":
-        p.error("--switch linux: Linux routers read labels in outer headers alone; write --carrier srv6-usid")
     if not args.experiments:
         args.fabric = args.fabric or os.path.join(HERE, "fabric.yaml")
     for path in [*([args.fabric] if args.fabric else []), *args.experiments]:

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
-	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
@@ -81,71 +79,10 @@ func quenchesOfHosts(t *testing.T, datapath string) {
 	}
 }
 
-// TestQuenchesThroughRouters: where switches are not ours they pass on what hosts forge, and agents hold alone. A connected
-// controller knows the link to be up, so that quenches alone keep a path dead for 100 ms, and are refused for 100, 200, ...
-// 12,800 ms then.
-func TestQuenchesThroughRouters(t *testing.T) {
-	f, b, _ := newBenchOn(t, live.Routes, forgeSpec, forgeRate, 4096, live.Notifiers{GNMI: true, Carrier: scenario.SRv6USID})
-	if b == nil {
-		return
-	}
-	const messages = 20 // a second
-	a, seconds := flood{rate: 1000, hosts: 1, ipv6: true}, 21
-	if *forgeAll {
-		seconds = 60
-	}
-	set := forgeSettings(100 * fabric.Millisecond)
-	set.IPv6, set.USID = true, true
-	if err := b.Session.Configure(t.Context(), set); err != nil {
-		t.Fatal(err)
-	}
-	succeeds(t, time.Minute, "the victim's agent follows the controller", func() error {
-		stats, err := b.Session.Stats(t.Context())
-		if err == nil && stats[forgeVictim].Controller == "" {
-			err = errors.New("it follows none")
-		}
-		return err
-	})
-	stop := a.begin(t, f, b.Fabric)
-	first := uplinkBytes(t, f, b.Fabric, forgeVictim)
-	before, late := first, first
-	var last *hostproto.Stats
-	for second := range seconds {
-		// A message that is posted while a path is believed dead stays off it: short ones, so that this is short too.
-		for range messages {
-			last = send(t, b.Session, forgeVictim, forgePeer, forgeRate/8/messages)
-		}
-		now := uplinkBytes(t, f, b.Fabric, forgeVictim)
-		t.Logf("second %d: uplinks carried %v bytes, %d of %d quenches believed", second, carriedSince(before, now),
-			last.Verdicts[hostagent.Believed], last.Quenches)
-		if before = now; second+1 == seconds/3 {
-			late = now
-		}
-	}
-	t.Logf("forged %s", stop())
-	if last.Verdicts[hostagent.Unconfirmed] == 0 {
-		t.Errorf("no quench was refused for want of a confirmation: %v", last.Verdicts)
-	}
-	// Believed at 0, 0.2, 0.5, 1, 1.9, 3.6, 6.9, 13.4 s, then every 12.9 s, for 100 ms each.
-	for _, x := range []struct {
-		when  string
-		since []uint64
-		least float64
-	}{{"all the time", first, 0.8}, {"after the first third", late, 0.95}} {
-		carried := carriedSince(x.since, before)
-		least, most := slices.Min(carried), slices.Max(carried)
-		t.Logf("%s uplinks carried %v bytes", x.when, carried)
-		if float64(least) < x.least*float64(most) {
-			t.Errorf("%s uplinks carried %d to %d bytes, want at least %v of each other", x.when, least, most, x.least)
-		}
-	}
-}
-
 // flood is forged quenches.
 type flood struct {
 	rate, hosts int  // quenches a second of all hosts together
 	own         bool // from the hosts' own addresses, else from others'
-	ipv6        bool
 }
 
 func (a flood) String() string {
@@ -166,7 +103,7 @@ func (a flood) begin(t *testing.T, f *fabric.Fabric, x *live.Fabric) (stop func(
 	for _, at := range forgers[:a.hosts] {
 		g := newForger(f, forgeVictim, forgePeer)
 		g.at, g.own = at, a.own
-		g.ipv6, g.rate = a.ipv6, float64(a.rate)/float64(a.hosts)
+		g.rate = float64(a.rate) / float64(a.hosts)
 		group.Go(func() error { return g.run(ctx, x, (*forger).steer) })
 		select {
 		case <-g.began:

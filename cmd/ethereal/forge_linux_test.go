@@ -142,7 +142,6 @@ type forger struct {
 	port         string        // its interface there
 	rate         float64       // quenches a second
 	own          bool          // it gives its own address as source
-	ipv6         bool          // its quenches come by IPv6
 	began        chan struct{} // closed when some are on their way
 	f            *fabric.Fabric
 	rng          *rand.Rand
@@ -268,19 +267,9 @@ func (g *forger) frame(forge func(*forger) (hostagent.Quench, fabric.NodeID, []b
 	}
 	mac, tor := g.f.MAC(g.at), g.f.MAC(g.f.ToROf(next))
 	ether := &layers.Ethernet{SrcMAC: mac[:], DstMAC: tor[:], EthernetType: layers.EthernetTypeIPv4}
-	var ip interface {
-		gopacket.SerializableLayer
-		gopacket.NetworkLayer
-	} = &layers.IPv4{
+	ip := &layers.IPv4{
 		Version: 4, TTL: 64, Protocol: layers.IPProtocolUDP,
 		SrcIP: net.IP(g.f.HostAddr4(from).AsSlice()), DstIP: net.IP(g.f.HostAddr4(g.victim).AsSlice()),
-	}
-	if g.ipv6 {
-		ether.EthernetType = layers.EthernetTypeIPv6
-		ip = &layers.IPv6{
-			Version: 6, HopLimit: 64, NextHeader: layers.IPProtocolUDP,
-			SrcIP: net.IP(g.f.HostAddr6(from).AsSlice()), DstIP: net.IP(g.f.HostAddr6(g.victim).AsSlice()),
-		}
 	}
 	udp := &layers.UDP{SrcPort: 1, DstPort: hostagent.QuenchPort}
 	buf := gopacket.NewSerializeBuffer()

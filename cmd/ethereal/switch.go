@@ -228,7 +228,7 @@ func (o *switchOptions) open(log *slog.Logger, stdout io.Writer) (d *process.Dev
 	cfg := process.Config{
 		DeviceID: o.deviceID, CPUPort: o.cpuPort, DropPort: o.dropPort, Queues: o.queues, QueueDepth: o.queueDepth,
 		QueueRate: o.queueRate, Realtime: o.realtime, Kernel: o.datapath == live.Kernel || o.datapath == auto, KernelOptional: o.datapath == auto,
-		Routes: o.datapath == live.Routes, PartialPacketOut: o.asBMv2, NumberAsIndex: o.asBMv2,
+		PartialPacketOut: o.asBMv2, NumberAsIndex: o.asBMv2,
 		Unrestricted: o.restrictions == "off" || o.restrictions == auto && o.asBMv2,
 		Log:          log, LogMessages: log.Enabled(context.Background(), slog.LevelInfo),
 	}
@@ -266,13 +266,13 @@ func (o *switchOptions) open(log *slog.Logger, stdout io.Writer) (d *process.Dev
 		}
 		cfg.Links = links
 	}
-	if (cfg.Kernel || cfg.Routes) && (o.pcap != "" || o.dumpBytes > 0) {
+	if cfg.Kernel && (o.pcap != "" || o.dumpBytes > 0) {
 		if beside.tap, err = port.OpenTap(); err != nil {
 			return nil, beside, err
 		}
 	}
 	for _, i := range o.interfaces {
-		pc := process.PortConfig{Number: i.port, Name: i.name, Neighbour: o.neighbours[i.port]}
+		pc := process.PortConfig{Number: i.port, Name: i.name}
 		pc.Name = gnmiName(i.port, i.name, o.ethernetName, o.portNames)
 		fmt.Fprintf(stdout, "Adding interface %s as port %d\n", i.name, i.port)
 		if err := o.openPort(&pc, i, &beside, log); err != nil {

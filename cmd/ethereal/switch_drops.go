@@ -53,9 +53,6 @@ func switchHandler(d *process.Device, more ...prometheus.Collector) http.Handler
 			drops = append(drops, droppedFor{x, dropRemedies[x.Reason]})
 		}
 		status := map[string]any{"packets_in": s.Ingress, "packets_out": s.Sent, "to_controllers": s.PacketIn, "dropped": drops}
-		if s.Routes != nil {
-			status["routes"] = s.Routes
-		}
 		if s.Kernel != nil {
 			status["kernel"] = s.Kernel
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -26,7 +25,6 @@ type switchInterface struct {
 // switchOptions is a command line of `ethereal switch`.
 type switchOptions struct {
 	interfaces []switchInterface
-	neighbours map[uint32][6]byte // MAC addresses by port
 	json       string
 	noP4       bool
 
@@ -207,13 +205,9 @@ func ourSwitchOptions() []switchOption {
 				"interpreter   in this process\n" +
 				"kernel        by eBPF in the kernel; packets that eBPF cannot finish go to the interpreter\n" +
 				"auto          kernel if program, options and rights allow it, else interpreter\n" +
-				"routes        by the kernel's routes, which follow the tables: a Linux router\n" +
 				"tofino-model  by the functional model of a Tofino; ETHEREAL_TOFINO_MODEL and\n" +
 				"              ETHEREAL_TOFINO_PIPELINE name its harness and pipeline",
 			set: setDatapath},
-		{name: "neighbour", kind: oneValue, value: "PORT@MAC", many: true,
-			help: "with --datapath routes: MAC address of the switch at a port's other end; may be given again",
-			set:  setNeighbour},
 		{name: "port-events", kind: oneValue, value: "WHEN",
 			help: "report port states to the program by packets on port 508: on, off, or auto: on if the\n" +
 				"program has a register port_down (default auto)",
@@ -379,9 +373,6 @@ func (o *switchOptions) check(given map[string]bool) error {
 		o.settleDatapath()); err != nil {
 		return err
 	}
-	if len(o.neighbours) > 0 && o.datapath != live.Routes {
-		return fmt.Errorf("switch: --neighbour is of --datapath %s", live.Routes)
-	}
 	ports := map[uint32]string{}
 	if err := namesOfPorts(o.portNames, func(p uint32) bool {
 		return slices.ContainsFunc(o.interfaces, func(i switchInterface) bool { return i.port == p })
@@ -466,23 +457,6 @@ func findSwitchOption(table []switchOption, arg string) (opt *switchOption, valu
 		return opt, value, has, nil
 	}
 	return nil, "", false, fmt.Errorf("switch: --%s may be %s; write more of it", name, strings.Join(near, ", "))
-}
-
-func setNeighbour(o *switchOptions, v string) error {
-	number, address, ok := strings.Cut(v, "@")
-	mac, err := net.ParseMAC(address)
-	if !ok || err != nil || len(mac) != 6 {
-		return fmt.Errorf("%q is not PORT@MAC", v)
-	}
-	var port uint32
-	if err := parsePort(number, 0, &port); err != nil {
-		return err
-	}
-	if o.neighbours == nil {
-		o.neighbours = map[uint32][6]byte{}
-	}
-	o.neighbours[port] = [6]byte(mac)
-	return nil
 }
 
 func setInterface(o *switchOptions, v string) error {

@@ -76,10 +76,6 @@ func TestSwitchOptions(t *testing.T) {
 		{"p.json --datapath auto --queue-rate 9", with(func(o *switchOptions) {
 			o.json, o.queueRate, o.notes = "p.json", 9, []string{"--datapath auto is interpreter with --queue-rate"}
 		})},
-		{"p.json --datapath routes --neighbour 1@02:00:00:00:00:01 --neighbour 2@02:00:00:00:00:02", with(func(o *switchOptions) {
-			o.json, o.datapath = "p.json", "routes"
-			o.neighbours = map[uint32][6]byte{1: {2, 0, 0, 0, 0, 1}, 2: {2, 0, 0, 0, 0, 2}}
-		})},
 	}
 	begins := cmp.Comparer(func(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) })
 	for _, tt := range tests {
@@ -122,12 +118,9 @@ func TestSwitchOptionErrors(t *testing.T) {
 		"--no-p4 --p4info x":                 "needs the program's JSON",
 		"p.json --priority-queues 0":         "less than 1",
 		"p.json --use-files -1":              "less than 0",
-		"p.json --datapath xdp":              "one of interpreter, kernel, tofino-model, routes, auto",
+		"p.json --datapath xdp":              "one of interpreter, kernel, tofino-model, auto",
 		"p --datapath kernel --use-files 0":  "--use-files",
 		"p --datapath kernel --queue-rate 9": "--queue-rate",
-		"p --datapath routes --queue-rate 9": "--queue-rate",
-		"p --neighbour 1@02:00:00:00:00:01":  "--datapath routes",
-		"p --neighbour 1@here":               "PORT@MAC",
 		"p.json --grpc-server-ssl --grpc-server-cert c --grpc-server-key k --grpc-server-with-client-auth": "cacert",
 	} {
 		if _, err := parseSwitchOptions(strings.Fields(args)); err == nil || !strings.Contains(err.Error(), want) {

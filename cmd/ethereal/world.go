@@ -72,7 +72,7 @@ func (l *liveSwitches) register(c *cobra.Command, binaries bool) {
 			l.values[k] = c.Flags().String(k.Name(), "", how.Help)
 		}
 	}
-	c.Flags().StringVar(&l.datapath, "datapath", live.Interpreter, "let the live world's switches forward in `WHERE`: interpreter, kernel, routes or tofino-model, "+
+	c.Flags().StringVar(&l.datapath, "datapath", live.Interpreter, "let the live world's switches forward in `WHERE`: interpreter, kernel or tofino-model, "+
 		"as ethereal switch --datapath has it")
 	// The only error is of a flag that does not exist.
 	_ = c.RegisterFlagCompletionFunc("datapath", cobra.FixedCompletions(live.Datapaths(),

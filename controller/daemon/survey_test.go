@@ -194,8 +194,6 @@ func TestFile(t *testing.T) {
 		{strings.Replace(all.String(), "'sw:0'}", "'sw:0', ports: [{name: a, id: 1}, {name: b, id: 2}, {name: c, id: 1}, {name: d, id: 4}]}", 1), "switches.tor0.ports: port 3: id: 1 is port 1's"},
 		{strings.Replace(all.String(), "'sw:0'}", "'sw:0', profile: tofino-sde, gnmi: none, ports: [{name: a, id: 1}, {name: b, id: 2}, {name: c, id: 3}, {name: d, id: 4}]}", 1), "programs.tna: missing; tor0 is a tofino-sde"},
 		{strings.Replace(all.String(), "'sw:0'}", "'sw:0', profile: bmv2}", 1), "switches.tor0.gnmi: missing; a bmv2 has no own one"},
-		{strings.Replace(all.String(), "'sw:0'}", "'sw:0', profile: linux}", 1),
-			"tables: tor0 is a linux, which finds labels in outer headers alone; set carrier_v4 to none and carrier_v6 to srv6-usid"},
 		{strings.Replace(all.String(), ", unit: 256B", "", 1), "tables.ecn.unit: missing"},
 		{all.String() + "programs: {v1model: {p4info: no/where}}\n", "programs.v1model.p4info: open no/where"},
 		{all.String() + "programs: {sia: {}}\n", "programs.sia: is the program of no kind of switch; did you mean sai?"},

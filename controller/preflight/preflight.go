@@ -108,9 +108,6 @@ func (c *checker) settings() {
 		if of := c.unable(func(k *targets.Profile) bool { return !k.Notices() }); of != "" {
 			quench += "; " + of + " never: hosts learn of their ports from the controller and by time-outs"
 		}
-		if of := c.unable(func(k *targets.Profile) bool { return k.Notices() && !k.Quenches() }); of != "" {
-			quench += "; " + of + " by notices alone"
-		}
 	}
 	c.list.Add(checklist.Green, wholeFabric, "quench", quench, "")
 	c.list.Add(checklist.Green, wholeFabric, "priority", fmt.Sprintf("acknowledgements and congestion notifications have priority %d", d.ControlPriority), "")

@@ -43,13 +43,8 @@ type Traits struct {
 
 	// SourcePortsOnly means that the switch finds labels in UDP source ports alone.
 	SourcePortsOnly bool `yaml:"source_ports_only"`
-	// SegmentsOnly means that the switch finds labels in outer headers of micro segments alone.
-	SegmentsOnly bool `yaml:"-"`
 	// NoQuench means that the switch neither reroutes a packet around a dead uplink nor notifies its source.
 	NoQuench bool `yaml:"no_quench"`
-	// NoticesOnly means that the switch does not answer packets that meet a dead port: only its notices notify
-	// their sources.
-	NoticesOnly bool `yaml:"-"`
 
 	// NoPackets means that the controller cannot make the switch send packets, and receives none from it.
 	NoPackets bool `yaml:"-"`
@@ -62,9 +57,6 @@ type Traits struct {
 	NoGNMI bool `yaml:"no_gnmi"`
 }
 
-// Quenches reports whether the switch answers packets that meet a dead port.
-func (t *Traits) Quenches() bool { return !t.NoQuench && !t.NoticesOnly }
-
 // Notices reports whether the switch sends notices about a port that dies.
 func (t *Traits) Notices() bool { return !t.NoQuench }
 
@@ -74,11 +66,8 @@ func (t *Traits) RetriesUplinks() bool { return !t.NoQuench }
 // ReadsLabels reports whether the switch finds labels in the carriers; if not, it returns the problem and the
 // remedy.
 func (t *Traits) ReadsLabels(v4, v6 controller.Carrier) (problem, remedy string, ok bool) {
-	switch {
-	case t.SourcePortsOnly && (v4 != controller.UDPSourcePort || v6 != controller.UDPSourcePort):
+	if t.SourcePortsOnly && (v4 != controller.UDPSourcePort || v6 != controller.UDPSourcePort) {
 		return "finds labels in the UDP source port alone", fmt.Sprintf("set carrier_v4 and carrier_v6 to %v", controller.UDPSourcePort), false
-	case t.SegmentsOnly && v6 != controller.MicroSegments:
-		return "finds labels in outer headers alone", fmt.Sprintf("set carrier_v4 to %v and carrier_v6 to %v", controller.NoCarrier, controller.MicroSegments), false
 	}
 	return "", "", true
 }

@@ -11,13 +11,10 @@ type Starter interface {
 
 // Start is what a world of processes has to know of a kind before it makes its links.
 type Start struct {
-	// Datapath is the value of --datapath that selects the kind. Empty: a flag with the kind's name does, whose
-	// value is Value.
-	Datapath, Value, Help string
+	// Value and Help describe the flag that selects the kind: the flag's name is the kind's. Empty: no flag does.
+	Value, Help string
 	// Binary says that Value names the program to run. Otherwise it names the files of the switches' P4 program.
 	Binary bool
-	// Namespace says that each switch needs its own network namespace.
-	Namespace bool
 	// Shadows says that the switch's ports are macvlans over the links' ends, and that it learns of them by a veth
 	// pair.
 	Shadows bool
@@ -41,7 +38,6 @@ type Bench struct {
 type BenchPort struct {
 	Interface string // the link's end
 	Shadow    string // with Shadows: the macvlan over it
-	Neighbour [6]byte
 }
 
 // Command is the command to run for a switch.

@@ -35,10 +35,6 @@ var satellites = map[string]satellite{
 		[]string{"testbed/worlds/live/machines"},
 		[]string{"cmd/ethereal/live_machines.go"},
 	},
-	"Linux routers": {
-		[]string{"testbed/p4switch/routes"},
-		[]string{"testbed/p4switch/process/routes.go"},
-	},
 	"STF tests":                             {[]string{"testbed/p4switch/stf"}, []string{"cmd/ethereal/switch_stf.go"}},
 	"an RNIC in software for RDMA programs": {[]string{"testbed/endpoint/nic"}, []string{"cmd/ethereal/nic_linux.go"}},
 	"gNMI beside BMv2":                      {[]string{"testbed/p4switch/sidecar"}, []string{"cmd/ethereal/gnmi.go"}},

@@ -16,7 +16,7 @@ import shutil
 import signal
 import subprocess
 import time
-from typing import Any, Dict, IO, List, Optional, Sequence, Set
+from typing import Any, Dict, IO, List, Optional, Sequence
 
 from .fabric import Fabric, load, of_scenarios
 
@@ -127,17 +127,13 @@ class Deployment:
         self.fabric_file = os.path.abspath(fabric_file)
         self.port_base = port_base
         self.processes: List[Process] = []
-        self.in_namespace: Set[int] = set()  # switches that are in one of their own
         self._record: Optional[IO[str]] = None
         self.fabric: Fabric = load(binary, self.fabric_file)
 
-    # Addresses. Switches are in the root namespace and listen on its loopback, but for
-    # those that have a namespace of their own.
+    # Addresses. Switches are in the root namespace and listen on its loopback.
 
     def p4runtime(self, node_id: int) -> str:
         """Where a switch serves P4Runtime."""
-        if node_id in self.in_namespace:
-            return "unix:" + self.path(f"switch{node_id}.sock")
         return f"127.0.0.1:{self.port_base + node_id}"
 
     def thrift_port(self, node_id: int) -> int:

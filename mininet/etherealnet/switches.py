@@ -1,7 +1,7 @@
 """Switch classes: BMv2's simple_switch_grpc, and ethereal switch in its place.
 
 Both take the same options, and run in the root namespace with P4Runtime on its
-loopback. Linux routers are in namespaces of their own. There is no Open vSwitch.
+loopback. There is no Open vSwitch.
 """
 
 from __future__ import annotations
@@ -136,36 +136,6 @@ class KernelSwitch(GoSwitch):
     datapath = "kernel"
 
 
-class LinuxRouter(GoSwitch):
-    """A Linux router in a network namespace of its own: ``ethereal switch`` has the kernel's
-    routes follow the tables."""
-
-    kind = "linux"
-    datapath = "routes"
-
-    def __init__(self, name: str, node_id: int = 0, **params: Any) -> None:
-        params["inNamespace"] = True
-        super().__init__(name, node_id=node_id, **params)
-        self.deployment.in_namespace.add(node_id)
-
-    def start(self, controllers: Any) -> None:
-        del controllers
-        mac = self.deployment.fabric.nodes[self.name].mac
-        self.ip("".join(f"link set dev {name} mtu {self.mtu} address {mac}\n" for name in self.port_names()))
-        self.launch()
-
-    def launch(self) -> None:
-        self.process = self.deployment.spawn(self.name, self.command(), namespace=self.pid)
-
-    def ip(self, batch: str) -> None:
-        subprocess.run(["mnexec", "-a", str(self.pid), "ip", "-batch", "-"], input=batch, text=True, check=True)
-
-    def base_options(self) -> List[str]:
-        nodes = self.deployment.fabric.nodes
-        neighbours = [f"{port.number}@{nodes[port.peer].mac}" for port in nodes[self.name].ports]
-        return [*super().base_options(), *(word for n in neighbours for word in ("--neighbour", n))]
-
-
 class BMv2Switch(P4Switch):
     """``simple_switch_grpc``, with ``ethereal gnmi`` beside it.
 
@@ -236,7 +206,7 @@ class BMv2Switch(P4Switch):
         super().stop(deleteIntfs)
 
 
-SWITCHES: Dict[str, Any] = {"go": GoSwitch, "kernel": KernelSwitch, "linux": LinuxRouter, "bmv2": BMv2Switch}
+SWITCHES: Dict[str, Any] = {"go": GoSwitch, "kernel": KernelSwitch, "bmv2": BMv2Switch}
 
 
 def quiet(interface: str) -> None:

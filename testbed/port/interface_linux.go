@@ -240,14 +240,6 @@ func (p *Interface) byMark(mark uint32, with, without uint8) error {
 	)
 }
 
-// OnlyGroups has the port receive only frames to group addresses.
-func (p *Interface) OnlyGroups() error {
-	return p.filter(
-		unix.SockFilter{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS},
-		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, Jt: 0, Jf: 1, K: 1},
-	)
-}
-
 // filter looks at frames: what comes to its end is taken, what goes one further is dropped.
 func (p *Interface) filter(look ...unix.SockFilter) error {
 	filter := append(look,

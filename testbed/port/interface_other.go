@@ -24,9 +24,6 @@ func (p *Interface) OnlyMarked(uint32) error { return ErrUnsupported }
 // Unmarked fails.
 func (p *Interface) Unmarked(uint32) error { return ErrUnsupported }
 
-// OnlyGroups fails.
-func (p *Interface) OnlyGroups() error { return ErrUnsupported }
-
 // Outgoing returns false.
 func (p *Interface) Outgoing() bool { return false }
 

@@ -5,7 +5,6 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/targets"
 	"github.com/ethereal-fabric/ethereal/controller/targets/bmv2"
 	"github.com/ethereal-fabric/ethereal/controller/targets/ethereal"
-	"github.com/ethereal-fabric/ethereal/controller/targets/linux"
 	"github.com/ethereal-fabric/ethereal/controller/targets/pins"
 	"github.com/ethereal-fabric/ethereal/controller/targets/tofino"
 )
@@ -13,7 +12,7 @@ import (
 // All returns every kind of switch.
 func All() targets.Kinds {
 	return targets.Kinds{
-		bmv2.Kind{}, Own(), bmv2.Stratum{}, tofino.Stratum, tofino.Stratum2, tofino.SDE, pins.Kind{}, linux.Kind{},
+		bmv2.Kind{}, Own(), bmv2.Stratum{}, tofino.Stratum, tofino.Stratum2, tofino.SDE, pins.Kind{},
 	}
 }
 

@@ -41,19 +41,16 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// TestCommands has each kind that the live world starts say how: ours, a Linux router, BMv2 with its gNMI server.
+// TestCommands has each kind that the live world starts say how: ours, BMv2 with its gNMI server.
 func TestCommands(t *testing.T) {
 	b := targets.Bench{
 		Number: 17, DeviceID: 18, P4Runtime: "unix:s", GNMI: "unix:g", QueueDepth: 512, CPUPort: 510, EventPort: 508,
 		Events: [2]string{"ev", "evp"}, Ports: []targets.BenchPort{{Interface: "a", Shadow: "a1"}, {Interface: "b", Shadow: "b1"}},
 	}
-	b.Ports[1].Neighbour = [6]byte{2, 0, 0, 0, 0, 9}
 	const ours = "switch --no-p4 --device-id 18 --ethernet-names --log-console --log-level warn -i 1@a -i 2@b -- --grpc-server-addr unix:s " +
 		"--cpu-port 510 --priority-queues 2 --send-buffer 65536 --queue-depth 512"
 	want := map[string][2]string{
 		"ethereal": {ours}, "pins": {ours},
-		"linux": {strings.Replace(ours, "switch ", "switch --neighbour 2@02:00:00:00:00:09 --neighbour 1@00:00:00:00:00:00 ", 1) +
-			" --datapath routes"},
 		"bmv2": {
 			"--no-p4 --device-id 18 --log-console -L warn --thrift-port 20017 -i 1@a1 -i 2@b1 -i 508@evp -- --grpc-server-addr unix:s " +
 				"--cpu-port 510 --priority-queues 2",

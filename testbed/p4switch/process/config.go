@@ -49,8 +49,6 @@ type PortConfig struct {
 	Name   string    // towards gNMI and in the log
 	Port   port.Port // the device owns and closes it
 	Index  int       // the interface's index in Config.Links; 0: no link state
-	// Neighbour is the MAC address of the switch at the other end, for Config.Routes; zero: none.
-	Neighbour [6]byte
 }
 
 // Links is the source of link states; [port.Links] is one.
@@ -103,11 +101,6 @@ type Config struct {
 	// KernelHook is where the program is attached; "": the best available hook.
 	KernelHook ebpf.HookKind
 
-	// Routes makes the kernel forward by its routes, which follow the program's tables; see package routes. Only
-	// frames to group addresses come here. Each port must be a [port.Interface], in a network namespace of this
-	// switch alone.
-	Routes bool
-
 	// Model makes the functional model of a Tofino forward, with the program for that chip; see package tofino.
 	Model Model
 
@@ -144,10 +137,6 @@ func (c *Config) setDefaults() error {
 		return fmt.Errorf("switch: queue depth %d is negative", c.QueueDepth)
 	case c.QueueRate < 0:
 		return fmt.Errorf("switch: queue rate %d is negative", c.QueueRate)
-	case c.Kernel && c.Routes:
-		return fmt.Errorf("switch: the kernel forwards by its routes or by the program; leave one of them out")
-	case c.Routes && c.QueueRate > 0:
-		return fmt.Errorf("switch: the kernel's routes know no queues, so no queue rate; leave one of them out")
 	case c.Kernel && c.QueueRate > 0:
 		return fmt.Errorf("switch: the kernel's data path has no queues, so no queue rate; leave one of them out")
 	}

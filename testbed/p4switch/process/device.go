@@ -58,7 +58,6 @@ type Device struct {
 	toTell pendingNotices
 
 	kernel inKernel
-	routes router
 	model  onModel
 
 	ports    []*egress // by position
@@ -106,7 +105,6 @@ type Stats struct {
 	PortEvents    uint64        // port-event packets injected
 	PipelineDrops interp.DropCounts
 	Kernel        *KernelStats // nil: Config.Kernel is not set; its packets are also in the counts above
-	Routes        *RoutesStats // nil: Config.Routes is not set; packets that they forward are in no count above
 }
 
 // Drop is the number of packets dropped for one reason.
@@ -137,7 +135,6 @@ func New(cfg Config) (*Device, error) {
 	d := &Device{cfg: cfg, log: cfg.Log, others: map[uint32]*egress{}, byIndex: map[int]*egress{}}
 	d.base = time.Now()
 	d.start = d.base.UnixNano()
-	d.routes = noRouter{}
 	d.toTell.ready = make(chan struct{}, 1)
 	poller, err := port.NewPoller()
 	if err != nil {
@@ -148,7 +145,7 @@ func New(cfg Config) (*Device, error) {
 		err = d.addServices()
 	}
 	if err != nil {
-		return nil, errors.Join(err, d.closeModel(), d.routes.close(), d.detach(), poller.Close())
+		return nil, errors.Join(err, d.closeModel(), d.detach(), poller.Close())
 	}
 	return d, nil
 }
@@ -202,7 +199,7 @@ func (d *Device) addPorts() error {
 		return err
 	}
 	d.states.Counters = d.portCounters
-	d.states.Casts = !d.cfg.Kernel && !d.cfg.Routes // the kernel's packets are only counted by number
+	d.states.Casts = !d.cfg.Kernel // the kernel's packets are only counted by number
 	if d.cfg.Kernel {
 		if err := d.attach(); err != nil && !d.cfg.KernelOptional {
 			return err
@@ -210,15 +207,6 @@ func (d *Device) addPorts() error {
 			err = errors.Join(err, d.detach())
 			d.kernel.failed, d.cfg.Kernel = err, false
 			d.log.Warn("the kernel takes no packets", "err", err)
-		}
-	}
-	if d.cfg.Routes {
-		r, err := openRoutes(d)
-		if r != nil {
-			d.routes = r
-		}
-		if err != nil {
-			return err
 		}
 	}
 	if err := d.openModel(); err != nil {
@@ -339,7 +327,6 @@ func (d *Device) Stats() Stats {
 		}
 	}
 	d.kernel.addTo(&s)
-	s.Routes = d.routes.stats()
 	return s
 }
 
@@ -348,7 +335,7 @@ func (d *Device) Close() error {
 	errs := []error{d.closeModel()}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	errs = append(errs, d.routes.close(), d.detach())
+	errs = append(errs, d.detach())
 	for _, e := range d.ports {
 		errs = append(errs, e.port.Close())
 	}
@@ -373,7 +360,6 @@ func (d *Device) useSwitch(sw *interp.Switch) {
 	}
 	d.sw = sw
 	d.useKernel(next, err)
-	d.routes.use(sw)
 	d.modelBy(sw)
 	_, has := sw.Program().RegisterByName("port_down")
 	d.eventsOn = d.cfg.PortEvents == PortEventsOn || d.cfg.PortEvents == PortEventsAuto && has
@@ -446,7 +432,6 @@ func (d *Device) portChanged(ev portstate.Event) {
 	}
 	e.up = ev.State.Oper
 	d.openInKernel(e)
-	d.routes.round(e)
 	if !e.up {
 		e.flush()
 	} else {
@@ -483,7 +468,6 @@ func (d *Device) linkChanged(l port.Link) {
 	if !l.Up && e.up {
 		e.up = false
 		d.openInKernel(e)
-		d.routes.round(e)
 		e.flush()
 		d.portEvent(e, false)
 	}

@@ -216,7 +216,7 @@ func (m Model) excludes(c *Config) error {
 	switch {
 	case m.Harness == "":
 		return nil
-	case c.Kernel || c.Routes:
+	case c.Kernel:
 		return errors.New("switch: the model forwards, or the kernel; leave one of them out")
 	case c.QueueRate > 0:
 		return errors.New("switch: the model's queues have no rate, so no queue rate; leave one of them out")

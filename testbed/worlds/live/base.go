@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ethereal-fabric/ethereal/controller/targets/kinds"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
@@ -17,20 +16,11 @@ import (
 const (
 	Interpreter = "interpreter"  // in their process; empty means it too
 	Kernel      = "kernel"       // as eBPF in the kernel, and in their process what that cannot
-	Routes      = "routes"       // not at all: the kernel's routes follow the tables, as a Linux router's
 	TofinoModel = "tofino-model" // by the program for Tofino, on the chip's functional model; it is slow
 )
 
 // Datapaths returns what a live fabric's switches may forward by.
-func Datapaths() []string {
-	all := []string{Interpreter, Kernel, TofinoModel}
-	for _, k := range kinds.Starters() {
-		if d := k.Start().Datapath; d != "" {
-			all = append(all, d)
-		}
-	}
-	return all
-}
+func Datapaths() []string { return []string{Interpreter, Kernel, TofinoModel} }
 
 // CheckDatapath refuses what is not one of [Datapaths], or of more.
 func CheckDatapath(where string, more ...string) error {

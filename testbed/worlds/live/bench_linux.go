@@ -21,7 +21,6 @@ func (x *Fabric) bench(id fabric.NodeID) targets.Bench {
 	for p := fabric.PortNo(1); int(p) <= x.f.Node(id).Ports(); p++ {
 		b.Ports = append(b.Ports, targets.BenchPort{
 			Interface: InterfaceName(x.f, fabric.End{Node: id, Port: p}), Shadow: fmt.Sprintf("%s-p%d", x.f.Name(id), p),
-			Neighbour: x.f.MAC(x.f.Link(x.f.Node(id).Link(p)).Peer(id).Node),
 		})
 	}
 	return b

@@ -55,8 +55,6 @@ type Fabric struct {
 	gray   gray.Losses
 	hosts  []*hostNode
 
-	apart map[fabric.NodeID]space // of switches that need a namespace of their own
-
 	mu         sync.Mutex
 	switches   []*Process // by NodeID - Hosts; nil: killed
 	dying      bool       // everything is coming down
@@ -97,7 +95,6 @@ func New(ctx context.Context, cfg Config) (x *Fabric, err error) {
 	x = &Fabric{
 		cfg: cfg, f: cfg.Fabric, dir: cfg.Dir, mtu: MTU(cfg.Payload), log: cfg.Log,
 		wires: make([][2]*wire, cfg.Fabric.Links()), switches: make([]*Process, cfg.Fabric.Switches()),
-		apart: map[fabric.NodeID]space{},
 	}
 	if x.thread, err = NewThread(); err != nil {
 		return nil, err
@@ -129,14 +126,6 @@ func New(ctx context.Context, cfg Config) (x *Fabric, err error) {
 		x.hosts = append(x.hosts, n)
 		if n.space, err = x.newSpace(n.id); err != nil {
 			return x, err
-		}
-	}
-	if cfg.needs().Namespace {
-		for i := range x.f.Switches() {
-			id := fabric.NodeID(x.f.Hosts() + i)
-			if x.apart[id], err = x.newSpace(id); err != nil {
-				return x, err
-			}
 		}
 	}
 	for id := range x.f.Links() {
@@ -181,13 +170,10 @@ func (x *Fabric) newSpace(id fabric.NodeID) (s space, err error) {
 	return s, nil
 }
 
-// space returns where a node's interfaces are. Switches share the fabric's own, unless each needs one.
+// space returns where a node's interfaces are. Switches share the fabric's own.
 func (x *Fabric) space(id fabric.NodeID) space {
 	if n := x.host(id); n != nil {
 		return n.space
-	}
-	if s, own := x.apart[id]; own {
-		return s
 	}
 	return space{x.thread.home, x.handle}
 }
@@ -392,7 +378,7 @@ func (x *Fabric) startController(ctx context.Context, n Notifiers) error {
 // nodes returns the switches and the program of a targets file, and carriers that the switches read. events: the
 // controller is to subscribe to ports.
 func (x *Fabric) nodes(events bool) map[string]any {
-	v4, v6 := x.cfg.carrier().Tables()
+	v4, v6 := scenario.UDPSourcePort.Tables()
 	nodes := map[string]any{
 		"programs": x.cfg.programs(), "tables": map[string]controller.Carrier{"carrier_v4": v4, "carrier_v6": v6},
 	}
@@ -591,9 +577,6 @@ func (x *Fabric) Close() {
 	}
 	for _, n := range x.hosts {
 		n.close()
-	}
-	for _, r := range x.apart {
-		r.close()
 	}
 	if x.handle != nil {
 		x.handle.Close()

@@ -117,9 +117,6 @@ func tinyRun(t *testing.T, datapath string, flags ...string) error {
 	defer os.RemoveAll(tmp)
 	cmd := exec.Command(bin, "run", "--world", "live", "--datapath", datapath, scenario, "--out", out, "-q")
 	cmd.Args = append(cmd.Args, flags...)
-	if datapath == live.Routes {
-		cmd.Args = append(cmd.Args, "--carrier", "srv6-usid")
-	}
 	cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -130,8 +127,6 @@ func tinyRun(t *testing.T, datapath string, flags ...string) error {
 			t.Skipf("no namespaces here: %s", text)
 		} else if strings.Contains(text, "TCX hook") {
 			t.Skipf("the kernel takes no program on an interface's way in: %s", text)
-		} else if strings.Contains(text, "routes: setting") || strings.Contains(text, "operation not supported") {
-			t.Skipf("the kernel's routes do not know micro segments: %s", text)
 		}
 		return fmt.Errorf("%w\n%s", err, stderr.String())
 	}
@@ -160,8 +155,8 @@ func tinyRun(t *testing.T, datapath string, flags ...string) error {
 	// Every message of 2 MB is split over both uplinks; repeated packets come on
 	// top.
 	healthy, most := results[0], int64(1_048_000)
-	if datapath == live.Routes || len(flags) > 0 {
-		most = 1_150_000 // interfaces count acknowledgements, and routers' outer headers, too
+	if len(flags) > 0 {
+		most = 1_150_000 // interfaces count acknowledgements too
 	}
 	for _, l := range healthy.Links {
 		if datapath == live.TofinoModel {

@@ -12,7 +12,7 @@ import (
 
 // Switches says what the switches of a live fabric are. The zero Switches are ours.
 type Switches struct {
-	Kind     targets.Starter // nil: what Datapath asks for
+	Kind     targets.Starter // nil: ours
 	Datapath string          // one of Datapaths; empty: Interpreter
 	Binary   string          // to run for a switch; empty: `ethereal switch`
 	Program  Program         // that the switches execute; zero: the controller's own
@@ -25,11 +25,6 @@ type Program struct{ P4Info, JSON string }
 func (s Switches) kind() targets.Starter {
 	if s.Kind != nil {
 		return s.Kind
-	}
-	for _, k := range kinds.Starters() {
-		if d := k.Start().Datapath; d != "" && d == s.Datapath {
-			return k
-		}
 	}
 	return kinds.Own()
 }
@@ -47,21 +42,9 @@ func (s Switches) needs() targets.Start { return s.kind().Start() }
 func (s Switches) reads(c scenario.Carrier) error {
 	traits := s.kind().Traits()
 	if problem, _, ok := traits.ReadsLabels(c.Tables()); !ok {
-		return fmt.Errorf("live: %s %s; write host.carrier: %s, or --carrier %[3]s", s.Name(), problem, s.carrier())
+		return fmt.Errorf("live: %s %s; write host.carrier: %s, or --carrier %[3]s", s.Name(), problem, scenario.UDPSourcePort)
 	}
 	return nil
-}
-
-// carrier returns how labels are carried that the switches read: empty where the UDP source port will do.
-func (s Switches) carrier() scenario.Carrier {
-	traits := s.kind().Traits()
-	for _, c := range scenario.Carriers() {
-		c := scenario.Carrier(c)
-		if _, _, ok := traits.ReadsLabels(c.Tables()); ok {
-			return c
-		}
-	}
-	return ""
 }
 
 // programs returns the programs of a targets file; nil: none need be named.
