@@ -442,9 +442,6 @@ func findSwitchOption(table []switchOption, arg string) (opt *switchOption, valu
 	}
 	switch len(near) {
 	case 0:
-		if now, ok := renamed("switch", "--"+name); ok {
-			return nil, "", false, fmt.Errorf("switch: --%s is now %s", name, now)
-		}
 		names := make([]string, len(table))
 		for i := range table {
 			names[i] = table[i].name

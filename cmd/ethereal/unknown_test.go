@@ -24,34 +24,6 @@ func refusedLine(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-// TestRenames: every old name is refused with the new one, which exists.
-func TestRenames(t *testing.T) {
-	a := &app{}
-	for _, r := range renames() {
-		for command := range strings.SplitSeq(r.commands, ", ") {
-			args := strings.Fields(command)
-			if r.flag == "" {
-				if got := refusedLine(t, append(args, "--help")...); !strings.Contains(got, "is now "+r.now) {
-					t.Errorf("ethereal %s: %s", command, got)
-				}
-				args = strings.Fields(strings.TrimPrefix(r.now, "ethereal "))
-				if c, _, err := a.root().Find(args); err != nil || c == a.root() {
-					t.Errorf("%s: %v", r.now, err)
-				}
-				continue
-			}
-			if got := refusedLine(t, append(args, r.flag, "x")...); !strings.Contains(got, r.flag+" is now "+r.now) {
-				t.Errorf("ethereal %s %s: %s", command, r.flag, got)
-			}
-			now := regexp.MustCompile(`^--([a-z-]+)`).FindStringSubmatch(r.now)
-			c, _, err := a.root().Find(args)
-			if err != nil || now != nil && command != "switch" && c.Flags().Lookup(now[1]) == nil {
-				t.Errorf("ethereal %s has no %s: %v", command, r.now, err)
-			}
-		}
-	}
-}
-
 // TestDidYouMean: a name with a typing error is refused with the nearest.
 func TestDidYouMean(t *testing.T) {
 	for line, want := range map[string]string{
