@@ -15,14 +15,6 @@ import (
 
 // exportStaticCommands make the commands of `ethereal export` that write static paths.
 func (a *app) exportStaticCommands() []*cobra.Command {
-	table := func(use, short, example string, write func(*export.Plan, io.Writer) error) *cobra.Command {
-		return a.staticCommand(use, short, example, "", func(p *export.Plan, _ string) error {
-			if err := write(p, a.stdout); err != nil {
-				return failure("%w", err)
-			}
-			return nil
-		})
-	}
 	var sids bool
 	frr := a.staticCommand("frr",
 		"Write configuration for FRR machines that act as switches: static routes, and each switch's own uSID",
@@ -43,14 +35,10 @@ func (a *app) exportStaticCommands() []*cobra.Command {
 		})
 	sonic.Flags().IntVar(&lanes, "lanes", 4, "ports have `N` lanes: with 4, port 2 is Ethernet4")
 	sonic.Flags().BoolVar(&acl, "acl", false, "also write NODE.acl.json, which redirects source ports without SRv6")
-	nvue := a.staticCommand("nvue", "Write Cumulus Linux commands: SRv6 SIDs, addresses of ports, static routes",
-		"  ethereal export nvue --fabric fabric.yaml --dir lab\n  sh lab/tor0.nvue",
-		"use the folder `DIR`; a NODE.nvue for each switch is written there", func(p *export.Plan, dir string) error {
-			return a.exportSwitches(p, dir, files{"nvue": p.NVUE})
-		})
-	nccl := table("nccl", "Print NCCL's environment for a job, with the queue pairs per connection that use all paths equally",
-		"  ethereal export nccl --fabric fabric.yaml --senders 4",
-		func(p *export.Plan, w io.Writer) error { return p.NCCL(w, senders) })
+	nccl := a.staticCommand("nccl",
+		"Print NCCL's environment for a job, with the queue pairs per connection that use all paths equally",
+		"  ethereal export nccl --fabric fabric.yaml --senders 4", "",
+		func(p *export.Plan, _ string) error { return p.NCCL(a.stdout, senders) })
 	nccl.Flags().IntVar(&senders, "senders", 1, "the job has `N` NICs under each ToR")
 	var from, to string
 	var gid int
@@ -72,15 +60,11 @@ func (a *app) exportStaticCommands() []*cobra.Command {
 	perftest.Flags().StringVar(&to, "receiver", "", "send to `HOST`; its name or rank")
 	perftest.Flags().IntVar(&gid, "gid-index", 3, "use GID number `N`; `show_gids` lists them, choose one of RoCEv2 over IPv4")
 	return []*cobra.Command{
-		frr, sonic, nvue, nccl, perftest,
+		frr, sonic, nccl, perftest,
 		a.staticCommand("linux",
 			"Write commands for Linux machines that act as switches and hosts: SRv6 uSIDs, static routes, rules on source ports",
 			"  ethereal export linux --fabric fabric.yaml --dir lab\n  sysctl -p lab/tor0.sysctl && ip -6 -batch lab/tor0.ip",
 			"use the folder `DIR`; NODE.ip and NODE.sysctl are written there", a.exportLinux),
-		table("csv", "Print every path of every pair of hosts with its label, source port, switches and uSIDs",
-			"  ethereal export csv --fabric fabric.yaml > paths.csv", (*export.Plan).CSV),
-		table("hccl", "Print HCCL's MultiQpSrcPort.cfg, which sets the source ports of queue pairs",
-			"  ethereal export hccl --fabric fabric.yaml > MultiQpSrcPort.cfg", (*export.Plan).HCCL),
 	}
 }
 

@@ -65,7 +65,6 @@ func TestExportStatic(t *testing.T) {
 		{"frr", exitInput, "write --fabric and --dir"},
 		{"sonic --acl --dir " + dir, exitOK, "files of 20 switches"},
 		{"sonic --lanes 0 --dir " + dir, exitInput, "write 1 to 16"},
-		{"nvue --dir " + dir, exitOK, "files of 20 switches"},
 		{"nccl --senders 2", exitOK, "NCCL_IB_QPS_PER_CONNECTION=2\n"},
 		{"perftest --receiver h15", exitOK, "# on h0\nib_write_bw -F -x 3 -q 4 --report_gbits --flow_label=1032255,1032254,1032253,1032252 10."},
 		{"perftest --receiver h1", exitInput, "under one ToR"},
@@ -76,7 +75,7 @@ func TestExportStatic(t *testing.T) {
 			t.Errorf("%s: exit %d: %s%s; want %d, %q", c.args, code, out, text, c.code, c.want)
 		}
 	}
-	for _, name := range []string{"tor0.conf", "core0.ip", "h0.ip", "agg0.json", "agg0.acl.json", "tor0.nvue"} {
+	for _, name := range []string{"tor0.conf", "core0.ip", "h0.ip", "agg0.json", "agg0.acl.json"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			t.Error(err)
 		}

@@ -1,8 +1,6 @@
 package export
 
 import (
-	"bytes"
-	"encoding/csv"
 	"strings"
 	"testing"
 
@@ -24,7 +22,9 @@ func TestPaths(t *testing.T) {
 			t.Fatal(err)
 		}
 		seen := map[string]bool{}
-		if err := p.pairs(func(src, dst fabric.NodeID, paths []Path) error {
+		for i := range f.Hosts() * f.Hosts() {
+			src, dst := fabric.NodeID(i/f.Hosts()), fabric.NodeID(i%f.Hosts())
+			paths := p.Paths(src, dst)
 			if want := len(f.PathLabels(f.ToROf(src), f.ToROf(dst))); len(paths) != want {
 				t.Errorf("%s to %s: %d paths, want %d", f.Name(src), f.Name(dst), len(paths), want)
 			}
@@ -38,9 +38,6 @@ func TestPaths(t *testing.T) {
 					seen[key] = true
 				}
 			}
-			return nil
-		}); err != nil {
-			t.Fatal(err)
 		}
 	}
 }
@@ -65,52 +62,6 @@ func walk(t *testing.T, p *Plan, at fabric.NodeID, x Path) fabric.NodeID {
 			t.Fatalf("%s has no route to %v", p.Fabric.Name(at), fabric.SID(left...))
 		}
 		at = next
-	}
-}
-
-// TestTables: a line for each path in CSV, and for each pair for HCCL, whose ports are of its paths.
-func TestTables(t *testing.T) {
-	f, err := fabric.New(fabric.Spec{Kind: fabric.KindFatTree, K: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := New(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var table, hccl bytes.Buffer
-	if err := p.CSV(&table); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.HCCL(&hccl); err != nil {
-		t.Fatal(err)
-	}
-	rows, err := csv.NewReader(&table).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Of 16 hosts 2 share a ToR and 4 a pod: 2 hosts are reached by 2 paths, 12 by 4.
-	if want := 1 + 16*(2*2+12*4); len(rows) != want {
-		t.Errorf("%d rows, want %d", len(rows), want)
-	}
-	lines := strings.Split(strings.TrimSpace(hccl.String()), "\n")
-	if want := 16 * 14; len(lines) != want || lines[0] != "10.0.0.2,10.0.1.2=49152,49154" {
-		t.Errorf("%d lines, want %d; the first: %s", len(lines), want, lines[0])
-	}
-}
-
-// TestTooLarge: what the forms cannot hold is refused.
-func TestTooLarge(t *testing.T) {
-	f, err := fabric.New(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 32, Spines: 2, HostsPerToR: 16})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := New(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.HCCL(&bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "131072") {
-		t.Errorf("512 hosts: %v", err)
 	}
 }
 
