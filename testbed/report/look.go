@@ -10,7 +10,7 @@ import (
 
 // schemes are the load balancers with a fixed look, independent of the other results.
 var schemes = [...]string{
-	"ethereal", "ecmp", "mp-rdma", "spray", "reps", "drb", "hopper", "mp-rdma-clocked", "switch-spray", "switch-spray-random", "jsq",
+	"ethereal", "ecmp", "mp-rdma", "spray", "reps", "drb", "hopper", "mrc", "switch-spray", "switch-spray-random", "jsq",
 	"flowlet", "ofan",
 }
 

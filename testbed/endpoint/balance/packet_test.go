@@ -240,54 +240,6 @@ func TestREPSFreezesEmpty(t *testing.T) {
 	}
 }
 
-// TestClocked: a packet goes where the ACK came from, oldest first; of marked
-// ACKs every other one clocks nothing; a time-out forgets all; one packet in a
-// hundred tries another path.
-func TestClocked(t *testing.T) {
-	h, qp := begin(t, MPRDMAClocked, map[string]string{"entropy": "port"}, otherPod)
-	q := qp[0]
-	const span = 100 // what is echoed here is below, ports that are drawn are above by luck of the seed
-	echo := func(marked bool, labels ...fabric.Label) {
-		for _, l := range labels {
-			h.Echo(0, q, endpoint.Echo{Label: l, Marked: marked})
-		}
-	}
-	if l := draw(h, q, 1)[0]; l < span {
-		t.Errorf("the first packet goes by label %d", l)
-	}
-	echo(false, 1, 2)
-	echo(true, 3, 4, 5, 6)
-	got := draw(h, q, 5)
-	if diff := cmp.Diff([]fabric.Label{1, 2, 3, 5}, got[:4]); diff != "" || got[4] < span {
-		t.Errorf("clocked (-want +got):\n%s\nthen %d", diff, got[4])
-	}
-	echo(false, 7)
-	h.Timeout(0, q)
-	if l := draw(h, q, 1)[0]; l < span {
-		t.Errorf("label %d after a time-out", l)
-	}
-	strays := 0
-	for range 10_000 {
-		echo(false, 8)
-		if draw(h, q, 1)[0] != 8 {
-			strays++
-		}
-	}
-	if strays < 60 || strays > 150 {
-		t.Errorf("%d of 10000 packets try another path, want 100", strays)
-	}
-	for range 2 * clockedRing { // the oldest give way
-		echo(false, 9)
-	}
-	echo(false, 10)
-	if got := count(draw(h, q, clockedRing)); got[10] != 1 {
-		t.Errorf("the last ACK clocks %d packets", got[10])
-	}
-	h.Done(0, q)
-	h.Echo(0, q, endpoint.Echo{Label: 1}) // late
-	h.Timeout(0, q)
-}
-
 // TestHopper: a round trip over 1.5 times the base makes two probes by other
 // labels, and an answer under 0.8 times the current one a move.
 func TestHopper(t *testing.T) {
@@ -491,7 +443,7 @@ func TestMRC(t *testing.T) {
 
 // What the schemes that label packets have in common.
 func TestPacketHosts(t *testing.T) {
-	for _, name := range []string{Spray, DRB, REPS, Hopper, MRC, MPRDMAClocked} {
+	for _, name := range []string{Spray, DRB, REPS, Hopper, MRC} {
 		if spec, err := Find(name); err != nil || spec.Receiver == endpoint.GoBackN {
 			t.Errorf("%s with go-back-N, %v", name, err)
 		}

@@ -44,7 +44,7 @@ func TestCoverage(t *testing.T) {
 		s := rapid.SampledFrom([]sut{
 			{Ethereal, nil}, {ECMP, nil}, {MPRDMA, nil}, {MPRDMA, map[string]string{"ways": "7"}},
 			{Spray, nil}, {Spray, map[string]string{"mode": "round-robin", "entropy": "port"}},
-			{MPRDMAClocked, nil}, {DRB, nil}, {REPS, nil}, {REPS, map[string]string{"entropy": "port"}}, {Hopper, nil},
+			{DRB, nil}, {REPS, nil}, {REPS, map[string]string{"entropy": "port"}}, {Hopper, nil},
 			{Flowcut, nil}, {LPT, nil},
 		}).Draw(t, "scheme")
 		h, err := newHost(s.name, s.params, c)

@@ -52,7 +52,7 @@ type factory func(c Config) (Host, error)
 // Specs returns all schemes.
 func Specs() []Spec {
 	return []Spec{
-		etherealSpec(), ecmpSpec(), mprdmaSpec(), clockedSpec(), spraySpec(), repsSpec(), drbSpec(), hopperSpec(), flowcutSpec(), lptSpec(), mrcSpec(),
+		etherealSpec(), ecmpSpec(), mprdmaSpec(), spraySpec(), repsSpec(), drbSpec(), hopperSpec(), flowcutSpec(), lptSpec(), mrcSpec(),
 		switchSpraySpec(), switchSprayRandomSpec(), jsqSpec(), flowletSpec(), ofanSpec(),
 	}
 }

@@ -39,14 +39,14 @@ func TestSchemes(t *testing.T) {
 	even, hashed := limits{1, 1.05}, limits{1.08, 10}
 	allToAll := map[string]limits{
 		"ethereal": even, "spray(mode=random)": even, "spray(mode=round-robin)": even, "reps": even, "drb": even, "mrc": even,
-		"ecmp": hashed, "mp-rdma(ways=4)": hashed, "hopper": hashed, "flowcut": hashed, "lpt": hashed, "mp-rdma-clocked": even,
+		"ecmp": hashed, "mp-rdma(ways=4)": hashed, "hopper": hashed, "flowcut": hashed, "lpt": hashed,
 		"switch-spray": even, "switch-spray-random": even, "jsq": even, "jsq(bins=5,10,20)": even, "ofan": even,
 		"flowlet": hashed, "flowlet(mode=assigned)": hashed, "flowlet(mode=per-packet)": even,
 	}
 	permutation := map[string]limits{
 		"ethereal": {1, 1.06}, "mrc": {1, 1.06}, "spray(mode=round-robin)": {1, 1.06}, "drb": {1, 1.06},
 		"spray(mode=random)": {1.06, 1.2}, "reps": {1.06, 1.2},
-		"mp-rdma-clocked": {1, 1.3}, "ecmp": {2.5, 10}, "mp-rdma(ways=4)": {1.3, 4}, "hopper": {2, 10}, "flowcut": {2, 10}, "lpt": {2, 10},
+		"ecmp": {2.5, 10}, "mp-rdma(ways=4)": {1.3, 4}, "hopper": {2, 10}, "flowcut": {2, 10}, "lpt": {2, 10},
 		"switch-spray": {1.06, 1.25}, "switch-spray-random": {1.06, 1.25}, "jsq": {1.06, 1.25}, "jsq(bins=5,10,20)": {1.06, 1.25},
 		"flowlet": {1.3, 10}, "flowlet(mode=assigned)": {1.3, 10}, "flowlet(mode=per-packet)": {1.06, 1.35}, "ofan": {1, 1.06},
 	}
