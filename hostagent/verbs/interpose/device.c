@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #undef ibv_get_device_list
@@ -226,6 +227,9 @@ static bool trusted(int fd, const char *path)
 	return false;
 }
 
+/* A NIC's process that is started again listens within this time. */
+enum { NIC_START_MS = 5000, NIC_RETRY_MS = 10 };
+
 int connect_nic(void)
 {
 	const char *path = socket_path();
@@ -243,15 +247,21 @@ int connect_nic(void)
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -1;
-	if (connect(fd, (struct sockaddr *)&to, size) < 0) {
-		int err = errno;
+	int waited = 0, err = 0;
+	while (connect(fd, (struct sockaddr *)&to, size) < 0) {
+		bool absent = errno == ECONNREFUSED || errno == ENOENT; /* nobody listens, maybe not yet again */
+		if (!absent || waited >= NIC_START_MS) {
+			err = errno;
+			break;
+		}
+		nanosleep(&(struct timespec){ .tv_nsec = NIC_RETRY_MS * 1000000L }, NULL);
+		waited += NIC_RETRY_MS;
+	}
+	if (!err && !trusted(fd, path))
+		err = EACCES;
+	if (err) {
 		close(fd);
 		errno = err;
-		return -1;
-	}
-	if (!trusted(fd, path)) {
-		close(fd);
-		errno = EACCES;
 		return -1;
 	}
 	return fd;

@@ -114,7 +114,7 @@ struct qp {
 /* socket_path returns where the host's NIC serves, NULL if the program is in no host. */
 const char *socket_path(void);
 
-/* connect_nic connects to the host's NIC. It returns a socket, or -1. */
+/* connect_nic connects to the host's NIC, and waits while its process is started again. It returns a socket, or -1. */
 int connect_nic(void);
 
 /* transact asks the NIC over a socket, and sends a descriptor unless it is -1. It returns an errno. */

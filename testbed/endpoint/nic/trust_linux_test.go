@@ -89,9 +89,9 @@ func given(t *testing.T, lis int) bool {
 	return err == nil && len(fds) > 0
 }
 
-// TestStrangerListens has another user listen where a program expects its device: it gets no memory of the program, and
-// the program says who listens. The program's user and root get it, also in user namespaces.
-func TestStrangerListens(t *testing.T) {
+// buildOpener builds the program that opens the device, with the library in it. Other users can run it.
+func buildOpener(t *testing.T) string {
+	t.Helper()
 	cc := systemtest.Program(t, "cc", "", "a C compiler")
 	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
 		t.Skip("no infiniband/verbs.h (Debian: libibverbs-dev)")
@@ -103,7 +103,7 @@ func TestStrangerListens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // the test is over
+	t.Cleanup(func() { os.RemoveAll(dir) }) //nolint:errcheck // the test is over
 	lib := "../../../hostagent/verbs/interpose"
 	sources, err := filepath.Glob(filepath.Join(lib, "*.c"))
 	if err != nil {
@@ -117,6 +117,39 @@ func TestStrangerListens(t *testing.T) {
 	if out, err := exec.Command(cc, append(args, "-libverbs", "-lpthread")...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	return exe
+}
+
+// TestOpenWhileStarting has a program open the device while its process is started again: it opens when that listens.
+func TestOpenWhileStarting(t *testing.T) {
+	exe := buildOpener(t)
+	name := fmt.Sprintf("@ethereal-test-%d-starting", os.Getpid())
+	c := exec.Command(exe)
+	c.Env = append(os.Environ(), "ETHEREAL_NIC="+name)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	for asleep := false; !asleep; { // until it has found no listener
+		call, _ := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", c.Process.Pid))
+		asleep = strings.HasPrefix(string(call), fmt.Sprintf("%d ", unix.SYS_CLOCK_NANOSLEEP))
+		select {
+		case err := <-ended:
+			t.Fatalf("the program does not wait for the device: %v", err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	if !given(t, listenAs(t, name, os.Geteuid())) {
+		t.Error("the program does not open the device that listens again")
+	}
+	<-ended
+}
+
+// TestStrangerListens has another user listen where a program expects its device: it gets no memory of the program, and
+// the program says who listens. The program's user and root get it, also in user namespaces.
+func TestStrangerListens(t *testing.T) {
+	exe := buildOpener(t)
 	self := os.Geteuid()
 	const one, other, nobody = 12345, 12346, 65534
 	within := func(host int) *syscall.SysProcAttr { // where that user is root

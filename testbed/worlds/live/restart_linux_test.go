@@ -126,7 +126,7 @@ func TestRestart(t *testing.T) {
 			return fmt.Errorf("server: %w: %s", waited, said.String())
 		}
 		if err != nil {
-			return fmt.Errorf("client: %w: %s", err, out)
+			return fmt.Errorf("client: %w: %s; server: %s", err, out, said.String())
 		}
 		return nil
 	}
