@@ -280,7 +280,10 @@ class Deployment:
                 target["gnmi"] = self.gnmi(n.id)
             switches[n.name] = target
         hosts = {n.name: {"admin": "unix:" + self.agent(n.name)} for n in self.fabric.hosts}
-        doc: Dict[str, Any] = {"switches": switches, "hosts": hosts}
+        # A probe and its answer pass through some ten processes that share the cores: on a busy machine each can wait
+        # for 100 ms. Only lost probes take the whole time.
+        suspicion = {"probe_timeout": "2s", "probe_every": "50ms"}
+        doc: Dict[str, Any] = {"switches": switches, "hosts": hosts, "suspicion": suspicion}
         if tables:
             doc["tables"] = tables
         path = self.path("targets.yaml")

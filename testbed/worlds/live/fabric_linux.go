@@ -428,8 +428,9 @@ func WriteTargets(path string, nodes map[string]any, n Notifiers, payload int) e
 	t.ECN.KMin, t.ECN.KMax, t.ECN.PMax = n.KMin.String(), n.KMax.String(), n.PMax
 	t.ECN.Unit = fabric.Bytes(payload + headroom).String()
 	nodes["tables"] = t
-	// A probe and its answer pass through some ten processes that share the cores.
-	nodes["suspicion"] = map[string]string{"probe_timeout": "50ms", "probe_every": "50ms"}
+	// A probe and its answer pass through some ten processes that share the cores: on a busy machine each can wait for
+	// 100 ms. Only lost probes take the whole time.
+	nodes["suspicion"] = map[string]string{"probe_timeout": "2s", "probe_every": "50ms"}
 	text, err := yaml.Marshal(nodes)
 	if err == nil {
 		err = os.WriteFile(path, text, 0o600)
