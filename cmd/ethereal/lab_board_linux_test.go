@@ -177,7 +177,7 @@ func (l *boardLab) serve(lis net.Listener) {
 			return
 		}
 		var o deployment.Order
-		var a deployment.Answer
+		var a struct{ Error string }
 		err = json.NewDecoder(c).Decode(&o)
 		if err == nil {
 			err = l.do(o)

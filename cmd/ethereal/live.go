@@ -66,11 +66,8 @@ func (a *app) liveCommand() *cobra.Command {
 		Long: `Builds a fabric on this machine: a process per switch and host, with veth pairs between them, in anonymous namespaces
 that the kernel removes when the program ends. It needs root, or user namespaces.`,
 	}
-	var flags liveFlags
-	var view viewFlags
-	up, down := a.liveUpCommand(&flags, &view), liveDownCommand()
-	c.AddCommand(up, liveExecCommand(), liveShellCommand(), liveMPICommand(), down, a.liveReactCommand())
-	a.addMachines(c, up, down, &flags, &view)
+	c.AddCommand(a.liveUpCommand(), liveExecCommand(), liveShellCommand(), liveMPICommand(), a.liveStatusCommand(), liveDownCommand(),
+		a.liveReactCommand())
 	return c
 }
 

@@ -15,7 +15,9 @@ import (
 )
 
 // liveUpCommand makes `ethereal live up`.
-func (a *app) liveUpCommand(flags *liveFlags, view *viewFlags) *cobra.Command {
+func (a *app) liveUpCommand() *cobra.Command {
+	var flags liveFlags
+	var view viewFlags
 	c := &cobra.Command{
 		Use:     "up",
 		Short:   "Start a fabric. It runs until live down, or Ctrl-C",
@@ -132,6 +134,29 @@ with OMPI_ or UCX_ are passed on to the processes.`,
 	c.Flags().IntVarP(&m.Ranks, "np", "n", 0, "start `N` processes, several per host if there are more than hosts (default one per host)")
 	c.Flags().StringArrayVarP(&m.Env, "env", "x", nil, "pass `NAME` or NAME=VALUE on to the processes")
 	return c
+}
+
+// liveStatusCommand makes `ethereal live status`.
+func (a *app) liveStatusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Show which processes of the fabric that is up are lost",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			s, err := live.StatusOf(c.Context())
+			if err != nil {
+				return failure("%w", err)
+			}
+			fmt.Fprintf(a.stdout, "%d hosts and %d switches; sockets and logs are in %s\n", s.Hosts, s.Switches, s.Dir) //nolint:errcheck // the exit code says it
+			for _, text := range s.Lost {
+				fmt.Fprintln(a.stdout, printable.Text(text)) //nolint:errcheck // the exit code says it
+			}
+			if len(s.Lost) > 0 {
+				return failure("%d processes of the fabric have ended, and nothing starts them again; ethereal live down ends the fabric", len(s.Lost))
+			}
+			return nil
+		},
+	}
 }
 
 // liveDownCommand makes `ethereal live down`.

@@ -34,7 +34,7 @@ func TestWrite(t *testing.T) {
 		c.Addresses = append(c.Addresses, netip.MustParseAddr(fmt.Sprintf("192.0.2.%d", i+1)))
 	}
 	dir := t.TempDir()
-	if _, err := c.Write(dir); err != nil {
+	if _, _, err := c.Write(dir); err != nil {
 		t.Fatal(err)
 	}
 	names, err := filepath.Glob(filepath.Join(dir, "*"))
@@ -84,7 +84,7 @@ func TestWrite(t *testing.T) {
 		t.Errorf("targets.yaml: %d targets, %v", len(cfg.Targets), err)
 	}
 	c.Addresses[1] = c.Addresses[0]
-	if _, err := c.Write(dir); err == nil {
+	if _, _, err := c.Write(dir); err == nil {
 		t.Error("two machines of one address")
 	}
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/p4src"
-	"github.com/ethereal-fabric/ethereal/testbed/machines"
 )
 
 // Config is what a fabric of containers is to be like.
@@ -63,16 +62,17 @@ type (
 )
 
 // Write writes into a folder a topology for each machine, NAME-0.clab.yml and so on, fabric.yaml, targets.yaml, and the
-// arguments of scripts/lab-ca that make the certificates. It returns where the nodes are.
-func (c *Config) Write(dir string) ([]int, error) {
-	p, err := machines.Place(c.Fabric, c.Addresses)
+// arguments of scripts/lab-ca that make the certificates. It returns the machine of each node, and the number of links
+// between machines.
+func (c *Config) Write(dir string) (at []int, crossing int, err error) {
+	p, err := place(c.Fabric, c.Addresses)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	files := map[string]any{"fabric.yaml": c.Fabric.Spec(), "targets.yaml": p.Targets()}
+	files := map[string]any{"fabric.yaml": c.Fabric.Spec(), "targets.yaml": p.targets()}
 	for m := range c.Addresses {
 		files[fmt.Sprintf("%s-%d.clab.yml", c.Name, m)] = c.topology(p, m)
 	}
@@ -84,8 +84,8 @@ func (c *Config) Write(dir string) ([]int, error) {
 		}
 		errs = append(errs, err)
 	}
-	holders := strings.Join(p.Holders(), "\n") + "\n"
-	return p.At, errors.Join(append(errs, os.WriteFile(filepath.Join(dir, "certificates"), []byte(holders), 0o666))...)
+	holders := strings.Join(p.holders(), "\n") + "\n"
+	return p.at, len(p.crossing()), errors.Join(append(errs, os.WriteFile(filepath.Join(dir, "certificates"), []byte(holders), 0o666))...)
 }
 
 // inside is the folder of a container's files.
@@ -113,14 +113,14 @@ func (c *Config) node(name string, interfaces int, ports []string, command ...st
 	return node{Cmd: strings.Join(append(words, command...), " "), Binds: binds, Ports: ports}
 }
 
-func (c *Config) topology(p *machines.Placement, machine int) lab {
-	f, at := c.Fabric, p.At
+func (c *Config) topology(p *placement, machine int) lab {
+	f, at := c.Fabric, p.at
 	t := topology{Defaults: defaults{"linux", c.Image}, Nodes: map[string]node{}}
 	tls := []string{"--tls-ca", inside + "ca.pem", "--tls-cert", inside + "own.pem", "--tls-key", inside + "own.key"}
 	if machine == 0 {
-		t.Nodes["controller"] = c.node("controller", 0, []string{published(machines.AgentsPort, machines.AgentsPort), published(machines.AdminPort, machines.AdminPort)}, append([]string{
+		t.Nodes["controller"] = c.node("controller", 0, []string{published(agentsPort, agentsPort), published(adminPort, adminPort)}, append([]string{
 			"controller", "--fabric", inside + "fabric.yaml", "--targets", inside + "targets.yaml",
-			"--listen-agents", fmt.Sprintf("0.0.0.0:%d", machines.AgentsPort), "--listen-admin", fmt.Sprintf("0.0.0.0:%d", machines.AdminPort),
+			"--listen-agents", fmt.Sprintf("0.0.0.0:%d", agentsPort), "--listen-admin", fmt.Sprintf("0.0.0.0:%d", adminPort),
 		}, tls...)...)
 	}
 	for i := range f.Nodes() {
@@ -128,10 +128,10 @@ func (c *Config) topology(p *machines.Placement, machine int) lab {
 			continue
 		}
 		id := fabric.NodeID(i)
-		if p.IsHost(id) {
-			t.Nodes[f.Name(id)] = c.node(f.Name(id), 1, []string{published(p.Port(id), 9561)}, append([]string{
+		if p.isHost(id) {
+			t.Nodes[f.Name(id)] = c.node(f.Name(id), 1, []string{published(p.port(id), 9561)}, append([]string{
 				"host", "agent", "--fabric", inside + "fabric.yaml", "--host", f.Name(id), "--interface", "eth1",
-				"--controller", p.Controller(machines.AgentsPort),
+				"--controller", net.JoinHostPort(p.addresses[0].String(), strconv.Itoa(agentsPort)),
 				"--listen-admin", "0.0.0.0:9561", "--listen-socket", "unix:/control.sock",
 			}, tls...)...)
 			continue
@@ -144,7 +144,7 @@ func (c *Config) topology(p *machines.Placement, machine int) lab {
 		command = append(command, "--", "--cpu-port", strconv.Itoa(p4src.CPUPort), "--grpc-server-addr", "0.0.0.0:9559", "--grpc-server-ssl",
 			"--grpc-server-cacert", inside+"ca.pem", "--grpc-server-cert", inside+"own.pem", "--grpc-server-key", inside+"own.key",
 			"--grpc-server-with-client-auth")
-		t.Nodes[f.Name(id)] = c.node(f.Name(id), ports, []string{published(p.Port(id), 9559)}, command...)
+		t.Nodes[f.Name(id)] = c.node(f.Name(id), ports, []string{published(p.port(id), 9559)}, command...)
 	}
 	for i := range f.Links() {
 		l := f.Link(fabric.LinkID(i))
@@ -164,16 +164,16 @@ func (c *Config) topology(p *machines.Placement, machine int) lab {
 func published(outside, inside int) string { return fmt.Sprintf("%d:%d", outside, inside) }
 
 // end returns one end of a link. A host's has the addresses that the fabric knows it by.
-func end(p *machines.Placement, e fabric.End) endpoint {
-	out := endpoint{Node: p.Fabric.Name(e.Node), Interface: fmt.Sprintf("eth%d", e.Port)}
-	if p.IsHost(e.Node) {
-		mac := p.Fabric.MAC(e.Node)
-		out.MAC, out.IPv4 = net.HardwareAddr(mac[:]).String(), p.Fabric.HostAddr4(e.Node).String()+"/32"
+func end(p *placement, e fabric.End) endpoint {
+	out := endpoint{Node: p.Name(e.Node), Interface: fmt.Sprintf("eth%d", e.Port)}
+	if p.isHost(e.Node) {
+		mac := p.MAC(e.Node)
+		out.MAC, out.IPv4 = net.HardwareAddr(mac[:]).String(), p.HostAddr4(e.Node).String()+"/32"
 	}
 	return out
 }
 
 // tunnel is a link's end here, whose other end is on another machine.
-func (c *Config) tunnel(p *machines.Placement, l *fabric.Link, here endpoint, there fabric.End) link {
-	return link{Type: "vxlan", Endpoint: &here, Remote: p.Addresses[p.At[there.Node]].String(), VNI: p.VNI(l.ID), MTU: c.MTU}
+func (c *Config) tunnel(p *placement, l *fabric.Link, here endpoint, there fabric.End) link {
+	return link{Type: "vxlan", Endpoint: &here, Remote: p.addresses[p.at[there.Node]].String(), VNI: firstVNI + int(l.ID), MTU: c.MTU}
 }

@@ -13,9 +13,8 @@ const FileName = "deployment.json"
 
 // Folders of running fabrics on this machine.
 const (
-	LivePrefix  = "ethereal-live-"        // of ethereal live up, among the system's temporary files
-	MachinesDir = "ethereal-live"         // of ethereal live up --on, in the working folder
-	MininetDir  = "/run/ethereal-mininet" // of ethereal mininet
+	LivePrefix = "ethereal-live-"        // of ethereal live up, among the system's temporary files
+	MininetDir = "/run/ethereal-mininet" // of ethereal mininet
 )
 
 // LiveFolders returns the folders of this user's live fabrics, of killed ones too, and the number of folders under
@@ -36,7 +35,7 @@ func LiveFolders() (own []string, others int) {
 // fabrics, folders of other users, and files that this user may not read.
 func Running() (up []*File) {
 	folders, _ := LiveFolders()
-	for _, dir := range append(folders, MachinesDir, MininetDir) {
+	for _, dir := range append(folders, MininetDir) {
 		if Own(dir) != nil {
 			continue
 		}

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
-	"time"
 
 	"google.golang.org/grpc"
 
@@ -21,10 +19,7 @@ import (
 )
 
 // Attached is a world on an existing fabric. Close ends the connections.
-type Attached struct {
-	d *deployment.File
-	w wall
-}
+type Attached struct{ w wall }
 
 // Attach connects to a deployment. dial connects to the switches; nil means with the deployment's TLS.
 func Attach(ctx context.Context, d *deployment.File, dial deployment.Dialer) (*Attached, error) {
@@ -53,14 +48,11 @@ func Attach(ctx context.Context, d *deployment.File, dial deployment.Dialer) (*A
 		actuator.Client.Token = strings.TrimSpace(string(token))
 	}
 	if d.Control != "" {
-		actuator.Control = func(ctx context.Context, o deployment.Order) error {
-			_, err := d.Ask(ctx, o)
-			return err
-		}
+		actuator.Control = d.Order
 	}
-	a := &Attached{d: d, w: wall{actuator: actuator, eventLog: d.EventLog, unshaped: true}}
+	a := &Attached{wall{actuator: actuator, eventLog: d.EventLog, unshaped: true}}
 	if a.w.session, err = coordinator.Connect(ctx, d.Hosts); err != nil {
-		return nil, a.blame(ctx, err)
+		return nil, err
 	}
 	return a, nil
 }
@@ -77,7 +69,7 @@ func AttachedNotifier(n scenario.Notifier) error {
 }
 
 // Run is a [Run].
-func (a *Attached) Run(ctx context.Context, run scenario.Run, obs scenario.Observer) (result *report.Result, err error) {
+func (a *Attached) Run(ctx context.Context, run scenario.Run, obs scenario.Observer) (*report.Result, error) {
 	if err := AttachedNotifier(run.Notifier); err != nil {
 		return nil, err
 	}
@@ -87,42 +79,7 @@ func (a *Attached) Run(ctx context.Context, run scenario.Run, obs scenario.Obser
 			f.Hosts(), f.Switches(), here.Hosts(), here.Switches())
 	}
 	if err := a.w.session.Ended(); err != nil {
-		return nil, a.blame(ctx, err)
+		return nil, err
 	}
-	if result, err = a.w.run(ctx, run, obs); err != nil && a.w.session.Ended() != nil {
-		err = a.blame(ctx, err)
-	}
-	return result, err
-}
-
-// blameLimit is the time allowed for the fabric's maker to find that a machine is lost, when its hosts' connections
-// end.
-const blameLimit = 3 * time.Second
-
-// blame adds to the error of a host that has ended the lost machines, if the fabric's maker knows them.
-func (a *Attached) blame(ctx context.Context, err error) error {
-	if a.d.Control == "" {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), blameLimit)
-	defer cancel()
-	for {
-		answer, asked := a.d.Ask(ctx, deployment.Order{Do: "status"})
-		if asked != nil || len(answer.Machines) == 0 {
-			return err // not a fabric on several machines
-		}
-		for _, m := range answer.Machines {
-			if m.Lost != "" {
-				err = fmt.Errorf("%w; machine %s is lost: %s; when it is back: ethereal live rejoin %s", err, m.Name, m.Lost, m.Name)
-			}
-		}
-		if slices.ContainsFunc(answer.Machines, func(m deployment.Machine) bool { return m.Lost != "" }) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
+	return a.w.run(ctx, run, obs)
 }

@@ -43,19 +43,16 @@ func Exec(host string, command []string) (int, error) {
 	return a.Code, err
 }
 
-// StatusOf returns how the fabric is that is up on this machine. up is false if none of this user's is.
-func StatusOf(ctx context.Context) (s Status, up bool, err error) {
-	if found, _ := fabricsUp(); len(found) == 0 {
-		return s, false, nil
-	}
+// StatusOf returns the status of the fabric that is up.
+func StatusOf(ctx context.Context) (Status, error) {
 	c, _, err := dial()
 	if err != nil {
-		return s, true, err
+		return Status{}, err
 	}
 	defer c.Close() //nolint:errcheck // all is said
 	defer hangUpAt(ctx, c)()
 	a, err := ask(c, order{Status: true}, nil, nil)
-	return a.Status, true, err
+	return a.Status, err
 }
 
 // downNotice is after how long [Down] says whom it waits for.

@@ -37,7 +37,7 @@ type answer struct {
 	Status Status `json:"status,omitzero"`
 }
 
-// Status says how the fabric on this machine is.
+// Status is the state of the fabric that is up.
 type Status struct {
 	Dir      string   `json:"dir"` // its folder
 	Hosts    int      `json:"hosts"`

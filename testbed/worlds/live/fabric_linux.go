@@ -2,7 +2,6 @@ package live
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -38,7 +37,6 @@ type Config struct {
 	// Addresses gives the hosts' interfaces their IP addresses, so that programs
 	// can use them.
 	Addresses bool
-	Part      *Part // which of a fabric on several machines this is; nil: it is whole
 }
 
 // Fabric is a fabric of processes; see the package comment. It is safe for
@@ -49,7 +47,7 @@ type Fabric struct {
 	dir    string
 	mtu    int
 	log    *slog.Logger
-	thread *Thread
+	thread *thread
 	handle *netlink.Handle // of the fabric's namespace
 	wires  [][2]*wire      // by link: A's end and B's
 	gray   gray.Losses
@@ -96,7 +94,7 @@ func New(ctx context.Context, cfg Config) (x *Fabric, err error) {
 		cfg: cfg, f: cfg.Fabric, dir: cfg.Dir, mtu: MTU(cfg.Payload), log: cfg.Log,
 		wires: make([][2]*wire, cfg.Fabric.Links()), switches: make([]*Process, cfg.Fabric.Switches()),
 	}
-	if x.thread, err = NewThread(); err != nil {
+	if x.thread, err = newThread(); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -108,7 +106,7 @@ func New(ctx context.Context, cfg Config) (x *Fabric, err error) {
 	if x.handle, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
 		return x, fmt.Errorf("live: netlink: %w", err)
 	}
-	if err := x.thread.Do(quiet); err != nil {
+	if err := x.thread.do(quiet); err != nil {
 		return x, err
 	}
 	text, err := yaml.Marshal(x.f.Spec())
@@ -120,23 +118,13 @@ func New(ctx context.Context, cfg Config) (x *Fabric, err error) {
 	}
 	for h := range x.f.Hosts() {
 		n := &hostNode{id: fabric.NodeID(h)}
-		if !x.here(n.id) {
-			continue
-		}
 		x.hosts = append(x.hosts, n)
 		if n.space, err = x.newSpace(n.id); err != nil {
 			return x, err
 		}
 	}
 	for id := range x.f.Links() {
-		l := x.f.Link(fabric.LinkID(id))
-		switch a, b := x.here(l.A.Node), x.here(l.B.Node); {
-		case a && b:
-			err = x.connect(l)
-		case a || b:
-			err = x.connectTunnel(ctx, l)
-		}
-		if err != nil {
+		if err := x.connect(x.f.Link(fabric.LinkID(id))); err != nil {
 			return x, err
 		}
 	}
@@ -178,19 +166,12 @@ func (x *Fabric) space(id fabric.NodeID) space {
 	return space{x.thread.home, x.handle}
 }
 
-// here reports whether a node is of this part of the fabric.
-func (x *Fabric) here(id fabric.NodeID) bool {
-	return x.cfg.Part == nil || x.cfg.Part.Here(id)
-}
-
-// host returns a host that is here; nil: it is none.
+// host returns a host; nil: the node is none.
 func (x *Fabric) host(id fabric.NodeID) *hostNode {
-	for _, n := range x.hosts {
-		if n.id == id {
-			return n
-		}
+	if int(id) >= len(x.hosts) {
+		return nil
 	}
-	return nil
+	return x.hosts[id]
 }
 
 // Socket returns the UNIX socket of a node: a switch's P4Runtime, a host's control.
@@ -208,9 +189,6 @@ func (x *Fabric) startSwitches(ctx context.Context) error {
 	var g errgroup.Group
 	for i := range x.f.Switches() {
 		id := fabric.NodeID(x.f.Hosts() + i)
-		if !x.here(id) {
-			continue
-		}
 		if err := x.startSwitch(id); err != nil {
 			return errors.Join(err, g.Wait())
 		}
@@ -233,7 +211,7 @@ func (x *Fabric) startSwitch(id fabric.NodeID) error {
 	var p *Process
 	var err error
 	if bench.Binary == "" {
-		p, err = x.thread.start(x.space(id).ns, name, x.dir, append(command.Args, x.cfg.Part.switchTLS(name)...), exited)
+		p, err = x.thread.start(x.space(id).ns, name, x.dir, command.Args, exited)
 	} else {
 		p, err = x.thread.startProgram(x.space(id).ns, name, x.dir, append([]string{bench.Binary}, command.Args...), exited)
 	}
@@ -353,8 +331,7 @@ func (x *Fabric) startController(ctx context.Context, n Notifiers) error {
 		hosts[x.f.Name(id)] = map[string]string{"admin": "unix:" + x.agentSocket(id)}
 	}
 	nodes["hosts"] = hosts
-	err := WriteTargets(x.path("targets.yaml"), nodes, n, x.cfg.Payload)
-	if err != nil {
+	if err := x.writeTargets(nodes, n); err != nil {
 		return err
 	}
 	token, err := x.writeToken()
@@ -365,7 +342,7 @@ func (x *Fabric) startController(ctx context.Context, n Notifiers) error {
 		"controller", "--fabric", x.path("fabric.yaml"), "--targets", x.path("targets.yaml"), "--listen-agents", "unix:" + x.ControllerSocket(),
 		"--listen-admin", "unix:" + x.path("admin.sock"), "--event-log", x.EventLog(), "--log-level", "info", "--admin-token-file", token,
 	}
-	p, err := x.thread.StartController(x.dir, args, x.cfg.Page, x.ended)
+	p, err := x.thread.startController(x.dir, args, x.cfg.Page, x.ended)
 	if err != nil {
 		return err
 	}
@@ -400,8 +377,8 @@ func (x *Fabric) nodes(events bool) map[string]any {
 	return nodes
 }
 
-// WriteTargets writes the controller's file: nodes, which are its switches and hosts, and the tables that n asks for.
-func WriteTargets(path string, nodes map[string]any, n Notifiers, payload int) error {
+// writeTargets writes the controller's file: nodes, which are its switches and hosts, and the tables that n asks for.
+func (x *Fabric) writeTargets(nodes map[string]any, n Notifiers) error {
 	if n.QuenchInterval == 0 {
 		n.QuenchInterval = 10 * fabric.Microsecond
 	}
@@ -426,14 +403,14 @@ func WriteTargets(path string, nodes map[string]any, n Notifiers, payload int) e
 		t.QuenchInterval = n.QuenchInterval.String()
 	}
 	t.ECN.KMin, t.ECN.KMax, t.ECN.PMax = n.KMin.String(), n.KMax.String(), n.PMax
-	t.ECN.Unit = fabric.Bytes(payload + headroom).String()
+	t.ECN.Unit = fabric.Bytes(x.cfg.Payload + headroom).String()
 	nodes["tables"] = t
 	// A probe and its answer pass through some ten processes that share the cores: on a busy machine each can wait for
 	// 100 ms. Only lost probes take the whole time.
 	nodes["suspicion"] = map[string]string{"probe_timeout": "2s", "probe_every": "50ms"}
 	text, err := yaml.Marshal(nodes)
 	if err == nil {
-		err = os.WriteFile(path, text, 0o600)
+		err = os.WriteFile(x.path("targets.yaml"), text, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("live: %w", err)
@@ -441,24 +418,24 @@ func WriteTargets(path string, nodes map[string]any, n Notifiers, payload int) e
 	return nil
 }
 
-// ControllerStatus is what matters here of daemon.Status.
-type ControllerStatus struct {
+// controllerStatus is what matters here of daemon.Status.
+type controllerStatus struct {
 	Started, Ready, Busy bool
 	NotUp                []struct{ Name string } `json:"links_not_up"`
 }
 
-// Done reports whether the controller has all switches in hand, and nothing to write.
-func (s ControllerStatus) Done() bool { return s.Ready && !s.Busy && len(s.NotUp) == 0 }
+// done reports whether the controller has all switches in hand, and nothing to write.
+func (s controllerStatus) done() bool { return s.Ready && !s.Busy && len(s.NotUp) == 0 }
 
 // Converged waits until the controller has all switches in hand and nothing to
 // write. Without a controller it returns at once.
-func (x *Fabric) Converged(ctx context.Context) error { return x.settled(ctx, ControllerStatus.Done) }
+func (x *Fabric) Converged(ctx context.Context) error { return x.settled(ctx, controllerStatus.done) }
 
-// Ready is what a controller can be waited for while links are down, or held down since they flapped.
-func Ready(now ControllerStatus) bool { return now.Ready }
+// ready is what a controller can be waited for while links are down, or held down since they flapped.
+func ready(now controllerStatus) bool { return now.Ready }
 
 // settled waits until the controller says what is wanted.
-func (x *Fabric) settled(ctx context.Context, wanted func(ControllerStatus) bool) error {
+func (x *Fabric) settled(ctx context.Context, wanted func(controllerStatus) bool) error {
 	x.mu.Lock()
 	p := x.controller
 	x.mu.Unlock()
@@ -469,8 +446,8 @@ func (x *Fabric) settled(ctx context.Context, wanted func(ControllerStatus) bool
 		if err := p.Ended(); err != nil {
 			return true, err
 		}
-		s, err := AskController(ctx, "unix:"+x.path("admin.sock"), nil)
-		if err != nil {
+		var s controllerStatus
+		if err := new(adminhttp.Client).Get(ctx, "unix:"+x.path("admin.sock"), "/status", statusLimit, &s); err != nil {
 			return false, err
 		}
 		if !wanted(s) {
@@ -482,12 +459,6 @@ func (x *Fabric) settled(ctx context.Context, wanted func(ControllerStatus) bool
 
 // statusLimit is how long a controller may take to say how it is.
 const statusLimit = 2 * time.Second
-
-// AskController asks a controller how it is.
-func AskController(ctx context.Context, admin string, trust *tls.Config) (now ControllerStatus, err error) {
-	c := adminhttp.Client{TLS: trust}
-	return now, c.Get(ctx, admin, "/status", statusLimit, &now)
-}
 
 // StopController ends the controller, if one runs. The switches go on as they
 // are.
@@ -530,7 +501,6 @@ func (x *Fabric) startHost(n *hostNode) (err error) {
 	if x.cfg.Addresses {
 		args = append(args, "--listen-verbs", verbsSocket, "--payload", strconv.Itoa(x.cfg.Payload))
 	}
-	args = append(args, x.cfg.Part.agentTLS(x.f.Name(n.id))...)
 	n.proc, err = x.thread.start(n.ns, x.f.Name(n.id), x.dir, args, x.ended)
 	return err
 }
@@ -582,5 +552,5 @@ func (x *Fabric) Close() {
 	if x.handle != nil {
 		x.handle.Close()
 	}
-	x.thread.Close()
+	x.thread.close()
 }

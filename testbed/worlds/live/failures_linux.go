@@ -88,17 +88,16 @@ func (x *Fabric) silence(id fabric.LinkID, on bool) error {
 	return errors.Join(x.setRate(id, scenario.BothWays, 0), x.setLoss(id, scenario.BothWays, 0))
 }
 
-// concerns reports whether one way of a link, or both, is what leaves an end that is here: the lower end's goes up.
-func (x *Fabric) concerns(id fabric.LinkID, way scenario.Direction, end int) bool {
-	own := [...]scenario.Direction{scenario.UpWay, scenario.DownWay}[end]
-	return x.wires[id][end] != nil && (way == scenario.BothWays || way == own)
+// concerns reports whether one way of a link, or both, is what leaves an end: the lower end's goes up.
+func concerns(way scenario.Direction, end int) bool {
+	return way == scenario.BothWays || way == [...]scenario.Direction{scenario.UpWay, scenario.DownWay}[end]
 }
 
 // setLoss has one way of a link, or both, lose a share of the packets: 1, all, without anybody noticing; 0, none. The
 // rate stays.
 func (x *Fabric) setLoss(id fabric.LinkID, way scenario.Direction, loss float64) error {
 	for i, w := range x.wires[id] {
-		if !x.concerns(id, way, i) {
+		if !concerns(way, i) {
 			continue
 		}
 		silent := loss >= 1
@@ -127,7 +126,7 @@ func (x *Fabric) setRate(id fabric.LinkID, way scenario.Direction, rate fabric.R
 		rate = x.rate(x.f.Link(id))
 	}
 	for i, w := range x.wires[id] {
-		if !x.concerns(id, way, i) || w.rate == rate {
+		if !concerns(way, i) || w.rate == rate {
 			continue
 		}
 		w.rate = rate
@@ -180,12 +179,9 @@ func (x *Fabric) dark(id fabric.NodeID) error {
 	return nil
 }
 
-// peer returns the other end of a switch's link; its own end where the other is on another machine, which is notified.
+// peer returns the other end of a node's link.
 func (x *Fabric) peer(id fabric.NodeID, l fabric.LinkID) *wire {
-	if w := x.end(l, x.f.Link(l).Peer(id).Node); w != nil {
-		return w
-	}
-	return x.end(l, id)
+	return x.end(l, x.f.Link(l).Peer(id).Node)
 }
 
 // ReviveSwitch starts a killed switch again and takes its links up.

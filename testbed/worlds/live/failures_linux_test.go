@@ -27,11 +27,11 @@ func oneLink(t *testing.T) (x *Fabric, id fabric.LinkID) {
 		t.Fatal(err)
 	}
 	x = &Fabric{f: f, mtu: MTU(4096), log: slog.New(slog.DiscardHandler), wires: make([][2]*wire, f.Links())}
-	if x.thread, err = NewThread(); err != nil {
+	if x.thread, err = newThread(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(x.thread.Close)
-	err = x.thread.Do(func() error {
+	t.Cleanup(x.thread.close)
+	err = x.thread.do(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("a network namespace: %w", err)
 		}
@@ -55,14 +55,14 @@ func oneLink(t *testing.T) (x *Fabric, id fabric.LinkID) {
 func TestGrayAndRate(t *testing.T) {
 	systemtest.Only(t)
 	x, id := oneLink(t)
-	if err := x.Do(t.Context(), deployment.Order{Do: "gray", Name: "tor0-spine0", Loss: 0.5}); err != nil {
+	if err := x.do(t.Context(), deployment.Order{Do: "gray", Name: "tor0-spine0", Loss: 0.5}); err != nil {
 		t.Skip(err) // a kernel before 6.6
 	}
 	own := x.rate(x.f.Link(id))
 	expect := func(when string, rate fabric.Rate, losses int) {
 		t.Helper()
 		for _, w := range x.wires[id] {
-			err := x.thread.Do(func() error {
+			err := x.thread.do(func() error {
 				there, err := link.QueryPrograms(link.QueryOptions{Target: w.index, Attach: ebpf.AttachTCXEgress})
 				if err == nil && len(there.Programs) != losses {
 					err = fmt.Errorf("%d programs, want %d", len(there.Programs), losses)
@@ -93,12 +93,12 @@ func TestGrayAndRate(t *testing.T) {
 		{deployment.Order{Do: "rate"}, own, 0},
 	} {
 		step.what.Name = "tor0-spine0"
-		if err := x.Do(t.Context(), step.what); err != nil {
+		if err := x.do(t.Context(), step.what); err != nil {
 			t.Fatalf("%+v: %v", step.what, err)
 		}
 		expect(fmt.Sprintf("%+v", step.what), step.rate, step.losses)
 	}
-	if err := x.Do(t.Context(), deployment.Order{Do: "rate", Name: "tor0-spine0", Rate: -1}); err == nil {
+	if err := x.do(t.Context(), deployment.Order{Do: "rate", Name: "tor0-spine0", Rate: -1}); err == nil {
 		t.Error("a rate below 0 is taken")
 	}
 }

@@ -36,12 +36,7 @@ func ListenPage(addr string) (*os.File, error) {
 
 // PassedPage returns the page whose socket [Enter] was given. dir is the folder for sockets and logs.
 func PassedPage(dir string) (*Page, error) {
-	return NewPage(fmt.Sprintf("fd:%d", passed), dir)
-}
-
-// NewPage returns the page at an address; dir keeps its secret.
-func NewPage(addr, dir string) (*Page, error) {
-	lis, err := view.Listen(addr, false)
+	lis, err := view.Listen(fmt.Sprintf("fd:%d", passed), false)
 	if err != nil {
 		return nil, fmt.Errorf("live: %w", err)
 	}
@@ -67,9 +62,9 @@ func (p *Page) serveBy() (args []string, files []*os.File, err error) {
 	return []string{"--listen-view", fmt.Sprintf("fd:%d", passed), "--view-secret-file", p.secret}, []*os.File{file}, nil
 }
 
-// StartController starts a controller in the machine's network namespace, with the page if there is one. onExit, if not
+// startController starts a controller in the machine's network namespace, with the page if there is one. onExit, if not
 // nil, is called when it has ended.
-func (t *Thread) StartController(dir string, args []string, page *Page, onExit func(*Process)) (*Process, error) {
+func (t *thread) startController(dir string, args []string, page *Page, onExit func(*Process)) (*Process, error) {
 	more, files, err := page.serveBy()
 	if err != nil {
 		return nil, err
@@ -79,6 +74,3 @@ func (t *Thread) StartController(dir string, args []string, page *Page, onExit f
 	}
 	return t.start(t.home, "controller", dir, append(args, more...), onExit, files...)
 }
-
-// Close ends what this process has of the page: a controller has its own.
-func (p *Page) Close() error { return p.lis.Close() }

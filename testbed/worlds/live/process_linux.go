@@ -29,7 +29,7 @@ type Process struct {
 // start starts this program with args in a namespace; it dies with the
 // thread. onExit, if any, is called when it has ended, before done
 // is closed. files are its descriptors from 3 on.
-func (t *Thread) start(ns namespace, name, dir string, args []string, onExit func(*Process), files ...*os.File) (*Process, error) {
+func (t *thread) start(ns namespace, name, dir string, args []string, onExit func(*Process), files ...*os.File) (*Process, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("live: %w", err)
@@ -38,7 +38,7 @@ func (t *Thread) start(ns namespace, name, dir string, args []string, onExit fun
 }
 
 // startProgram is start for another program, the first of the command's words.
-func (t *Thread) startProgram(ns namespace, name, dir string, command []string, onExit func(*Process), files ...*os.File) (*Process, error) {
+func (t *thread) startProgram(ns namespace, name, dir string, command []string, onExit func(*Process), files ...*os.File) (*Process, error) {
 	p := &Process{name: name, cmd: exec.Command(command[0], command[1:]...), log: dir + "/" + name + ".log", done: make(chan struct{})}
 	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -91,11 +91,8 @@ func orEnded(err error) error {
 }
 
 // tail returns the end of the process's output.
-func (p *Process) tail() string { return Tail(p.log) }
-
-// Tail returns the end of a log.
-func Tail(log string) string {
-	f, err := os.Open(log)
+func (p *Process) tail() string {
+	f, err := os.Open(p.log)
 	if err != nil {
 		return ""
 	}
@@ -112,7 +109,7 @@ func Tail(log string) string {
 	return "; its last words:\n\t" + strings.Join(lines[max(0, len(lines)-5):], "\n\t")
 }
 
-// tailBytes is how much of a log [Tail] reads.
+// tailBytes is how much of a log tail reads.
 const tailBytes = 8 << 10
 
 // Stop ends the process, at once if it does not do so itself in time.

@@ -44,7 +44,7 @@ func (x *Fabric) Actuator() (*deployment.Actuator, error) {
 		return nil, err
 	}
 	return &deployment.Actuator{
-		Fabric: reach, Control: x.Do, Admin: "unix:" + x.path("admin.sock"), Client: adminhttp.Client{Token: AdminToken},
+		Fabric: reach, Control: x.do, Admin: "unix:" + x.path("admin.sock"), Client: adminhttp.Client{Token: adminToken},
 	}, nil
 }
 
@@ -57,8 +57,8 @@ func (x *Fabric) enable(ctx context.Context, id fabric.LinkID, up bool) error {
 	return reach.SetEnabled(ctx, id, up)
 }
 
-// Do carries an order out, as far as it concerns this part of the fabric.
-func (x *Fabric) Do(ctx context.Context, o deployment.Order) error {
+// do carries an order out.
+func (x *Fabric) do(ctx context.Context, o deployment.Order) error {
 	switch o.Do {
 	case "controller-down":
 		return x.killController()
@@ -69,8 +69,8 @@ func (x *Fabric) Do(ctx context.Context, o deployment.Order) error {
 		if err := x.startController(ctx, ways); err != nil {
 			return err
 		}
-		return x.settled(ctx, Ready)
-	case "gray", "rate", "carrier-down", "carrier-up", "link-down", "link-up":
+		return x.settled(ctx, ready)
+	case "gray", "rate", "link-down", "link-up":
 		id, err := x.f.LinkByName(o.Name)
 		if err != nil {
 			return err
@@ -80,17 +80,13 @@ func (x *Fabric) Do(ctx context.Context, o deployment.Order) error {
 			return x.setLoss(id, o.Way, o.Loss)
 		case "rate":
 			return x.setRate(id, o.Way, fabric.Rate(o.Rate))
-		case "link-down", "link-up":
-			return x.setUp(id, o.Do == "link-up")
 		}
-		return x.setCarrier(id, o.Do == "carrier-up")
+		// The other end loses its carrier, or gets it back.
+		return x.wires[id][0].setUp(o.Do == "link-up")
 	}
 	id, err := x.f.NodeByName(o.Name)
 	if err != nil {
 		return err
-	}
-	if !x.here(id) {
-		return fmt.Errorf("live: %s is on another machine", o.Name)
 	}
 	switch o.Do {
 	case "node-down":
@@ -106,24 +102,12 @@ func (x *Fabric) Do(ctx context.Context, o deployment.Order) error {
 	return fmt.Errorf("live: %q cannot be done here", o.Do)
 }
 
-// HasHost reports whether a host is here.
-func (x *Fabric) HasHost(id fabric.NodeID) bool { return x.host(id) != nil }
-
 // runs reports whether a switch's process does.
 func (x *Fabric) runs(id fabric.NodeID) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	i := int(id) - x.f.Hosts()
 	return i >= 0 && i < len(x.switches) && x.switches[i] != nil
-}
-
-// setUp takes the lower end of a link down, or up: the other end loses its carrier, or gets it back. Where only the upper
-// end is here, the machine of the lower one does it.
-func (x *Fabric) setUp(id fabric.LinkID, up bool) error {
-	if w := x.wires[id][0]; w != nil {
-		return w.setUp(up)
-	}
-	return nil
 }
 
 // EventLog returns the file that the controllers write what happens to.
@@ -159,13 +143,13 @@ func (x *Fabric) stallHost(id fabric.NodeID, stalled bool) error {
 	return nil
 }
 
-// AdminToken is what drains need. A user who can read the fabric's folder may drain.
-const AdminToken = "live-fabric-of-one-user"
+// adminToken is what drains need. A user who can read the fabric's folder may drain.
+const adminToken = "live-fabric-of-one-user"
 
 // writeToken writes the token for the controller and returns the file.
 func (x *Fabric) writeToken() (string, error) {
 	path := x.path("token")
-	if err := os.WriteFile(path, []byte(AdminToken+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(adminToken+"\n"), 0o600); err != nil {
 		return "", fmt.Errorf("live: %w", err)
 	}
 	return path, nil

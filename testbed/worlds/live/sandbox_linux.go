@@ -33,8 +33,8 @@ func Inside() (dir string, ok bool) {
 // given again.
 const folderLock = "lock"
 
-// LockFolder locks a folder of this user. It reports false if a process has it.
-func LockFolder(dir string) (*os.File, bool, error) {
+// lockFolder locks a folder of this user. It reports false if a process has it.
+func lockFolder(dir string) (*os.File, bool, error) {
 	if err := deployment.Own(dir); err != nil {
 		return nil, false, err
 	}
@@ -71,7 +71,7 @@ type folder struct {
 func newFolder() (*folder, error) {
 	old, _ := deployment.LiveFolders()
 	for _, path := range old {
-		if f, free, err := LockFolder(path); err == nil && free {
+		if f, free, err := lockFolder(path); err == nil && free {
 			os.RemoveAll(path) //nolint:errcheck // the next one will try again
 			f.Close()          //nolint:errcheck // only locked
 		}
@@ -80,7 +80,7 @@ func newFolder() (*folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("live: %w", err)
 	}
-	lock, _, err := LockFolder(unnamed)
+	lock, _, err := lockFolder(unnamed)
 	if err != nil {
 		return nil, fmt.Errorf("live: %w", errors.Join(err, os.Remove(unnamed)))
 	}
@@ -97,19 +97,13 @@ func (f *folder) close() error { return errors.Join(os.RemoveAll(f.path), f.lock
 // its own, where [Inside] is true, with a folder for it. The caller calls done after
 // the command has ended: it removes the folder.
 func Command(args []string) (cmd *exec.Cmd, done func() error, err error) {
-	cmd, _, done, err = Prepare(args)
-	return cmd, done, err
-}
-
-// Prepare is [Command]; it returns the folder, too.
-func Prepare(args []string) (cmd *exec.Cmd, path string, done func() error, err error) {
 	exe, err := os.Executable()
 	if err != nil {
-		return nil, "", nil, fmt.Errorf("live: %w", err)
+		return nil, nil, fmt.Errorf("live: %w", err)
 	}
 	dir, err := newFolder()
 	if err != nil {
-		return nil, "", nil, err
+		return nil, nil, err
 	}
 	cmd = exec.Command(exe, args...)
 	cmd.Env = append(os.Environ(), sandboxEnv+"="+dir.path)
@@ -120,7 +114,7 @@ func Prepare(args []string) (cmd *exec.Cmd, path string, done func() error, err 
 		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
 	}
 	cmd.SysProcAttr = attr
-	return cmd, dir.path, dir.close, nil
+	return cmd, dir.close, nil
 }
 
 // Enter runs this program again, with args, in namespaces of its own, and returns
@@ -137,12 +131,6 @@ func Enter(ctx context.Context, args []string, page *os.File) (code int, err err
 	if page != nil {
 		cmd.ExtraFiles = []*os.File{page}
 	}
-	return EnterBy(ctx, cmd, func(int) error { return nil })
-}
-
-// EnterBy runs a command that [Command] made, and returns its exit code. started is called with the process's number, and its
-// error ends the command.
-func EnterBy(ctx context.Context, cmd *exec.Cmd, started func(pid int) error) (code int, err error) {
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	runtime.LockOSThread() // the signal comes when the thread that started the child ends
 	defer runtime.UnlockOSThread()
@@ -151,11 +139,6 @@ func EnterBy(ctx context.Context, cmd *exec.Cmd, started func(pid int) error) (c
 	}
 	stop := context.AfterFunc(ctx, func() { cmd.Process.Signal(syscall.SIGTERM) }) //nolint:errcheck // it has ended
 	defer stop()
-	if err := started(cmd.Process.Pid); err != nil {
-		cmd.Process.Kill() //nolint:errcheck // it has ended
-		cmd.Wait()         //nolint:errcheck // it was killed
-		return 0, err
-	}
 	err = cmd.Wait()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.Exited() {
@@ -187,17 +170,17 @@ func privileged() bool {
 	return data[0].Effective&want == want
 }
 
-// Thread is an operating system thread that does what needs one: it enters other
+// thread is an operating system thread that does what needs one: it enters other
 // network namespaces, and starts processes in them that die with it.
-type Thread struct {
+type thread struct {
 	jobs chan func()
 	end  chan struct{}
 	home namespace // which it began in
 }
 
-// NewThread starts a thread. It lives until Close.
-func NewThread() (*Thread, error) {
-	t := &Thread{jobs: make(chan func()), end: make(chan struct{})}
+// newThread starts a thread. It lives until close.
+func newThread() (*thread, error) {
+	t := &thread{jobs: make(chan func()), end: make(chan struct{})}
 	ready := make(chan error)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
@@ -248,16 +231,16 @@ func (n namespace) close() {
 	unix.Close(n.uts) //nolint:errcheck // only read
 }
 
-// Do calls f in the thread.
-func (t *Thread) Do(f func() error) error {
+// do calls f in the thread.
+func (t *thread) do(f func() error) error {
 	done := make(chan error)
 	t.jobs <- func() { done <- f() }
 	return <-done
 }
 
 // in calls f in the thread, in a namespace.
-func (t *Thread) in(ns namespace, f func() error) error {
-	return t.Do(func() error {
+func (t *thread) in(ns namespace, f func() error) error {
+	return t.do(func() error {
 		if err := ns.enter(); err != nil {
 			return fmt.Errorf("live: enter a namespace: %w", err)
 		}
@@ -270,8 +253,8 @@ func (t *Thread) in(ns namespace, f func() error) error {
 }
 
 // newNamespace makes a namespace whose loopback is up, for a host of that name.
-func (t *Thread) newNamespace(name string) (ns namespace, err error) {
-	err = t.Do(func() error {
+func (t *thread) newNamespace(name string) (ns namespace, err error) {
+	err = t.do(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET | unix.CLONE_NEWUTS); err != nil {
 			return fmt.Errorf("live: new namespace: %w", err)
 		}
@@ -309,8 +292,8 @@ func quiet() error {
 	return nil
 }
 
-// Close ends the thread, and all processes that it started.
-func (t *Thread) Close() {
+// close ends the thread, and all processes that it started.
+func (t *thread) close() {
 	close(t.end)
 	t.home.close()
 }

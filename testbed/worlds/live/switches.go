@@ -32,9 +32,6 @@ func (s Switches) kind() targets.Starter {
 // Name returns the name of their kind.
 func (s Switches) Name() string { return s.kind().Name() }
 
-// Own reports whether they are ours, and run our program.
-func (s Switches) Own() bool { return s.Name() == kinds.Own().Name() }
-
 // needs returns what they need around them.
 func (s Switches) needs() targets.Start { return s.kind().Start() }
 

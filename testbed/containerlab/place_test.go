@@ -1,4 +1,4 @@
-package machines
+package containerlab
 
 import (
 	"testing"
@@ -6,18 +6,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-func fabricOf(t *testing.T, s fabric.Spec) *fabric.Fabric {
-	t.Helper()
-	f, err := fabric.New(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
-
-// TestCut: links cross only above what stays whole, and no more of them than must: each core or spine keeps the machine to which most
+// TestDivide: links cross only above what stays whole, and no more of them than must: each core or spine keeps the machine to which most
 // of its links go.
-func TestCut(t *testing.T) {
+func TestDivide(t *testing.T) {
 	for _, c := range []struct {
 		spec              fabric.Spec
 		machines, crosses int
@@ -29,11 +20,11 @@ func TestCut(t *testing.T) {
 		{fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 2, HostsPerToR: 2}, 2, 4},
 	} {
 		f := fabricOf(t, c.spec)
-		at, err := Cut(f, c.machines)
+		at, err := divide(f, c.machines)
 		if err != nil {
 			t.Fatal(err)
 		}
-		crossing := Crossing(f, at)
+		crossing := (&placement{Fabric: f, at: at}).crossing()
 		if len(crossing) != c.crosses {
 			t.Errorf("%+v on %d machines: %d links cross, want %d", c.spec, c.machines, len(crossing), c.crosses)
 		}
@@ -52,7 +43,7 @@ func TestCut(t *testing.T) {
 	}
 	f := fabricOf(t, fabric.Spec{Kind: fabric.KindFatTree, K: 4})
 	for _, n := range []int{0, 5} {
-		if _, err := Cut(f, n); err == nil {
+		if _, err := divide(f, n); err == nil {
 			t.Errorf("%d machines for four pods", n)
 		}
 	}
