@@ -107,6 +107,12 @@ func (s *Switch) setDefault(id program.TableID, ts *tableState, d defaultEntry) 
 // or after they do. One watches at a time; nil ends it.
 func (s *Switch) WatchTables(f func(program.TableID)) { s.watch = f }
 
+func (s *Switch) changed(id program.TableID) {
+	if s.watch != nil {
+		s.watch(id)
+	}
+}
+
 // ResetDefault restores the program's default action.
 func (s *Switch) ResetDefault(id program.TableID) error {
 	ts, err := s.table(id)

@@ -166,7 +166,6 @@ func (ts *tableState) relink(i int32) {
 	g.grow()
 	at, ok := g.find(ts, hashOf(key), key)
 	e.next = -1
-	g.agree(key, g.used == 0)
 	if !ok {
 		g.tab[at] = slot{hashOf(key), i + 1}
 		g.used++

@@ -57,8 +57,6 @@ type group struct {
 	used  int    // keys in tab
 	plen  int    // of an LPM group
 	prio  int32  // no entry has a larger priority
-
-	common, same []uint64 // the bits in same are those of common in all keys
 }
 
 // slot is one place of a group's hash table: the key itself when it is one

@@ -53,9 +53,7 @@ type Switch struct {
 	keep  *buffer // holds the last output until the next call
 	batch Batch
 
-	traces     *Traces
-	memo       *memo  // of traces; nil: nothing yet
-	generation uint32 // of the tables, counted from 1
+	traces *Traces
 
 	external Counting              // nil: nobody
 	watch    func(program.TableID) // of tables that change; nil: nobody
@@ -79,7 +77,7 @@ func NewSwitch(p *program.Program, cfg Config) *Switch {
 	if cfg.MaxPasses <= 0 {
 		cfg.MaxPasses = 256
 	}
-	s := &Switch{p: p, cfg: cfg, rng: cfg.Seed, generation: 1}
+	s := &Switch{p: p, cfg: cfg, rng: cfg.Seed}
 	s.dropSpec = uint64(cfg.DropPort) & p.Standard.EgressSpec.Mask
 	s.tables = make([]tableState, len(p.Tables))
 	shared := templates(p)

@@ -45,28 +45,19 @@ type Traces struct {
 	closed bool   // no more is recorded: too many ways
 	broken bool   // the recorder contradicted itself; a defect
 
-	v      []uint64 // the program's slots, then constants, then registers
-	consts map[uint64]uint32
+	v      *[maxTraceSlots]uint64 // the program's slots, then constants, then registers
+	consts map[uint64]traceSlot
 	pkt    Packet // stands for the packet in calculations; its v is v
 	in     [numTraceInputs]uint64
 
-	// Of the last table looked up.
-	act, next uint32
-	args      []uint64
-
 	stores []traceStoring // of the packet that ingress has just taken
 
-	ways    []way // by leaf
-	shapes  []shape
-	window  [8]uint64 // scratch
-	windows []window  // scratch
-	stats   TraceStats
+	stats TraceStats
 }
 
 // TraceStats counts what became of packets.
 type TraceStats struct {
 	Ingress, Egress         uint64 // halves that ran as a trace
-	Recalled                uint64 // of them, those that a switch remembered
 	FullIngress, FullEgress uint64 // halves that were offered and took the full way
 	Ways                    int    // recorded, both halves
 	Unfit                   map[string]int
@@ -98,17 +89,21 @@ func (h *Held) numbers() []uint64 { return h[1:] }
 const (
 	maxTraceConsts = 256
 	maxTraceRegs   = 768
+	maxTraceSlots  = 1 << 16 // all that a traceSlot can name: an index needs no check
 	maxTraceCode   = 1 << 16
 	maxTraceLeaves = 1 << 12
 	maxTracePath   = 1 << 12 // instructions of the program that one way follows
 )
 
-// A top is one instruction of a trace. Registers are indices into Traces.v.
+// traceSlot is an index into Traces.v.
+type traceSlot uint16
+
+// A top is one instruction of a trace, half a cache line.
 type top struct {
 	op   traceOp
 	n    uint16
-	dst  uint32
-	a, b uint32
+	dst  traceSlot
+	a, b traceSlot
 	alt  uint32 // where to go on when a guard does not hold; 0: unknown
 	imm  uint64
 	imm2 uint64
@@ -147,7 +142,7 @@ const (
 	traceNoBits // a & imm != imm2
 	traceLen    // at least imm bytes
 	traceShort  // fewer
-	traceTook   // the last table chose the action at a and goes on at b
+	traceTook   // the last table chose the action at imm and goes on at imm2
 )
 
 // negated pairs the guards that compare.
@@ -175,7 +170,7 @@ type traceKey struct {
 }
 
 type tracePiece struct {
-	reg   uint32
+	reg   traceSlot
 	word  uint16
 	shift uint8
 }
@@ -183,9 +178,9 @@ type tracePiece struct {
 // traceLeaf is the end of a trace.
 type traceLeaf struct {
 	drop       bool
-	port, prio uint32 // registers
+	port, prio traceSlot
 	effects    []traceEffect
-	saves      []uint32 // registers that Held takes along
+	saves      []traceSlot // what Held takes along
 	stores     []traceStoring
 
 	sums []traceSumming // after the stores of egress
@@ -200,7 +195,7 @@ type traceLeaf struct {
 type traceEffect struct {
 	kind effectKind
 	id   int
-	a, b uint32 // registers
+	a, b traceSlot
 }
 
 // traceSumming puts the Internet checksum of a header at a byte of it.
@@ -209,7 +204,7 @@ type traceSumming struct{ from, to, at int }
 // traceStoring writes a register to a place in the packet.
 type traceStoring struct {
 	part program.Part
-	reg  uint32
+	reg  traceSlot
 }
 
 type effectKind uint8
@@ -230,14 +225,14 @@ type endSlot struct {
 
 // NewTraces returns an empty set of traces of p.
 func NewTraces(p *program.Program) *Traces {
-	t := &Traces{p: p, consts: map[uint64]uint32{}, code: make([]top, 1)}
+	t := &Traces{p: p, consts: map[uint64]traceSlot{}, code: make([]top, 1)}
 	t.stats.Unfit = map[string]int{}
-	t.fit = !p.Verifies && p.DeparsePC == 0 && p.Slots < 1<<15
-	t.v = make([]uint64, p.Slots+maxTraceConsts+maxTraceRegs)
+	t.fit = !p.Verifies && p.DeparsePC == 0 && p.Slots < maxTraceSlots/4 && len(p.Tables) <= maxTraceSlots
+	t.v = new([maxTraceSlots]uint64)
 	for _, c := range p.Constants {
 		t.v[c.Slot] = c.Value
 	}
-	t.pkt.v = t.v
+	t.pkt.v = t.v[:]
 	t.live = egressReads(p)
 	t.delta = p.Standard.DeqDelta.Has && t.live[p.Standard.DeqDelta.Slot]
 	return t
@@ -293,25 +288,16 @@ func (s *Switch) TraceIngress(in Input, h *Held) (v Verdict, ok bool) {
 	t.in[inLength] = uint64(length)
 	t.in[inIngressTS] = uint64(in.Now)
 	s.now = in.Now
-	at := execUnknown
-	if rest := t.recall(s, in.Port, data); rest != 0 {
-		at = t.exec(s, rest, data, h)
-	}
-	if at >= 0 {
-		t.stats.Recalled++
-	} else {
-		rng := s.rng
-		at = t.exec(s, t.root, data, h)
-		if at < 0 {
+	rng := s.rng
+	at := t.exec(s, t.root, data, h)
+	if at < 0 {
+		s.rng = rng
+		if at == execUnknown {
+			t.recordIngress(s, data, h)
 			s.rng = rng
-			if at == execUnknown {
-				t.recordIngress(s, data, h)
-				s.rng = rng
-			}
-			t.stats.FullIngress++
-			return v, false
 		}
-		t.remember(s, at, in.Port, data)
+		t.stats.FullIngress++
+		return v, false
 	}
 	l := &t.leaves[at]
 	s.beginCall(in.Now)
@@ -348,29 +334,18 @@ func (s *Switch) TraceEgress(data []byte, length int, h *Held, q QueueState) (dr
 	t.in[inQid], t.in[inEgressPort] = uint64(h.priority()), uint64(h.egress())
 	data = data[:len(data)+TraceSlack]
 	s.now = q.DeqTime
-	at := execUnknown
-	key := h.egressKey()
-	if rest := t.recallEgress(s, key); rest != 0 && !t.broken {
-		at = t.exec(s, rest, data, h)
+	rng, at := s.rng, execUnfit
+	if !t.broken {
+		at = t.exec(s, l.egress, data, h)
 	}
-	if at >= 0 {
-		t.stats.Recalled++
-	} else {
-		rng := s.rng
-		at = execUnfit
-		if !t.broken {
-			at = t.exec(s, l.egress, data, h)
-		}
-		if at < 0 {
+	if at < 0 {
+		s.rng = rng
+		if at == execUnknown {
+			t.recordEgress(s, h.leaf(), data, h)
 			s.rng = rng
-			if at == execUnknown {
-				t.recordEgress(s, h.leaf(), data, h)
-				s.rng = rng
-			}
-			t.stats.FullEgress++
-			return false, false
 		}
-		t.rememberEgress(s, at, key)
+		t.stats.FullEgress++
+		return false, false
 	}
 	s.beginCall(q.DeqTime)
 	e := &t.leaves[at]

@@ -243,7 +243,7 @@ func TestTracesAgree(t *testing.T) {
 			}
 		}
 		st := traces.Stats()
-		if traces.Broken() || st.Ingress < packets/3 || st.Egress < packets/4 || st.Recalled < packets/10 {
+		if traces.Broken() || st.Ingress < packets/3 || st.Egress < packets/4 {
 			t.Errorf("broken %v, of %d packets: %+v", traces.Broken(), packets, st)
 		}
 		t.Logf("%+v, %d instructions", st, len(traces.code))

@@ -20,6 +20,7 @@ func (t *Traces) exec(s *Switch, pc uint32, data []byte, h *Held) int32 {
 	}
 	v := t.v
 	code := t.code
+	var act, next uint32 // of the last table looked up
 	for {
 		in := &code[pc]
 		pc++
@@ -55,12 +56,15 @@ func (t *Traces) exec(s *Switch, pc uint32, data []byte, h *Held) int32 {
 		case traceTable:
 			ts := &s.tables[in.a]
 			hit := t.find(s, ts, &t.keys[in.imm])
-			t.outcome(s, ts, hit)
+			var args []uint64
+			act, next, args = t.outcome(s, ts, hit)
 			v[in.dst] = uint64(hit + 1)
-			copy(v[in.dst+1:], t.args)
+			for i, x := range args {
+				v[in.dst+1+traceSlot(i)] = x
+			}
 			continue
 		case traceTook:
-			hold = t.act == in.a && t.next == in.b
+			hold = uint64(act) == in.imm && uint64(next) == in.imm2
 		case traceRead:
 			s.registers[in.imm].read(v[in.dst:in.dst+1], v[in.a], int(in.b))
 			continue
@@ -151,36 +155,31 @@ func (t *Traces) find(s *Switch, ts *tableState, k *traceKey) int32 {
 }
 
 // outcome is what apply does with an entry, -1 for none, without its effects.
-func (t *Traces) outcome(s *Switch, ts *tableState, hit int32) {
+func (t *Traces) outcome(s *Switch, ts *tableState, hit int32) (act, next uint32, args []uint64) {
 	tab := ts.t
 	if hit >= 0 {
 		e := &ts.entries[hit]
 		if e.kind == ByAction {
 			a := &tab.Actions[e.target]
 			at := int(hit) * tab.ArgMax
-			t.act, t.next, t.args = a.PC, uint32(a.Hit), ts.args[at:at+int(a.Words)]
-			return
+			return a.PC, uint32(a.Hit), ts.args[at:at+int(a.Words)]
 		}
 		if m := s.member(&t.pkt, tab, e.kind, e.target); m != nil {
-			t.act, t.next, t.args = s.p.Actions[m.act].PC, uint32(tab.Actions[tab.Local[m.act]].Hit), m.args
-			return
+			return s.p.Actions[m.act].PC, uint32(tab.Actions[tab.Local[m.act]].Hit), m.args
 		}
 	}
 	d := &ts.def
 	if !d.set {
-		t.act, t.next, t.args = 0, uint32(tab.MissPC), nil
-		return
+		return 0, uint32(tab.MissPC), nil
 	}
 	if d.kind == ByAction {
 		a := &tab.Actions[d.target]
-		t.act, t.next, t.args = a.PC, uint32(a.Miss), d.args
-		return
+		return a.PC, uint32(a.Miss), d.args
 	}
 	if m := s.member(&t.pkt, tab, d.kind, d.target); m != nil {
-		t.act, t.next, t.args = s.p.Actions[m.act].PC, uint32(tab.Actions[tab.Local[m.act]].Miss), m.args
-		return
+		return s.p.Actions[m.act].PC, uint32(tab.Actions[tab.Local[m.act]].Miss), m.args
 	}
-	t.act, t.next, t.args = 0, uint32(tab.MissPC), nil
+	return 0, uint32(tab.MissPC), nil
 }
 
 // arith computes one of the pure operations on single words, OpMov to OpSel.

@@ -14,7 +14,7 @@ type recorder struct {
 	fixed  []bool  // slots that hold constants of the program
 	follow bool    // on a way that has been recorded, at pc
 	pc     uint32
-	regs   uint32 // next register
+	regs   int    // next register
 	bad    string // why this way cannot be traced
 
 	steps   int
@@ -23,9 +23,6 @@ type recorder struct {
 	hdrAt   []int32 // where each header lies in the packet, -1: it does not
 	effects []traceEffect
 	written map[int]bool // register arrays
-
-	egress bool
-	path   []top // all instructions of the way, guards as they hold
 }
 
 func (t *Traces) newRecorder(s *Switch, data []byte, at uint32) *recorder {
@@ -41,7 +38,7 @@ func (t *Traces) newRecorder(s *Switch, data []byte, at uint32) *recorder {
 		r.slots[c.Slot] = r.constant(c.Value)
 		r.fixed[c.Slot] = true
 	}
-	r.regs = uint32(t.p.Slots + maxTraceConsts)
+	r.regs = t.p.Slots + maxTraceConsts
 	r.pc, r.follow = at, at != 0
 	r.hdrAt = make([]int32, len(t.p.Headers))
 	for i := range r.hdrAt {
@@ -178,7 +175,6 @@ func (t *Traces) recordEgress(s *Switch, from int32, data []byte, h *Held) {
 		defer func(at int) { t.leaves[from].egress = uint32(at) }(len(t.code))
 	}
 	r := t.newRecorder(s, data, begin.egress)
-	r.egress = true
 	p, std := t.p, &t.p.Standard
 	for i := range begin.end {
 		e := &begin.end[i]
@@ -304,7 +300,7 @@ func (r *recorder) writeBack(l *traceLeaf, keep bool) {
 	}
 	// All that is to be written is computed first: it may come from bytes that
 	// are overwritten.
-	regs := make([]uint32, len(stores))
+	regs := make([]traceSlot, len(stores))
 	for i, st := range stores {
 		regs[i] = r.place(r.get(st.slot))
 	}
@@ -408,6 +404,5 @@ func (r *recorder) end(l traceLeaf) {
 	}
 	l.effects = r.effects
 	t.code = append(t.code, top{op: traceLeafOp, imm: uint64(len(t.leaves))})
-	t.ways = append(t.ways, r.remember(&l))
 	t.leaves = append(t.leaves, l)
 }

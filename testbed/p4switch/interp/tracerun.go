@@ -245,16 +245,15 @@ func (r *recorder) table(id int) (act, next uint32) {
 	if !r.follow {
 		t.keys = append(t.keys, key)
 	}
-	reg := r.emitTo(top{op: traceTable, a: uint32(id), imm: uint64(len(t.keys) - 1)}, 1+tab.ArgMax)
+	reg := r.emitTo(top{op: traceTable, a: traceSlot(id), imm: uint64(len(t.keys) - 1)}, 1+tab.ArgMax)
 	hit := t.find(r.s, ts, &key)
-	t.outcome(r.s, ts, hit)
+	act, next, args := t.outcome(r.s, ts, hit)
 	t.v[reg] = uint64(hit + 1)
-	copy(t.v[reg+1:], t.args)
-	act, next = t.act, t.next
-	words := min(len(t.args), tab.ArgMax)
-	r.guard(top{op: traceTook, a: act, b: next})
+	copy(t.v[reg+1:], args)
+	words := min(len(args), tab.ArgMax)
+	r.guard(top{op: traceTook, imm: uint64(act), imm2: uint64(next)})
 	for i := range words {
-		r.slots[t.p.Args+uint32(i)] = r.made(reg+1+uint32(i), ^uint64(0))
+		r.slots[t.p.Args+uint32(i)] = r.made(reg+1+traceSlot(i), ^uint64(0))
 	}
 	if tab.Timeout {
 		r.effects = append(r.effects, traceEffect{kind: effectHit, id: id, a: reg})

@@ -22,9 +22,9 @@ const (
 
 type value struct {
 	kind  valueKind
-	c     uint64 // for the packet at hand
-	bits  uint64 // the bits that can be other than 0
-	reg   uint32 // where the trace has it; 0: nowhere yet
+	c     uint64    // for the packet at hand
+	bits  uint64    // the bits that can be other than 0
+	reg   traceSlot // where the trace has it; 0: nowhere yet
 	op    traceOp
 	args  [3]int32
 	n     int // how many args
@@ -105,7 +105,7 @@ func (r *recorder) arith(op program.Opcode, imm uint64, args ...int32) int32 {
 }
 
 // place makes sure that the trace has a value in a register, which it returns.
-func (r *recorder) place(id int32) uint32 {
+func (r *recorder) place(id int32) traceSlot {
 	x := &r.values[id]
 	if x.reg != 0 {
 		return x.reg
@@ -118,25 +118,25 @@ func (r *recorder) place(id int32) uint32 {
 		}
 		return x.reg
 	case valueOp:
-		var regs [3]uint32
+		var regs [3]traceSlot
 		args, n := x.args, x.n
 		for i := range n {
 			regs[i] = r.place(args[i])
 		}
 		x = &r.values[id]
 		if x.op == traceRead {
-			x.reg = r.emitTo(top{op: x.op, a: regs[0], b: x.index, imm: x.imm}, 1)
+			x.reg = r.emitTo(top{op: x.op, a: regs[0], b: traceSlot(x.index), imm: x.imm}, 1)
 		} else {
 			x.reg = r.emitTo(top{op: x.op, a: regs[0], b: regs[1], n: uint16(regs[2]), imm: x.imm}, 1)
 		}
 	case valueInput:
-		x.reg = r.emitTo(top{op: x.op, a: x.index, imm: x.imm}, 1)
+		x.reg = r.emitTo(top{op: x.op, a: traceSlot(x.index), imm: x.imm}, 1)
 	case valueHeld:
-		x.reg = r.emitTo(top{op: traceHeld, a: x.index}, 1)
+		x.reg = r.emitTo(top{op: traceHeld, a: traceSlot(x.index)}, 1)
 	case valueField:
 		for i := range x.parts {
 			p := &x.parts[i]
-			in := top{op: traceLoad, n: p.Byte, a: uint32(p.Shift), b: uint32(p.Right), imm: p.Mask}
+			in := top{op: traceLoad, n: p.Byte, a: traceSlot(p.Shift), b: traceSlot(p.Right), imm: p.Mask}
 			if i == 0 {
 				x.reg = r.emitTo(in, 1)
 				continue
@@ -150,7 +150,7 @@ func (r *recorder) place(id int32) uint32 {
 }
 
 // made is a value that the instruction before has left in a register.
-func (r *recorder) made(reg uint32, bits uint64) int32 {
+func (r *recorder) made(reg traceSlot, bits uint64) int32 {
 	return r.newValue(value{kind: valueReg, reg: reg, c: r.t.v[reg], bits: bits})
 }
 
@@ -161,12 +161,12 @@ func (r *recorder) natural(slot uint32) {
 		return
 	}
 	from := r.place(r.get(slot))
-	r.emit(top{op: traceMove, dst: slot, a: from})
+	r.emit(top{op: traceMove, dst: traceSlot(slot), a: from})
 	r.t.v[slot] = r.t.v[from]
 }
 
 // constantReg returns a register that always holds c, 0 when there is no room.
-func (t *Traces) constantReg(c uint64) uint32 {
+func (t *Traces) constantReg(c uint64) traceSlot {
 	if c == 1 {
 		return program.SlotOne
 	}
@@ -176,21 +176,21 @@ func (t *Traces) constantReg(c uint64) uint32 {
 	if len(t.consts) == maxTraceConsts {
 		return 0
 	}
-	reg := uint32(t.p.Slots + len(t.consts))
+	reg := traceSlot(t.p.Slots + len(t.consts))
 	t.consts[c] = reg
 	t.v[reg] = c
 	return reg
 }
 
 // emitTo gives an instruction the next n registers as its destination.
-func (r *recorder) emitTo(in top, n int) uint32 {
-	in.dst = r.regs
-	r.regs += uint32(n)
-	if int(r.regs) > len(r.t.v) {
+func (r *recorder) emitTo(in top, n int) traceSlot {
+	first := r.t.p.Slots + maxTraceConsts
+	if r.regs+n > first+maxTraceRegs {
 		r.unfit("too many registers")
-		r.regs = uint32(r.t.p.Slots + maxTraceConsts)
-		in.dst = r.regs
+		r.regs = first
 	}
+	in.dst = traceSlot(r.regs)
+	r.regs += n
 	r.emit(in)
 	return in.dst
 }
@@ -201,7 +201,6 @@ func (r *recorder) emit(in top) {
 	t := r.t
 	if !r.follow {
 		t.code = append(t.code, in)
-		r.path = append(r.path, in)
 		return
 	}
 	have := t.code[r.pc]
@@ -210,21 +209,14 @@ func (r *recorder) emit(in top) {
 	if have.op == traceTable {
 		in.imm = have.imm // the key was put together by the first
 	}
-	r.path = append(r.path, in)
 	if have != in {
 		t.broken = true
 		r.unfit("contradiction")
 	}
 }
 
-// guard writes a check, which holds for the packet at hand.
+// guard writes a check, which holds for the packet at hand, or finds it.
 func (r *recorder) guard(in top) {
-	r.path = append(r.path, in)
-	r.check(in)
-}
-
-// check writes the guard, or finds it.
-func (r *recorder) check(in top) {
 	t := r.t
 	if !r.follow {
 		t.code = append(t.code, in)
@@ -247,7 +239,7 @@ func (r *recorder) check(in top) {
 	if have.alt != 0 {
 		r.pc = have.alt
 		if in.op == traceTook {
-			r.check(in)
+			r.guard(in)
 		}
 		return
 	}

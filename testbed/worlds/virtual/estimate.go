@@ -19,7 +19,7 @@ type Estimate struct {
 	set   float64 // seconds independent of hops
 }
 
-// The fit, to fat-trees of 16 to 8,192 hosts. Squared ports: a switch caches the pairs of ports that packets take.
+// The fit, to fat-trees of 16 to 8,192 hosts.
 const (
 	EstimateProcess = 50 << 20 // bytes of the program itself, with the P4 program compiled
 
