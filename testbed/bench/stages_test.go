@@ -19,7 +19,6 @@ var stages = []struct {
 	name    string
 	pattern *regexp.Regexp
 }{
-	{"reading ahead", regexp.MustCompile(`testbed/sim\.\(\*region\)\.warm$`)},
 	{"event log's hash", regexp.MustCompile(`testbed/sim\.\(\*region\)\.record$`)},
 	{"event queue", regexp.MustCompile(`testbed/sim\.\(\*queue\)\.|testbed/sim\.eventOf`)},
 	{"P4 ingress", regexp.MustCompile(`sim/p4\.\(\*Switch\)\.(IngressInPlace|KeepInPlace|Ingress)$`)},
@@ -102,7 +101,7 @@ func TestShareOut(t *testing.T) {
 	got := shareOut(t, "File: x\nType: cpu\n"+line+
 		"      20ms   runtime.memmove\n             x/testbed/endpoint.(*Endpoint).Next\n             x/testbed/sim.(*region).ask (inline)\n"+line+
 		"     1.01s   x/testbed/sim.(*queue).push (inline)\n             x/testbed/sim.(*region).fly\n"+line+
-		"      10ms   x/testbed/p4switch/interp.(*Traces).recall\n             x/testbed/sim/p4.(*Switch).IngressInPlace\n"+line+
+		"      10ms   x/testbed/p4switch/interp.(*Traces).exec\n             x/testbed/sim/p4.(*Switch).IngressInPlace\n"+line+
 		"      10ms   runtime.main\n")
 	want := map[string]time.Duration{
 		"NIC, agent, collective": 20 * time.Millisecond, "event queue": 1010 * time.Millisecond,

@@ -5,6 +5,11 @@ import (
 	"unsafe"
 )
 
+const (
+	cacheLine  = 64 // bytes
+	packetHead = 56 // bytes of a packet before its data
+)
+
 // What is touched together lies together: see the comments of packet and direction.
 func TestLayout(t *testing.T) {
 	var p packet

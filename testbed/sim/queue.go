@@ -109,8 +109,7 @@ const (
 )
 
 // queue is the pending events. Those of the bucket of time being worked on lie
-// sorted in a run, so that what follows next is known beforehand (see warm.go);
-// what is pushed into that bucket later is in a small heap. Those of the next
+// sorted in a run; what is pushed into that bucket later is in a small heap. Those of the next
 // microseconds are unsorted in a wheel of buckets, the rest in a second heap. So a
 // push is a list insertion for nearly every event, and a pop takes the next of the
 // run.
@@ -123,7 +122,6 @@ const (
 type queue struct {
 	run    []event // events of the current bucket, in order
 	done   int     // of them, taken
-	warmed int     // of them, seen by warm
 	late   heap4   // events of buckets up to current that were pushed since
 	far    heap4   // events that were beyond the wheel when pushed
 	bucket int64   // current bucket, counted from time 0
@@ -237,7 +235,7 @@ func (q *queue) advance() bool {
 		run = append(run, q.far.pop())
 	}
 	sortEvents(run)
-	q.run, q.done, q.warmed = run, 0, 0
+	q.run, q.done = run, 0
 	return true
 }
 

@@ -46,7 +46,6 @@ type region struct {
 	scheduled  uint32 // control functions, in the window
 
 	totals Totals
-	warmth uint64 // see warm
 	hops   int64
 	events int64
 	err    error
@@ -65,9 +64,6 @@ func (r *region) step(by fabric.Time) bool {
 	}
 	if !ok || at > by {
 		return false
-	}
-	if r.queue.done == r.queue.warmed {
-		r.warm()
 	}
 	r.packet(r.queue.pop())
 	return true

@@ -27,7 +27,7 @@ const (
 	bytesPerPortPair = 2400
 	bytesPerMessage  = 2000
 
-	secondsPerPortPair = 2.9e-6 // to the power below: the cached data exceeds the caches
+	secondsPerPortPair = 2.9e-6 // to the power below: the state exceeds the processor's caches
 	portPairPower      = 1.25
 	secondsPerMessage  = 40e-6
 	hopsPerSecond      = 1.2e6
