@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ethereal-fabric/ethereal/controller/damping"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
@@ -147,9 +146,6 @@ func (h *Host) check(bad complain) {
 	if h.RTO < fabric.Microsecond || h.RTO > 1000*fabric.Second {
 		bad("host.rto", fmt.Sprintf("%v is outside 1us to 1000s", h.RTO), "write for example 1ms")
 	}
-	if h.TargetDelay < 0 || h.TargetDelay > fabric.Second {
-		bad("host.target_delay", fmt.Sprintf("%v is outside 0 to 1s", h.TargetDelay), "write for example 6us, or leave it out")
-	}
 	h.checkControl(bad)
 	if known := Receivers(); !slices.Contains(known, string(h.Receiver)) {
 		bad("host.receiver", fmt.Sprintf("%q is unknown", h.Receiver), strictyaml.Choose(string(h.Receiver), known))
@@ -217,18 +213,11 @@ func (s *Scenario) checkTimes(bad complain) {
 		{"control.compute_delay", s.Control.ComputeDelay, 0, 1000 * fabric.Second, "10us"},
 		{"control.write_delay", s.Control.WriteDelay, 0, 1000 * fabric.Second, "50us"},
 		{"control.push_delay", s.Control.PushDelay, 0, 1000 * fabric.Second, "20us"},
-		{"control.damping.half_life", s.Control.Damping.HalfLife, 0, 1000 * fabric.Second, "15s"},
-		{"control.start_wait", s.Control.StartWait, 0, 1000 * fabric.Second, "5s"},
-		{"control.stage_timeout", s.Control.StageTimeout, 0, 1000 * fabric.Second, "1s"},
-		{"control.tables_wait", s.Control.TablesWait, 0, 1000 * fabric.Second, "15s"},
 		{"deadline", s.Deadline, fabric.Microsecond, 10_000 * fabric.Second, "20ms"},
 	} {
 		if t.value < t.min || t.value > t.max {
 			bad(t.path, fmt.Sprintf("%v is outside %v to %v", t.value, t.min, t.max), "write for example "+t.example)
 		}
-	}
-	if _, err := damping.New(s.Control.Rollout().Damping); err != nil {
-		bad("control.damping", err.Error(), "write for example suppress: 2500, reuse: 750, longest: 60s")
 	}
 }
 

@@ -45,12 +45,27 @@ func (r Run) Hash() (string, error) {
 			what[part.key] = kept
 		}
 	}
+	withGone(what["scenario"].(map[string]any), s.Host.TailProbe)
 	text, err := json.Marshal(what) // keys are sorted
 	if err != nil {
 		return "", fmt.Errorf("scenario: hash of %v: %w", r, err)
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:]), nil
+}
+
+// withGone adds what earlier versions had settings for, with the values that all results have: their hashes stay valid.
+func withGone(s map[string]any, tailProbe bool) {
+	control, _ := s["Control"].(map[string]any)
+	if control == nil {
+		control = map[string]any{}
+		s["Control"] = control
+	}
+	control["Damping"] = map[string]any{"Suppress": 2500, "Reuse": 750, "Longest": "60s"}
+	control["StartWait"], control["StageTimeout"], control["TablesWait"] = "5s", "1s", "15s"
+	if host := s["Host"].(map[string]any); tailProbe {
+		host["NudgeOnFlip"] = true
+	}
 }
 
 // withoutZeros removes zero values from objects. ok is false if v is one. Elements of lists stay, because their

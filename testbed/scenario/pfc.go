@@ -13,7 +13,6 @@ type PFC struct {
 	Alpha    float64      `yaml:"alpha"`    // a port is paused above this multiple of the free buffer
 	Xoff     fabric.Bytes `yaml:"xoff"`     // or above this
 	Xon      fabric.Bytes `yaml:"xon"`      // and resumed at this
-	Headroom fabric.Bytes `yaml:"headroom"` // of each port; 0: what its link needs
 	Watchdog fabric.Time  `yaml:"watchdog"` // a port paused for this long drops its data; 0: never
 }
 
@@ -26,8 +25,6 @@ func (p PFC) check(bad complain) {
 		bad("switch.pfc.xoff", "is given beside alpha", "keep one of the two")
 	case p.Xon > 0 && p.Xon >= p.Xoff:
 		bad("switch.pfc.xon", fmt.Sprintf("%v is not below xoff (%v)", p.Xon, p.Xoff), "write less, or leave it out")
-	case p.Headroom > 0 && p.Alpha == 0 && p.Xoff == 0:
-		bad("switch.pfc.headroom", "is given without alpha or xoff", "add one of them, or remove it")
 	case p.Watchdog > 0 && p.Alpha == 0 && p.Xoff == 0:
 		bad("switch.pfc.watchdog", "is given without alpha or xoff", "add one of them, or remove it")
 	case p.Watchdog > 1000*fabric.Second:
@@ -44,6 +41,6 @@ func (s *Scenario) FlowControl() sim.PFC {
 	// IPv6, a RETH and 4 B of padding: no packet is longer.
 	const headers = 14 + 40 + 8 + rocev2.BTHSize + rocev2.RETHSize + rocev2.ICRCSize + 4
 	return sim.PFC{
-		Alpha: p.Alpha, Xoff: p.Xoff, Xon: p.Xon, Headroom: p.Headroom, Watchdog: p.Watchdog, Frame: int(s.Host.Payload) + headers,
+		Alpha: p.Alpha, Xoff: p.Xoff, Xon: p.Xon, Watchdog: p.Watchdog, Frame: int(s.Host.Payload) + headers,
 	}
 }

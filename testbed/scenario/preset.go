@@ -51,8 +51,7 @@ func ref() Scenario {
 		Receiver:          SchemeReceiver,
 		ReorderWindow:     s.Host.ReorderWindow,
 		Carrier:           UDPSourcePort,
-		NudgeOnFlip:       false, // a moved queue pair waits for its timer
-		TailProbe:         false,
+		TailProbe:         false, // a moved queue pair waits for its timer
 		ResendOnFlip:      false,
 		Completion:        OnArrival,
 	}

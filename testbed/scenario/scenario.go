@@ -3,7 +3,6 @@ package scenario
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -98,19 +97,14 @@ type Host struct {
 	CongestionControl endpoint.Control `yaml:"congestion_control"`
 	// CongestionParams are the rate control's parameters.
 	CongestionParams map[string]string `yaml:"congestion_params"`
-	// TargetDelay is the parameter target_delay of the rate controls that have it.
-	TargetDelay fabric.Time `yaml:"target_delay"`
-	Receiver    Receiver    `yaml:"receiver"`
+	Receiver         Receiver          `yaml:"receiver"`
 	// ReorderWindow is the number of packets that a receiver with selective repeat can keep, from the first missing
 	// one.
 	ReorderWindow int     `yaml:"reorder_window"` // packets
 	Carrier       Carrier `yaml:"carrier"`
 	IPv6          bool    `yaml:"ipv6"`
-	// NudgeOnFlip posts a zero-length write on a flipped queue pair that has nothing left to send, so that the
-	// receiver sees which packets are missing.
-	NudgeOnFlip bool `yaml:"nudge_on_flip"`
-	// TailProbe posts a zero-length write behind the last packets of a message whose answer is late, so that the
-	// receiver sees which packets are missing.
+	// TailProbe posts a zero-length write behind the last packets of a message if their answer is late, and on a
+	// queue pair that changes its path with nothing left to send. So the receiver sees which packets are missing.
 	TailProbe bool `yaml:"tail_probe"`
 	// ResendOnFlip makes a queue pair that flips off a dead path retransmit its packets in flight at once. An RNIC
 	// has no such command: it waits for a NAK or its timer.
@@ -132,18 +126,6 @@ const (
 	// notifies it: ASTRA-sim's ns-3 and htsim's triggers do that.
 	OnAck Completion = "ack"
 )
-
-// ControlParams returns all parameters of the hosts' rate control.
-func (h *Host) ControlParams() map[string]string {
-	const key = "target_delay"
-	spec, err := h.CongestionControl.Spec()
-	if h.TargetDelay == 0 || err != nil || !spec.HasParam(key) {
-		return h.CongestionParams
-	}
-	all := map[string]string{key: h.TargetDelay.String()}
-	maps.Copy(all, h.CongestionParams)
-	return all
-}
 
 // Receiver is how hosts handle packets that arrive out of order.
 type Receiver string
@@ -211,29 +193,16 @@ type Control struct {
 	WriteDelay   fabric.Time `yaml:"write_delay"`   // controller to switch, a P4Runtime write, and back: each
 	PushDelay    fabric.Time `yaml:"push_delay"`    // controller to host agent: a link update
 
-	Damping        Damping     `yaml:"damping"`
-	StartWait      fabric.Time `yaml:"start_wait"`       // for the states of all ports, when a controller starts
-	StageTimeout   fabric.Time `yaml:"stage_timeout"`    // for the answers to a stage of writes; 0: none
-	TablesWait     fabric.Time `yaml:"tables_wait"`      // of a repaired link, for the switches' tables; 0: none
-	RestoredAtOnce bool        `yaml:"restored_at_once"` // notify agents of a repaired link before its tables are written
-}
-
-// Damping sets the limits above which flapping ports are not believed; see package damping.
-type Damping struct {
-	HalfLife fabric.Time `yaml:"half_life"` // 0: no damping
-	Suppress float64     `yaml:"suppress"`
-	Reuse    float64     `yaml:"reuse"`
-	Longest  fabric.Time `yaml:"longest"`
+	RestoredAtOnce bool `yaml:"restored_at_once"` // notify agents of a repaired link before its tables are written
+	// Damping sets the limits above which flapping ports are not believed; off, but where a process is repeated.
+	Damping damping.Config `yaml:"-" json:"-"`
 }
 
 // Rollout returns the configuration of the controller's core, without its tables.
 func (c Control) Rollout() rollout.Config {
 	return rollout.Config{
-		Damping: damping.Config{
-			Off: c.Damping.HalfLife == 0, HalfLife: c.Damping.HalfLife, Suppress: c.Damping.Suppress, Reuse: c.Damping.Reuse,
-			Longest: c.Damping.Longest,
-		},
-		StartWait: c.StartWait, StageTimeout: c.StageTimeout, TablesWait: c.TablesWait, RestoredAtOnce: c.RestoredAtOnce,
+		Damping: c.Damping, StartWait: rollout.DefaultStartWait, StageTimeout: rollout.DefaultStageTimeout,
+		TablesWait: rollout.DefaultTablesWait, RestoredAtOnce: c.RestoredAtOnce,
 	}
 }
 
@@ -413,7 +382,6 @@ func Default() Scenario {
 			Receiver:          SchemeReceiver,
 			ReorderWindow:     endpoint.DefaultReorderWindow,
 			Carrier:           UDPSourcePort,
-			NudgeOnFlip:       true,
 			TailProbe:         true,
 			ResendOnFlip:      true,
 			Completion:        OnArrival,
@@ -428,10 +396,7 @@ func Default() Scenario {
 			ComputeDelay: 10 * fabric.Microsecond,
 			WriteDelay:   50 * fabric.Microsecond,
 			PushDelay:    20 * fabric.Microsecond,
-			Damping:      Damping{Suppress: 2500, Reuse: 750, Longest: 60 * fabric.Second},
-			StartWait:    rollout.DefaultStartWait,
-			StageTimeout: rollout.DefaultStageTimeout,
-			TablesWait:   rollout.DefaultTablesWait,
+			Damping:      damping.Config{Off: true},
 		},
 		Failures: []Failure{{Name: "healthy"}},
 		Seeds:    Seeds{1},

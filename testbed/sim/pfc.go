@@ -28,11 +28,8 @@ type PFC struct {
 	Alpha float64
 	// Xon is at how many bytes a port paused at Xoff is resumed. 0, and with Alpha:
 	// two frames below the threshold.
-	Xon fabric.Bytes
-	// Headroom is what each port has for itself, in bytes. 0: what the link needs,
-	// [PFC.HeadroomOf].
-	Headroom fabric.Bytes
-	Frame    int // bytes of a full packet, without Config.Overhead; needed
+	Xon   fabric.Bytes
+	Frame int // bytes of a full packet, without Config.Overhead; needed
 	// Watchdog is after how long a pause without a break a port drops its data, and after how
 	// long without a pause it goes on. 0: never. SONiC's default is 200 ms.
 	Watchdog fabric.Time
@@ -46,9 +43,6 @@ func (c PFC) On() bool { return c.Xoff > 0 || c.Alpha > 0 }
 // frame waits for a packet under way, is sent itself and travels, a packet begun
 // just before it arrives, and what is on the link then.
 func (c PFC) HeadroomOf(l *fabric.Link) fabric.Bytes {
-	if c.Headroom > 0 {
-		return c.Headroom
-	}
 	onTheWay := fabric.Bytes(math.Ceil(float64(l.Delay) / float64(fabric.Second) * float64(l.Rate) / 8))
 	return 3*fabric.Bytes(c.Frame) + pauseLength + 2*onTheWay
 }
@@ -63,7 +57,7 @@ func (c PFC) validate(f *fabric.Fabric, buffer fabric.Bytes, classes int) (field
 		return "", nil
 	case c.Xoff > 0 && c.Alpha > 0:
 		return "PFC.Alpha", fmt.Errorf("%v beside Xoff; give one of them", c.Alpha)
-	case c.Xoff < 0 || c.Headroom < 0:
+	case c.Xoff < 0:
 		return "PFC.Xoff", fmt.Errorf("bytes below zero")
 	case c.Alpha < 0 || c.Alpha > 1<<16 || c.Alpha > 0 && c.Alpha < 1.0/alphaUnit:
 		return "PFC.Alpha", fmt.Errorf("%v is outside 1/%d to %d", c.Alpha, alphaUnit, 1<<16)

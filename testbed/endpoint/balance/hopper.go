@@ -23,7 +23,6 @@ const (
 type hopper struct {
 	pieces
 	ports bool
-	wait  bool
 	wire  wire
 	qps   book[hopping]
 	holds []Hold
@@ -60,13 +59,13 @@ func hopperSpec() Spec {
 }
 
 func readHopper(a *params.Reader) factory {
-	entropy, wait := a.Choice("entropy", byPort, byPath), a.Choice("wait", "on", "off")
+	entropy := a.Choice("entropy", byPort, byPath)
 	return func(c Config) (Host, error) {
 		p, err := newPieces(c)
 		if err != nil {
 			return nil, err
 		}
-		return &hopper{pieces: p, ports: entropy == byPort, wait: wait == "on", wire: wireOf(c), qps: newBook[hopping]()}, nil
+		return &hopper{pieces: p, ports: entropy == byPort, wire: wireOf(c), qps: newBook[hopping]()}, nil
 	}
 }
 
@@ -142,9 +141,7 @@ func (s *hopper) answered(now fabric.Time, probe *hopping, rtt fabric.Time) {
 	}
 	if h.probing--; h.probing == 0 && h.best < math.MaxInt64 && h.best*100 < h.rtt*hopperMove {
 		h.label = h.bestBy
-		if s.wait {
-			s.holds = append(s.holds, Hold{h.qp, now + h.rtt - h.best})
-		}
+		s.holds = append(s.holds, Hold{h.qp, now + h.rtt - h.best})
 	}
 }
 

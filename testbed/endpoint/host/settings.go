@@ -32,7 +32,6 @@ type Settings struct {
 	ReorderWindow int               `json:"reorder_window"`
 	Reordered     bool              `json:"reordered"`           // switches reorder packets
 	LateLoss      bool              `json:"late_loss,omitempty"` // losses of reordered packets are detected by time
-	NoNudge       bool              `json:"no_nudge"`
 	NoResend      bool              `json:"no_resend"` // a flipped queue pair waits for a NAK
 	NoTailProbe   bool              `json:"no_tail_probe"`
 	// LeastTrip is the minimum round trip where wires are not its slowest part: no answer to a last packet is late
@@ -93,7 +92,7 @@ func (s *Settings) Endpoint(c *Core) endpoint.Config {
 	f := c.cfg.Fabric
 	e := endpoint.Config{
 		Fabric: f, Host: c.cfg.Host, IPv6: s.IPv6, FlowLabel: s.FlowLabel, MTU: s.Payload, LineRate: s.Rate,
-		RTO: s.RTO, AckEvery: s.AckEvery, AckWhenAsked: s.AckWhenAsked, NoNudge: s.NoNudge,
+		RTO: s.RTO, AckEvery: s.AckEvery, AckWhenAsked: s.AckWhenAsked, NoNudge: s.NoTailProbe,
 		Receiver: s.Receiver, ReorderWindow: s.ReorderWindow, Reordered: s.Reordered, LateLoss: s.LateLoss,
 		Control: s.Control, ControlParams: s.ControlParams,
 		AckLabel: c.scheme.AckLabel,

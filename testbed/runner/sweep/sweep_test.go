@@ -87,7 +87,7 @@ func TestHash(t *testing.T) {
 		}
 	}
 	for _, other := range []string{"seeds: 2", "host.rto: 2ms", "fabric: {kind: fat-tree, k: 6}", "collectives[0].bytes: 2MB",
-		"schemes: [ecmp]", "host.nudge_on_flip: false", "switch.ecn.pmax: 0.5"} {
+		"schemes: [ecmp]", "host.resend_on_flip: false", "switch.ecn.pmax: 0.5"} {
 		if hash(other) == plain {
 			t.Errorf("%s does not change the hash", other)
 		}

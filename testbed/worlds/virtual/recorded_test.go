@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ethereal-fabric/ethereal/controller/damping"
 	"github.com/ethereal-fabric/ethereal/controller/eventlog"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
@@ -29,7 +30,7 @@ func TestRecorded(t *testing.T) {
 	s.Fabric = fabric.Spec{Kind: fabric.KindFatTree, K: 4}
 	s.Schemes = []scenario.Scheme{{Name: scenario.Ethereal}}
 	s.Collectives = []scenario.Collective{{Kind: "all-reduce", Algorithm: "ring", Bytes: 1e6}}
-	s.Control.Damping.HalfLife = 15 * fabric.Second // the process's
+	s.Control.Damping = damping.Config{} // the process's
 	runs, err := s.Expand()
 	if err != nil {
 		t.Fatal(err)

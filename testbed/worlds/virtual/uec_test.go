@@ -66,7 +66,7 @@ func TestSwiftTarget(t *testing.T) {
 	s, err := scenario.Parse("swift.yaml", []byte(`
 name: swift
 fabric: {kind: leaf-spine, tors: 9, spines: 4, hosts_per_tor: 1}
-host: {payload: 4096B, congestion_control: swift, target_delay: 3us}
+host: {payload: 4096B, congestion_control: swift, congestion_params: {target_delay: 3us}}
 collectives: [{kind: incast, senders: 2, bytes: 32MB}, {kind: incast, senders: 8, bytes: 8MB}]
 schemes: [ecmp]
 `), nil)
