@@ -51,8 +51,7 @@ func hopperSpec() Spec {
 	return Spec{
 		Name: Hopper, Summary: "a queue pair moves to a better path when its round-trip time grows",
 		Params: []endpoint.Param{
-			{Name: "entropy", Meaning: "port, path: switches hash a packet's source port, or its label names its path"},
-			{Name: "wait", Meaning: "on, off: a queue pair waits before it moves so that packets stay in order, or moves at once"}, lossDoc,
+			{Name: "entropy", Meaning: "port, path: switches hash a packet's source port, or its label names its path"}, lossDoc,
 		},
 		Receiver: endpoint.SelectiveRepeat, Flows: NoFlowModel, Holds: true, host: readHopper,
 	}
