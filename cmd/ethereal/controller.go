@@ -270,9 +270,10 @@ type listeners struct {
 // ctx ends.
 func serveController(ctx context.Context, d *daemon.Daemon, on listeners, files *certs.Files, log *slog.Logger) error {
 	agents, admin := on.agents, on.admin
+	watch := files.Watch(log)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.Run(ctx) })
-	g.Go(func() error { return files.Watch(ctx, log) })
+	g.Go(func() error { return watch(ctx) })
 	g.Go(func() error { return memory.Keep(ctx) })
 	if agents != nil {
 		srv := grpc.NewServer(append(files.Authorize(),

@@ -98,6 +98,7 @@ func (f *gnmiFlags) run(ctx context.Context, stdout, stderr io.Writer) (err erro
 		return failure("%w", err)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
+	watch := files.Watch(cfg.Log)
 	listener, err := listen.At("--listen-gnmi", f.addr, files)
 	if err != nil {
 		return fmt.Errorf("gnmi: %w", err)
@@ -108,7 +109,7 @@ func (f *gnmiFlags) run(ctx context.Context, stdout, stderr io.Writer) (err erro
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.Serve(ctx, listener, append(files.Authorize(), grpc.Creds(files.Server()))...) })
 	g.Go(func() error { return s.Run(ctx) })
-	g.Go(func() error { return files.Watch(ctx, cfg.Log) })
+	g.Go(func() error { return watch(ctx) })
 	if err := g.Wait(); !errors.Is(err, context.Canceled) {
 		return failure("%w", err)
 	}

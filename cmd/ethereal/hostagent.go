@@ -149,6 +149,7 @@ func (f *hostagentFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 	if err := f.configure(&cfg); err != nil {
 		return err
 	}
+	watch := s.Files.Watch(s.Log)
 	if cfg.Listen, err = listen.Unix("--listen-socket", f.control); err != nil {
 		return err
 	}
@@ -170,7 +171,7 @@ func (f *hostagentFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return p.Run(ctx) })
 	s.AnswerCabling(ctx, g)
-	g.Go(func() error { return s.Files.Watch(ctx, s.Log) })
+	g.Go(func() error { return watch(ctx) })
 	listen.Serve(ctx, g, listen.Server(p.Handler(s.Files), s.Files), admin)
 	if f.program != nil {
 		g.Go(func() error { return f.program(ctx) })

@@ -123,6 +123,7 @@ func runSwitch(ctx context.Context, o *switchOptions, stdout, stderr io.Writer) 
 	if err != nil {
 		return err
 	}
+	watch := files.Watch(log)
 	var json []byte
 	var info *p4config.P4Info
 	if o.json != "" {
@@ -162,7 +163,7 @@ func runSwitch(ctx context.Context, o *switchOptions, stdout, stderr io.Writer) 
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	listen.Serve(ctx, g, listen.Server(switchHandler(d, files), trust), admin)
-	g.Go(func() error { return files.Watch(ctx, log) })
+	g.Go(func() error { return watch(ctx) })
 	if o.thriftPort != 0 {
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", o.thriftPort))
 		if err != nil {

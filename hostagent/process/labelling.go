@@ -66,6 +66,7 @@ func (l *Labelling) Run(ctx context.Context) (err error) {
 	if w, err = l.watch(a, words); err != nil {
 		return err
 	}
+	watch := l.Files.Watch(l.Log)
 	quenches, err := l.openSockets()
 	if err != nil {
 		return err
@@ -94,7 +95,7 @@ func (l *Labelling) Run(ctx context.Context) (err error) {
 			}
 		}
 	})
-	g.Go(func() error { return l.Files.Watch(ctx, l.Log) })
+	g.Go(func() error { return watch(ctx) })
 	listen.Serve(ctx, g, listen.Server(a.Handler(l.Fabric.Name(l.Host), w.Controllers, l.Files), l.Files), l.Admin)
 	if err := g.Wait(); !errors.Is(err, context.Canceled) {
 		return err

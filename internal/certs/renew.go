@@ -178,12 +178,19 @@ const (
 	warnEvery  = 24 * time.Hour
 )
 
-// Watch logs when the files' content is renewed, cannot be used, or will expire within 30 days, until ctx ends. SIGHUP
-// makes it look at the files at once, and ends no process that watches, with or without files.
-func (t *Files) Watch(ctx context.Context, log *slog.Logger) error {
+// Watch returns what logs when the files' content is renewed, cannot be used, or will expire within 30 days, until its
+// context ends. SIGHUP makes it look at the files at once. From the call of Watch on SIGHUP does not end the process, with
+// or without files: call it before the process serves.
+func (t *Files) Watch(log *slog.Logger) (run func(context.Context) error) {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
+	return func(ctx context.Context) error {
+		defer signal.Stop(hangup)
+		return t.watch(ctx, log, hangup)
+	}
+}
+
+func (t *Files) watch(ctx context.Context, log *slog.Logger, hangup <-chan os.Signal) error {
 	if t.paths == nil {
 		<-ctx.Done()
 		return ctx.Err()

@@ -7,9 +7,12 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -94,6 +97,69 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
+// TestRenewalHTTP: as TestRenewal, of an HTTP server and its client.
+func TestRenewalHTTP(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	issue := func() {
+		ca := certstest.Issue(t, dir, "ca", nil, nil)
+		certstest.Issue(t, dir, "server", ca, nil)
+		certstest.Issue(t, dir, "client", ca, nil)
+	}
+	issue()
+	server, err := ReadServer("admin", file("ca.pem"), file("server.pem"), file("server.key"), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := Read(file("ca.pem"), file("client.pem"), file("client.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen atomic.Value // the client's certificate
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		seen.Store(r.TLS.PeerCertificates[0].SerialNumber.String())
+	}))
+	srv.TLS = server.ServerConfig()
+	srv.StartTLS()
+	defer srv.Close()
+	dial := func() *http.Client {
+		c := &http.Client{Transport: &http.Transport{TLSClientConfig: client.ClientConfig("server")}}
+		t.Cleanup(c.CloseIdleConnections)
+		return c
+	}
+	serials := func(c *http.Client) (pair [2]string) {
+		t.Helper()
+		r, err := c.Get(srv.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Body.Close()
+		return [2]string{r.TLS.PeerCertificates[0].SerialNumber.String(), seen.Load().(string)}
+	}
+	before := dial()
+	first := serials(before)
+	issue()
+	if err := errors.Join(server.look(), client.look()); err != nil {
+		t.Fatal(err)
+	}
+	second := serials(dial())
+	if first[0] == second[0] || first[1] == second[1] {
+		t.Errorf("serial numbers of server and client: %v; after the renewal %v", first, second)
+	}
+	if got := serials(before); got != first {
+		t.Errorf("the old connection had the certificates %v, and has %v after the renewal", first, got)
+	}
+	if err := os.WriteFile(file("server.key"), []byte("broken"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.look(); err == nil || !strings.Contains(err.Error(), "--admin-key") {
+		t.Errorf("a broken file: %v", err)
+	}
+	if got := serials(dial()); got != second {
+		t.Errorf("with a broken file a connection has the certificates %v instead of %v", got, second)
+	}
+}
+
 // TestExpired: an error at the start names the file, its date, and what helps.
 func TestExpired(t *testing.T) {
 	dir := t.TempDir()
@@ -122,7 +188,7 @@ func TestWatch(t *testing.T) {
 	var out bytes.Buffer
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := f.Watch(ctx, slog.New(slog.NewTextHandler(&out, nil))); !errors.Is(err, context.Canceled) {
+	if err := f.Watch(slog.New(slog.NewTextHandler(&out, nil)))(ctx); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	for _, want := range []string{"file=" + file("tor0.pem"), "file=" + file("ca.pem"), "days=0"} {
