@@ -139,24 +139,27 @@ func (s Spec) checkPlanes() *SpecError {
 		uplinks, coreUplinks = s.AggsPerPod, s.Cores/s.AggsPerPod
 	}
 	if bits := bitsFor(s.Planes) + bitsFor(uplinks) + bitsFor(coreUplinks); bits > LabelBits {
-		return &SpecError{"planes", fmt.Sprintf("the paths of %d planes need %d label bits, there are %d", s.Planes, bits, LabelBits),
-			"write fewer planes, or fewer uplinks of a switch"}
+		return fail("planes", "the paths of %d planes need %d label bits, there are %d; write fewer planes, or fewer uplinks of a switch",
+			s.Planes, bits, LabelBits)
 	}
 	racks := s.Pods * s.ToRsPerPod
 	if hosts := racks * s.HostsPerToR; hosts > MaxPlaneHosts {
-		return &SpecError{"hosts_per_tor", fmt.Sprintf("there would be %d hosts", hosts), fmt.Sprintf("the most is %d", MaxPlaneHosts)}
+		return fail("hosts_per_tor", "there would be %d hosts; the most is %d", hosts, MaxPlaneHosts)
 	}
 	if links := s.Planes * (racks*(s.HostsPerToR+uplinks) + s.Pods*s.AggsPerPod*coreUplinks); links > MaxPlaneLinks {
-		return &SpecError{"planes", fmt.Sprintf("there would be %d links", links), fmt.Sprintf("the most is %d", MaxPlaneLinks)}
+		return fail("planes", "there would be %d links; the most is %d", links, MaxPlaneLinks)
 	}
 	return nil
 }
 
-func (s Spec) check() *SpecError {
-	fail := func(key, format string, args ...any) *SpecError {
-		problem, remedy, _ := strings.Cut(fmt.Sprintf(format, args...), "; ")
-		return &SpecError{key, problem, remedy}
-	}
+// fail returns the error of a key: a problem, a semicolon and a remedy.
+func fail(key, format string, args ...any) *SpecError {
+	problem, remedy, _ := strings.Cut(fmt.Sprintf(format, args...), "; ")
+	return &SpecError{key, problem, remedy}
+}
+
+// checkKind checks that the kind is known and that no key is of another kind.
+func (s Spec) checkKind() *SpecError {
 	switch s.Kind {
 	case KindFatTree:
 		if s.K%2 != 0 || s.K < 0 {
@@ -186,6 +189,13 @@ func (s Spec) check() *SpecError {
 		return fail("kind", "missing; write %s or %s", KindFatTree, KindLeafSpine)
 	default:
 		return fail("kind", "%q is unknown; write %s or %s", s.Kind, KindFatTree, KindLeafSpine)
+	}
+	return nil
+}
+
+func (s Spec) check() *SpecError {
+	if e := s.checkKind(); e != nil {
+		return e
 	}
 	d := s.withDefaults()
 	type bound struct {

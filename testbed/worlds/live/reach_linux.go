@@ -113,19 +113,6 @@ func (x *Fabric) runs(id fabric.NodeID) bool {
 // EventLog returns the file that the controllers write what happens to.
 func (x *Fabric) EventLog() string { return x.path("controller.jsonl") }
 
-// killController kills the controller, as a crash would. The switches go on as they are.
-func (x *Fabric) killController() error {
-	x.mu.Lock()
-	p := x.controller
-	x.controller = nil
-	x.mu.Unlock()
-	if p == nil {
-		return fmt.Errorf("live: there is no controller")
-	}
-	p.Kill()
-	return nil
-}
-
 // stallHost stops the process of a host, endpoint and agent alike, or lets it go on: what it has not read by then is
 // still there.
 func (x *Fabric) stallHost(id fabric.NodeID, stalled bool) error {

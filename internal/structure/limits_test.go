@@ -1,0 +1,68 @@
+package structure_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Limits of CONTRIBUTING.md, in lines.
+const (
+	fileLimit     = 500
+	functionLimit = 100
+)
+
+// long are the loops over instructions, a case each.
+var long = map[string]bool{"interp/run.go run": true, "interp/traceexec.go exec": true, "interp/wide.go wideOp": true}
+
+// later are files above the limit, to be divided; the list only shrinks.
+var later = map[string]bool{
+	"ebpf/lower.go": true, "nic/nic_test.go": true, "cm/cm_test.go": true, "process/device.go": true, "process/device_test.go": true,
+	"nic/responder.go": true, "host/core.go": true, "hostagent/core.go": true,
+}
+
+// TestLimits holds the lengths of files, and of functions outside of tests. What a program wrote has none.
+func TestLimits(t *testing.T) {
+	root := filepath.Join("..", "..")
+	met := map[string]bool{}
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(name) != ".go" {
+			return err
+		}
+		set := token.NewFileSet()
+		f, err := parser.ParseFile(set, name, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil || ast.IsGenerated(f) {
+			return err
+		}
+		short := filepath.Base(filepath.Dir(name)) + "/" + filepath.Base(name)
+		above := func(what string, lines, limit int) {
+			if lines <= limit {
+				return
+			}
+			if met[what] = true; !long[what] && !later[what] {
+				t.Errorf("%s: %s has %d lines; the limit is %d", name, what, lines, limit)
+			}
+		}
+		above(short, set.File(f.Pos()).LineCount(), fileLimit)
+		for _, decl := range f.Decls {
+			if fn, ok := decl.(*ast.FuncDecl); ok && !strings.HasSuffix(name, "_test.go") {
+				above(short+" "+fn.Name.Name, set.Position(fn.End()).Line-set.Position(fn.Pos()).Line+1, functionLimit)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range []map[string]bool{long, later} {
+		for what := range list {
+			if !met[what] {
+				t.Errorf("%s keeps the limit: take it from the list", what)
+			}
+		}
+	}
+}
