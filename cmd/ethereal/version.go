@@ -3,10 +3,8 @@ package main
 import (
 	"fmt"
 	"runtime"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
 )
 
 // versionCommand says which build this is.
@@ -31,24 +29,4 @@ func (a *app) versionCommand() *cobra.Command {
 	}
 	format.register(c)
 	return c
-}
-
-// manCommand writes the manual pages of all commands. Packages have them; nobody else needs the command.
-func (a *app) manCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:    "man DIR",
-		Short:  "Write the manual pages of all commands into a folder that exists",
-		Hidden: true,
-		Args:   cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			root := c.Root()
-			root.DisableAutoGenTag = true // the same build writes the same pages
-			version, _, _ := strings.Cut(a.version, " ")
-			err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "ethereal " + version, Manual: "Ethereal"}, args[0])
-			if err != nil {
-				return fmt.Errorf("man: %w", err)
-			}
-			return nil
-		},
-	}
 }

@@ -1,13 +1,10 @@
 package daemon
 
 import (
-	"context"
 	"net/http/httptest"
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/chromedp/chromedp"
 
 	"github.com/ethereal-fabric/ethereal/controller/observe"
 	"github.com/ethereal-fabric/ethereal/controller/suspicion"
@@ -67,55 +64,55 @@ func TestView(t *testing.T) {
 	page := r.View()
 	s := httptest.NewServer(page)
 	defer func() { s.CloseClientConnections(); s.Close() }()
-	changed := func(up bool, want string) chromedp.ActionFunc {
-		return func(ctx context.Context) error {
+	changed := func(up bool, want string) browsertest.Action {
+		return func(b *browsertest.Browser) error {
 			began := time.Now()
 			l.link("tor0-agg1", up)
-			err := chromedp.Poll(want, nil).Do(ctx)
+			err := b.Run(browsertest.Poll(want, nil))
 			t.Logf("up %v: on the page after %.0f ms", up, time.Since(began).Seconds()*1000)
 			return err
 		}
 	}
-	err := chromedp.Run(b,
-		chromedp.Navigate(s.URL+page.Path()),
-		chromedp.Poll(`runs[0].ticks.length > 1`, nil),
+	err := b.Run(
+		browsertest.Navigate(s.URL+page.Path()),
+		browsertest.Poll(`runs[0].ticks.length > 1`, nil),
 		changed(false, `document.querySelectorAll(".fabric .use.cut").length === 2`),
-		chromedp.Poll(`runs[0].events.some(e => e.k === "link" && e.d >= 0 && runs[0].dirName(e.d).includes("agg1"))`, nil),
+		browsertest.Poll(`runs[0].events.some(e => e.k === "link" && e.d >= 0 && runs[0].dirName(e.d).includes("agg1"))`, nil),
 		changed(true, `document.querySelectorAll(".fabric .use.cut").length === 0`),
 		// What the chosen switch has stands there by names, and so does what it was sent, and what agents did.
-		chromedp.Evaluate(`panels[0].choose({node: runs[0].byName.get("tor0")}); 0`, nil),
-		chromedp.Poll(`document.querySelector(".switch").textContent.includes("take_uplink one of: to agg0 by port 3; to agg1 by port 4")`, nil),
-		chromedp.Poll(`[...document.querySelectorAll(".events button")].some(b => /write tor0.*updates/.test(b.textContent))`, nil),
-		chromedp.ActionFunc(func(context.Context) error {
+		browsertest.Evaluate(`panels[0].choose({node: runs[0].byName.get("tor0")}); 0`, nil),
+		browsertest.Poll(`document.querySelector(".switch").textContent.includes("take_uplink one of: to agg0 by port 3; to agg1 by port 4")`, nil),
+		browsertest.Poll(`[...document.querySelectorAll(".events button")].some(b => /write tor0.*updates/.test(b.textContent))`, nil),
+		browsertest.Action(func(*browsertest.Browser) error {
 			r.inbox.put(func() {
 				r.reported(3, &statepb.Report{Flips: []*statepb.Flip{{Qp: 7, From: 1, To: 2, Reason: "quench"}, {Reason: "<b>"}}, FlipsLeft: 5})
 			})
 			return nil
 		}),
-		chromedp.Poll(`runs[0].events.some(e => e.k === "flip" && runs[0].nodes[e.n].n === "h3" && e.c === 7 && e.x.includes("queue pair 7 from path 1 to 2: quench; ") && !e.x.includes("<b>"))`, nil),
-		chromedp.Poll(`document.querySelector(".facts").textContent.includes("flips 7")`, nil),
+		browsertest.Poll(`runs[0].events.some(e => e.k === "flip" && runs[0].nodes[e.n].n === "h3" && e.c === 7 && e.x.includes("queue pair 7 from path 1 to 2: quench; ") && !e.x.includes("<b>"))`, nil),
+		browsertest.Poll(`document.querySelector(".facts").textContent.includes("flips 7")`, nil),
 		// The pairs of hosts that send most stand there, and one that is chosen stays so.
-		chromedp.ActionFunc(func(context.Context) error {
+		browsertest.Action(func(*browsertest.Browser) error {
 			r.inbox.put(func() {
 				r.reported(3, &statepb.Report{Largest: []*statepb.Sent{{Dst: 12, Bytes: 41_000_000}}, SpanNs: 1e9})
 			})
 			return nil
 		}),
-		chromedp.Poll(`/pair h3 to h12, 41 MB.s/.test(document.querySelector(".flows").textContent)`, nil),
-		chromedp.Evaluate(`document.querySelector(".flows button").click()`, nil),
-		chromedp.Poll(`document.querySelector(".flows button[aria-pressed=true]") && document.querySelector(".chosen").textContent.includes("h3")`, nil),
+		browsertest.Poll(`/pair h3 to h12, 41 MB.s/.test(document.querySelector(".flows").textContent)`, nil),
+		browsertest.Evaluate(`document.querySelector(".flows button").click()`, nil),
+		browsertest.Poll(`document.querySelector(".flows button[aria-pressed=true]") && document.querySelector(".chosen").textContent.includes("h3")`, nil),
 		// A path's probe results are shown, and the path is drawn when it is chosen.
-		chromedp.ActionFunc(func(context.Context) error {
+		browsertest.Action(func(*browsertest.Browser) error {
 			path := suspicion.ProbedPath{SrcToR: r.f.ToRID(0), DstToR: r.f.ToRID(1), Label: 2}
 			r.inbox.put(func() {
 				r.paths.Take(path, time.Now(), &statepb.ProbeResult{Sent: 8, Lost: 3, TripNs: 41_000, LeastNs: 12_000})
 			})
 			return nil
 		}),
-		chromedp.Poll(`/tor0 to tor1, label 2: 3 of 8 packets lost, 41µs there and back, the least 12µs/.test(document.querySelector(".probed").textContent)`, nil),
-		chromedp.Evaluate(`document.querySelector(".probed button").click()`, nil),
-		chromedp.Poll(`document.querySelector(".chosen").textContent.includes("tor0 agg1 tor1") && document.querySelectorAll("line.pick").length === 2`, nil),
-		chromedp.Navigate("about:blank"),
+		browsertest.Poll(`/tor0 to tor1, label 2: 3 of 8 packets lost, 41µs there and back, the least 12µs/.test(document.querySelector(".probed").textContent)`, nil),
+		browsertest.Evaluate(`document.querySelector(".probed button").click()`, nil),
+		browsertest.Poll(`document.querySelector(".chosen").textContent.includes("tor0 agg1 tor1") && document.querySelectorAll("line.pick").length === 2`, nil),
+		browsertest.Navigate("about:blank"),
 	)
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package view_test
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -13,11 +12,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/runtime"
-	"github.com/chromedp/chromedp"
-	"github.com/chromedp/chromedp/kb"
 
 	"github.com/ethereal-fabric/ethereal/controller/view"
 	"github.com/ethereal-fabric/ethereal/controller/view/browsertest"
@@ -80,28 +74,28 @@ func TestPage(t *testing.T) {
 	}
 	var title, at, ports, eventAt string
 	var panels, opened, crossed, before, path5, diamonds, found, wider, byPort, byOther int
-	err = chromedp.Run(b,
-		chromedp.Navigate("file://"+path),
-		chromedp.Text("h1", &title, chromedp.ByQuery),
-		chromedp.Evaluate(`document.querySelectorAll(".panel").length`, &panels),
-		chromedp.Evaluate(`document.querySelectorAll(".fabric .use.cut").length`, &opened),
-		chromedp.Evaluate(`go(0); document.querySelectorAll(".panel:first-child .fabric .use.cut").length`, &before),
-		chromedp.Evaluate(`el("scrub").value = 80; el("scrub").dispatchEvent(new Event("input")); document.querySelectorAll(".panel:first-child .fabric .use.cut").length`, &crossed),
-		chromedp.Evaluate(`document.querySelector(".panel .flows button").click(); document.querySelectorAll(".panel:first-child .fabric .use.pick").length`, &path5),
-		chromedp.KeyEvent("q"), // the longest queue
-		chromedp.Evaluate(`document.querySelectorAll(".panel:first-child .fabric .queue.marked").length`, &diamonds),
-		chromedp.Text("#now", &at, chromedp.ByQuery),
-		chromedp.Evaluate(`panels[0].choose({dir: 1 * 2}); panels[0].flows.querySelectorAll("button").length`, &byOther),
-		chromedp.Evaluate(`panels[0].choose({dir: 0}); panels[0].flows.querySelectorAll("button").length`,
+	err = b.Run(
+		browsertest.Navigate("file://"+path),
+		browsertest.Text("h1", &title),
+		browsertest.Evaluate(`document.querySelectorAll(".panel").length`, &panels),
+		browsertest.Evaluate(`document.querySelectorAll(".fabric .use.cut").length`, &opened),
+		browsertest.Evaluate(`go(0); document.querySelectorAll(".panel:first-child .fabric .use.cut").length`, &before),
+		browsertest.Evaluate(`el("scrub").value = 80; el("scrub").dispatchEvent(new Event("input")); document.querySelectorAll(".panel:first-child .fabric .use.cut").length`, &crossed),
+		browsertest.Evaluate(`document.querySelector(".panel .flows button").click(); document.querySelectorAll(".panel:first-child .fabric .use.pick").length`, &path5),
+		browsertest.Keys("q"), // the longest queue
+		browsertest.Evaluate(`document.querySelectorAll(".panel:first-child .fabric .queue.marked").length`, &diamonds),
+		browsertest.Text("#now", &at),
+		browsertest.Evaluate(`panels[0].choose({dir: 1 * 2}); panels[0].flows.querySelectorAll("button").length`, &byOther),
+		browsertest.Evaluate(`panels[0].choose({dir: 0}); panels[0].flows.querySelectorAll("button").length`,
 			&byPort), // of h0, whose flow it is
-		chromedp.KeyEvent(kb.End), chromedp.KeyEvent("p"), // the event before
-		chromedp.Text("#now", &eventAt, chromedp.ByQuery),
-		chromedp.SendKeys("#find", "tor1", chromedp.ByQuery),
+		browsertest.Keys(browsertest.End), browsertest.Keys("p"), // the event before
+		browsertest.Text("#now", &eventAt),
+		browsertest.Type("#find", "tor1"),
 		// The table is another one with each key.
-		chromedp.Poll(`document.querySelectorAll(".node.pick").length == 2 && document.querySelector(".chosen table")?.innerText`, &ports),
-		chromedp.Evaluate(`document.querySelectorAll(".node.pick").length`, &found),
-		emulation.SetDeviceMetricsOverride(400, 800, 2, true),
-		chromedp.Evaluate(`document.documentElement.scrollWidth - innerWidth`, &wider),
+		browsertest.Poll(`document.querySelectorAll(".node.pick").length == 2 && document.querySelector(".chosen table")?.innerText`, &ports),
+		browsertest.Evaluate(`document.querySelectorAll(".node.pick").length`, &found),
+		browsertest.Screen(400, 800, 2),
+		browsertest.Evaluate(`document.documentElement.scrollWidth - innerWidth`, &wider),
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -150,13 +144,13 @@ func TestLive(t *testing.T) {
 	}
 	tick(1)
 	var took float64
-	err := chromedp.Run(b,
-		chromedp.Navigate(s.URL+liveServer(s).Path()),
-		chromedp.Poll(`el("now").textContent === "1000.00 ms"`, nil),
-		chromedp.ActionFunc(func(ctx context.Context) error {
+	err := b.Run(
+		browsertest.Navigate(s.URL+liveServer(s).Path()),
+		browsertest.Poll(`el("now").textContent === "1000.00 ms"`, nil),
+		browsertest.Action(func(b *browsertest.Browser) error {
 			began := time.Now()
 			tick(2, view.Event{T: 2e6, Kind: "cut", Node: -1, Dir: 2 * 16})
-			err := chromedp.Poll(`document.querySelectorAll(".fabric .use.cut").length === 1`, nil).Do(ctx)
+			err := b.Run(browsertest.Poll(`document.querySelectorAll(".fabric .use.cut").length === 1`, nil))
 			took = time.Since(began).Seconds()
 			return err
 		}),
@@ -195,15 +189,15 @@ func TestEventsAlone(t *testing.T) {
 	}
 	var counts [4]int
 	var titles, hint, at string
-	look := func(us, i int) chromedp.Action {
-		return chromedp.Evaluate(fmt.Sprintf(`go(%d); 100 * document.querySelectorAll(".fabric .use.impaired").length + 10 * document.querySelectorAll(".fabric .use.cut").length + document.querySelectorAll(".fabric .use.drained").length`, us), &counts[i])
+	look := func(us, i int) browsertest.Action {
+		return browsertest.Evaluate(fmt.Sprintf(`go(%d); 100 * document.querySelectorAll(".fabric .use.impaired").length + 10 * document.querySelectorAll(".fabric .use.cut").length + document.querySelectorAll(".fabric .use.drained").length`, us), &counts[i])
 	}
-	if err := chromedp.Run(b, chromedp.Navigate("file://"+path), look(5, 0), look(15, 1), look(50, 2), look(99, 3),
-		chromedp.Evaluate(`[...document.querySelectorAll("h3")].map(h => h.textContent).join()`, &titles),
-		chromedp.Text(".facts + .facts", &hint, chromedp.ByQuery),
-		chromedp.Evaluate(`panels[0].choose({node: runs[0].byName.get("h1")}); 0`, nil),
-		chromedp.KeyEvent(kb.Home), chromedp.KeyEvent("n"), chromedp.KeyEvent("n"), chromedp.KeyEvent("n"),
-		chromedp.Text("#now", &at, chromedp.ByQuery),
+	if err := b.Run(browsertest.Navigate("file://"+path), look(5, 0), look(15, 1), look(50, 2), look(99, 3),
+		browsertest.Evaluate(`[...document.querySelectorAll("h3")].map(h => h.textContent).join()`, &titles),
+		browsertest.Text(".facts + .facts", &hint),
+		browsertest.Evaluate(`panels[0].choose({node: runs[0].byName.get("h1")}); 0`, nil),
+		browsertest.Keys(browsertest.Home), browsertest.Keys("n"), browsertest.Keys("n"), browsertest.Keys("n"),
+		browsertest.Text("#now", &at),
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -252,8 +246,8 @@ func TestPerfetto(t *testing.T) {
 			return trace{strings.NewReader("bytes of a trace")}, nil
 		}))
 	defer s.Close()
-	if err := chromedp.Run(b, chromedp.Navigate(s.URL+liveServer(s).Path()),
-		chromedp.Evaluate(fmt.Sprintf("perfetto = %q", other.URL), nil)); err != nil {
+	if err := b.Run(browsertest.Navigate(s.URL+liveServer(s).Path()),
+		browsertest.Evaluate(fmt.Sprintf("perfetto = %q", other.URL), nil)); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -262,10 +256,9 @@ func TestPerfetto(t *testing.T) {
 	default:
 	}
 	var said string
-	if err := chromedp.Run(b, chromedp.Click(".perfetto", chromedp.ByQuery),
-		chromedp.Poll(`document.querySelector("[role=status]").textContent !== ""`, nil,
-			chromedp.WithPollingInterval(100*time.Millisecond)), // frames are of the window before it
-		chromedp.Text("[role=status]", &said, chromedp.ByQuery)); err != nil {
+	if err := b.Run(browsertest.Click(".perfetto"),
+		browsertest.Poll(`document.querySelector("[role=status]").textContent !== ""`, nil),
+		browsertest.Text("[role=status]", &said)); err != nil {
 		t.Fatal(err)
 	}
 	if said != " handed over" {
@@ -314,16 +307,16 @@ func TestFrames(t *testing.T) {
 			}
 		}
 		var perSecond, script float64
-		err = chromedp.Run(b, chromedp.Navigate("file://"+path),
-			chromedp.Evaluate(`(async () => {
+		err = b.Run(browsertest.Navigate("file://"+path),
+			browsertest.Evaluate(`(async () => {
 				const frame = () => new Promise(done => requestAnimationFrame(done));
 				await frame();
 				let spent = 0, began = performance.now();
 				for (let i = 0; i < 120; i++) { const at = performance.now(); step(1); spent += performance.now() - at; await frame(); }
 				window.spent = spent / 120;
 				return 120 / (performance.now() - began) * 1000;
-			})()`, &perSecond, chromedp.EvalAsValue, awaited),
-			chromedp.Evaluate(`window.spent`, &script),
+			})()`, &perSecond),
+			browsertest.Evaluate(`window.spent`, &script),
 		)
 		if err != nil {
 			t.Fatal(err)
@@ -332,8 +325,6 @@ func TestFrames(t *testing.T) {
 			len(run.Links), len(run.Ticks), size, perSecond, script)
 	}
 }
-
-func awaited(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
 
 // TestHour measures what memory the page of a live fabric of 128 hosts takes after many ticks. Nothing of it is
 // asserted but that the page forgets the oldest.
@@ -353,7 +344,7 @@ func TestHour(t *testing.T) {
 	defer func() { s.CloseClientConnections(); s.Close() }()
 	var heap, last float64
 	var ticks int
-	hour := chromedp.ActionFunc(func(ctx context.Context) error {
+	hour := browsertest.Action(func(b *browsertest.Browser) error {
 		const atOnce = 50 // more than that a browser may not be behind
 		for n := 1; n <= total; n++ {
 			tick.T, tick.Events = float64(n)*5e5, nil
@@ -364,7 +355,7 @@ func TestHour(t *testing.T) {
 				return err
 			}
 			if n%atOnce == 0 {
-				if err := chromedp.Poll(fmt.Sprintf("runs[0].end >= %g", tick.T), nil).Do(ctx); err != nil {
+				if err := b.Run(browsertest.Poll(fmt.Sprintf("runs[0].end >= %g", tick.T), nil)); err != nil {
 					return fmt.Errorf("tick %d: %w", n, err)
 				}
 			}
@@ -372,8 +363,8 @@ func TestHour(t *testing.T) {
 		return nil
 	})
 	memory := `performance.memory.usedJSHeapSize / 1e6`
-	err := chromedp.Run(b, chromedp.Navigate(s.URL+liveServer(s).Path()), chromedp.Evaluate(memory, &heap), hour,
-		chromedp.Evaluate(memory, &last), chromedp.Evaluate(`runs[0].ticks.length`, &ticks))
+	err := b.Run(browsertest.Navigate(s.URL+liveServer(s).Path()), browsertest.Evaluate(memory, &heap), hour,
+		browsertest.Evaluate(memory, &last), browsertest.Evaluate(`runs[0].ticks.length`, &ticks))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,9 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/chromedp"
-
 	"github.com/ethereal-fabric/ethereal/controller/view/browsertest"
 )
 
@@ -19,20 +16,20 @@ func TestBrowser(t *testing.T) {
 	var first, last, shown, wider, pictures int
 	var text string
 	column := `[...document.querySelector("#table table").tBodies[0].rows].map(r => parseFloat(r.cells[2].textContent))`
-	err := chromedp.Run(page,
-		chromedp.Navigate("file://"+filepath.Join(dir, "report.html")),
-		chromedp.Text(".story", &text, chromedp.ByQuery),
-		chromedp.Click("#table th:nth-child(3)", chromedp.ByQuery),
-		chromedp.Evaluate(column+".at(0)", &first),
-		chromedp.Click("#table th:nth-child(3)", chromedp.ByQuery),
-		chromedp.Evaluate(column+".at(0)", &last),
-		chromedp.SendKeys("#filter", "ethereal gnmi", chromedp.ByQuery),
-		chromedp.Evaluate(`[...document.querySelectorAll("#table tbody tr")].filter(r => !r.hidden).length`, &shown),
-		chromedp.Click(".panel svg.zooms", chromedp.ByQuery),
-		chromedp.Evaluate(`document.querySelectorAll("dialog[open] svg").length`, &pictures),
-		chromedp.Click(`dialog button[aria-label=close]`, chromedp.ByQuery),
-		emulation.SetDeviceMetricsOverride(400, 800, 2, true),
-		chromedp.Evaluate(`document.documentElement.scrollWidth - innerWidth`, &wider),
+	err := page.Run(
+		browsertest.Navigate("file://"+filepath.Join(dir, "report.html")),
+		browsertest.Text(".story", &text),
+		browsertest.Click("#table th:nth-child(3)"),
+		browsertest.Evaluate(column+".at(0)", &first),
+		browsertest.Click("#table th:nth-child(3)"),
+		browsertest.Evaluate(column+".at(0)", &last),
+		browsertest.Type("#filter", "ethereal gnmi"),
+		browsertest.Evaluate(`[...document.querySelectorAll("#table tbody tr")].filter(r => !r.hidden).length`, &shown),
+		browsertest.Click(".panel svg.zooms"),
+		browsertest.Evaluate(`document.querySelectorAll("dialog[open] svg").length`, &pictures),
+		browsertest.Click(`dialog button[aria-label=close]`),
+		browsertest.Screen(400, 800, 2),
+		browsertest.Evaluate(`document.documentElement.scrollWidth - innerWidth`, &wider),
 	)
 	if err != nil {
 		t.Fatal(err)

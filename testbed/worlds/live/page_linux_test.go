@@ -15,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
-
 	"github.com/ethereal-fabric/ethereal/controller/view/browsertest"
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
@@ -102,18 +100,18 @@ func watch(t *testing.T, url, dir string, traffic *exec.Cmd) {
 		traffic.Process.Kill() //nolint:errcheck // it may have ended
 		traffic.Wait()         //nolint:errcheck // it was killed
 	}()
-	if err := chromedp.Run(b, chromedp.Navigate(url)); err != nil {
+	if err := b.Run(browsertest.Navigate(url)); err != nil {
 		t.Fatal(err)
 	}
 	for began := time.Now(); ; time.Sleep(min(time.Minute, *watched/2)) {
 		var heap float64
 		var ticks int
-		if err := chromedp.Run(b, chromedp.Evaluate(`performance.memory.usedJSHeapSize / 1e6`, &heap), chromedp.Evaluate(`runs[0].ticks.length`, &ticks)); err != nil {
+		if err := b.Run(browsertest.Evaluate(`performance.memory.usedJSHeapSize / 1e6`, &heap), browsertest.Evaluate(`runs[0].ticks.length`, &ticks)); err != nil {
 			t.Fatal(err)
 		}
 		since := time.Since(began)
 		t.Logf("after %v: %.1f MB of scripts' memory, %.1f MB of the tab, %d ticks; the controller has %.1f MB",
-			since.Round(time.Second), heap, residentTab(t, chromedp.FromContext(b).Browser.Process().Pid), ticks, resident(t, dir))
+			since.Round(time.Second), heap, residentTab(t, b.PID()), ticks, resident(t, dir))
 		if since >= *watched {
 			break
 		}
