@@ -109,6 +109,7 @@ type FileSuspicion struct {
 	ProbeEvery   fabric.Time `yaml:"probe_every"`
 	ProbeMost    fabric.Time `yaml:"probe_most"`
 	NoProbes     bool        `yaml:"no_probes"`
+	Trials       int         `yaml:"trials"`
 }
 
 func defaultTables() FileTables {
@@ -332,13 +333,13 @@ func (t FileTables) apply(c *Config, targets bool, say complain) {
 func (s FileSuspicion) apply(c *Config, say complain) {
 	c.Suspicion = suspicion.Config{
 		Fabric: c.Core.Fabric, Gather: s.Gather, Memory: s.Memory, Hold: s.Hold, Forget: s.Forget, Agents: s.Agents,
-		Packets:      s.Packets,
+		Packets: s.Packets, Trials: s.Trials,
 		ProbeTimeout: s.ProbeTimeout, ProbeEvery: s.ProbeEvery, ProbeMost: s.ProbeMost, NoProbes: s.NoProbes,
 	}
 	for _, n := range []struct {
 		key string
 		v   int
-	}{{"agents", s.Agents}, {"packets", s.Packets}} {
+	}{{"agents", s.Agents}, {"packets", s.Packets}, {"trials", s.Trials}} {
 		if n.v < 0 {
 			say("suspicion."+n.key, fmt.Sprintf("%d is below 0", n.v), "write 1 or more, or leave it out for the default")
 		}

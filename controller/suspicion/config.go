@@ -38,6 +38,10 @@ type Config struct {
 	ProbeEvery, ProbeMost fabric.Time
 	// CleanRounds is the number of rounds without loss that clear a link. Default 2.
 	CleanRounds int
+	// Trials is the number of trials by probes, one after the other, that a link must lose before it is suspected.
+	// Default 1. With 2 or more, reports alone suspect no link: for switches and hosts in software, which lose packets
+	// and answer late when their machine is busy.
+	Trials int
 	// Most is the largest number of links suspected at a time. Default: an eighth of the links between switches, at
 	// least 4.
 	Most int
@@ -65,10 +69,13 @@ func (c Config) Validate() error {
 	for _, n := range []struct {
 		name string
 		v    int
-	}{{"Agents", c.Agents}, {"Packets", c.Packets}, {"CleanRounds", c.CleanRounds}, {"Most", c.Most}} {
+	}{{"Agents", c.Agents}, {"Packets", c.Packets}, {"CleanRounds", c.CleanRounds}, {"Trials", c.Trials}, {"Most", c.Most}} {
 		if n.v < 0 {
 			return fmt.Errorf("%w: %s: %d is below 0", ErrConfig, n.name, n.v)
 		}
+	}
+	if c.NoProbes && c.Trials > 1 {
+		return fmt.Errorf("%w: Trials: %d without probes: no link would be suspected", ErrConfig, c.Trials)
 	}
 	return nil
 }
@@ -84,6 +91,7 @@ func (c Config) withDefaults() Config {
 	setZero(&c.ProbeEvery, 500*fabric.Microsecond)
 	setZero(&c.ProbeMost, fabric.Second)
 	setZero(&c.CleanRounds, 2)
+	setZero(&c.Trials, 1)
 	setZero(&c.Most, max(4, (c.Fabric.Links()-c.Fabric.Hosts())/8))
 	return c
 }

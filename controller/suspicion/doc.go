@@ -26,7 +26,8 @@
 //     blamed for its reports.
 //   - A link that explains more reports than all others, from at least [Config.Agents] agents, is suspected at once.
 //   - Otherwise the links that explain equally many reports are probed. Each probe's path crosses one of these links
-//     and as few of the others as possible. Links that lose probes are suspected.
+//     and as few of the others as possible. Links that lose probes are suspected, if [Config.Trials] is above 1 only
+//     after as many trials in a row.
 //
 // Reports of paths over a link that is down or suspected already are explained, and not counted.
 //

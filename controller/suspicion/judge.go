@@ -81,13 +81,13 @@ func (c *Core) blame(open []evidence) []evidence {
 			return its
 		})
 	}
-	if len(best) == 1 && len(top.agents) >= c.cfg.Agents {
+	if len(best) == 1 && len(top.agents) >= c.cfg.Agents && c.cfg.Trials == 1 {
 		if !c.suspect(best[0], false) {
 			return nil // too many links are suspected
 		}
 		return open
 	}
-	c.try(best)
+	c.try(best, 1)
 	return slices.DeleteFunc(open, func(e evidence) bool {
 		return c.f.PathUses(c.f.ToROf(e.host), e.dstToR, e.label, best[0])
 	})

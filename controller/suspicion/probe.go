@@ -9,6 +9,7 @@ import (
 // trial is a set of links among which one is to be found.
 type trial struct {
 	id    uint64
+	round int // of Config.Trials, from 1
 	links []suspect
 	open  int // number of unanswered probes
 }
@@ -34,8 +35,8 @@ type probe struct {
 // probers is the number of hosts that probe a link at a time.
 const probers = 2
 
-// try requests probes of the links to find the faulty one.
-func (c *Core) try(links []fabric.LinkID) {
+// try requests probes of the links to find the faulty one; round is that of [Config.Trials], from 1.
+func (c *Core) try(links []fabric.LinkID, round int) {
 	if c.cfg.NoProbes || len(c.trials) >= maxTrials {
 		return
 	}
@@ -47,7 +48,7 @@ func (c *Core) try(links []fabric.LinkID) {
 		}
 	}
 	c.nextProbe++
-	t := trial{id: c.nextProbe}
+	t := trial{id: c.nextProbe, round: round}
 	for _, id := range links {
 		t.links = append(t.links, suspect{link: id})
 		l := &c.links[id]
@@ -274,14 +275,14 @@ func (c *Core) ended(id uint64, p *probe) {
 	if t.open--; t.open > 0 {
 		return
 	}
-	found := t.links
+	found, round := t.links, t.round
 	c.trials = slices.Delete(c.trials, i, i+1)
-	c.verdict(found)
+	c.verdict(found, round)
 }
 
-// verdict suspects the links on trial that lost most, and forgets the reports that led there: their cause is now
-// known, or was temporary.
-func (c *Core) verdict(links []suspect) {
+// verdict suspects the links on trial that lost most, or tries these again if it was not the last round. It forgets the
+// reports that led there: their cause is now known, or was temporary.
+func (c *Core) verdict(links []suspect, round int) {
 	worst := suspect{sent: 1}
 	answered := false
 	for _, s := range links {
@@ -293,10 +294,18 @@ func (c *Core) verdict(links []suspect) {
 	if !answered {
 		return // no agent can probe; the next report tries again
 	}
+	var lost []fabric.LinkID
 	for _, s := range links {
 		if s.lost > 0 && s.lost*worst.sent >= worst.lost*s.sent && !c.links[s.link].down {
-			c.suspect(s.link, true)
+			lost = append(lost, s.link)
 		}
+	}
+	if len(lost) > 0 && round < c.cfg.Trials {
+		c.try(lost, round+1)
+		return
+	}
+	for _, id := range lost {
+		c.suspect(id, true)
 	}
 	for e := range c.evidence {
 		for _, s := range links {

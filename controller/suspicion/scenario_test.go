@@ -47,7 +47,15 @@ func (s *scenario) run(d *datadriven.TestData) (string, error) {
 	switch d.Cmd {
 	case "new":
 		s.now, s.open = 0, nil
-		s.c, err = New(Config{Fabric: s.f, NoProbes: len(words) > 0})
+		cfg := Config{Fabric: s.f}
+		switch args {
+		case "":
+		case "two trials":
+			cfg.Trials = 2
+		default:
+			cfg.NoProbes = true
+		}
+		s.c, err = New(cfg)
 		return "", err
 	case "report":
 		var host, tor, uplink, timeouts int

@@ -281,8 +281,8 @@ class Deployment:
             switches[n.name] = target
         hosts = {n.name: {"admin": "unix:" + self.agent(n.name)} for n in self.fabric.hosts}
         # A probe and its answer pass through some ten processes that share the cores: on a busy machine each can wait
-        # for 100 ms. Only lost probes take the whole time.
-        suspicion = {"probe_timeout": "2s", "probe_every": "50ms"}
+        # for 100 ms, and each drops what exceeds its buffers. Only lost probes take the whole time.
+        suspicion = {"probe_timeout": "2s", "probe_every": "50ms", "trials": 4}
         doc: Dict[str, Any] = {"switches": switches, "hosts": hosts, "suspicion": suspicion}
         if tables:
             doc["tables"] = tables

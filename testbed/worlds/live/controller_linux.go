@@ -129,8 +129,8 @@ func (x *Fabric) writeTargets(nodes map[string]any, n Notifiers) error {
 	t.ECN.Unit = fabric.Bytes(x.cfg.Payload + headroom).String()
 	nodes["tables"] = t
 	// A probe and its answer pass through some ten processes that share the cores: on a busy machine each can wait for
-	// 100 ms. Only lost probes take the whole time.
-	nodes["suspicion"] = map[string]string{"probe_timeout": "2s", "probe_every": "50ms"}
+	// 100 ms, and each drops what exceeds its buffers. Only lost probes take the whole time.
+	nodes["suspicion"] = map[string]any{"probe_timeout": "2s", "probe_every": "50ms", "trials": 4}
 	text, err := yaml.Marshal(nodes)
 	if err == nil {
 		err = os.WriteFile(x.path("targets.yaml"), text, 0o600)
