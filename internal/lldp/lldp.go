@@ -9,15 +9,13 @@
 package lldp
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
 	"strconv"
 	"strings"
-
-	"github.com/google/gopacket"
-	"github.com/google/gopacket/layers"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
@@ -43,29 +41,38 @@ const about = "ethereal cabling check "
 // ttl is the time for which a receiver may keep a frame, in seconds: the check is short.
 const ttl = 10
 
+// The fields (TLVs) that are written and read: a type of 7 bits, a length of 9, the value.
+const (
+	tlvEnd         = 0
+	tlvChassis     = 1 // a subtype, then the ID
+	tlvPort        = 2 // likewise
+	tlvTTL         = 3
+	tlvName        = 5
+	tlvDescription = 6
+	tlvMost        = 1<<9 - 1 // bytes of a value
+
+	chassisMAC = 4 // subtypes
+	portMAC    = 3
+	portLocal  = 7
+)
+
 // Append appends to b a frame that names the node and port that sent it.
 func Append(b []byte, f *fabric.Fabric, from fabric.End, token Token) ([]byte, error) {
-	mac := f.MAC(from.Node)
-	port := strconv.Itoa(int(from.Port))
-	text := func(t layers.LLDPTLVType, s string) layers.LinkLayerDiscoveryValue {
-		return layers.LinkLayerDiscoveryValue{Type: t, Length: uint16(len(s)), Value: []byte(s)}
+	mac, name := f.MAC(from.Node), f.Name(from.Node)
+	if len(name) > tlvMost {
+		return nil, fmt.Errorf("lldp: %s: a name has %d bytes at most", name, tlvMost)
 	}
-	buf := gopacket.NewSerializeBuffer()
-	err := gopacket.SerializeLayers(buf, gopacket.SerializeOptions{FixLengths: true},
-		&layers.Ethernet{SrcMAC: mac[:], DstMAC: Multicast[:], EthernetType: EtherType},
-		&layers.LinkLayerDiscovery{
-			ChassisID: layers.LLDPChassisID{Subtype: layers.LLDPChassisIDSubTypeMACAddr, ID: mac[:]},
-			PortID:    layers.LLDPPortID{Subtype: layers.LLDPPortIDSubtypeLocal, ID: []byte(port)},
-			TTL:       ttl,
-			Values: []layers.LinkLayerDiscoveryValue{
-				text(layers.LLDPTLVSysName, f.Name(from.Node)),
-				text(layers.LLDPTLVSysDescription, about+hex.EncodeToString(token[:])),
-			},
-		})
-	if err != nil {
-		return nil, fmt.Errorf("lldp: %w", err)
+	b = append(append(b, Multicast[:]...), mac[:]...)
+	b = binary.BigEndian.AppendUint16(b, EtherType)
+	tlv := func(kind int, value ...byte) {
+		b = append(binary.BigEndian.AppendUint16(b, uint16(kind<<9|len(value))), value...)
 	}
-	b = append(b, buf.Bytes()...)
+	tlv(tlvChassis, append([]byte{chassisMAC}, mac[:]...)...)
+	tlv(tlvPort, strconv.AppendInt([]byte{portLocal}, int64(from.Port), 10)...)
+	tlv(tlvTTL, 0, ttl)
+	tlv(tlvName, []byte(name)...)
+	tlv(tlvDescription, hex.AppendEncode([]byte(about), token[:])...)
+	tlv(tlvEnd)
 	for len(b) < minFrame {
 		b = append(b, 0) // after the end TLV
 	}
@@ -86,44 +93,53 @@ type Word struct {
 
 // Parse reads a frame. Its error wraps [ErrMalformed].
 func Parse(frame []byte) (w Word, err error) {
-	p := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.DecodeOptions{NoCopy: true})
-	eth, ok := p.LinkLayer().(*layers.Ethernet)
-	if !ok || eth.EthernetType != EtherType {
+	const header = 14
+	if len(frame) < header || binary.BigEndian.Uint16(frame[12:]) != EtherType {
 		return w, fmt.Errorf("%w: not an LLDP frame", ErrMalformed)
 	}
-	l, ok := p.Layer(layers.LayerTypeLinkLayerDiscovery).(*layers.LinkLayerDiscovery)
-	if !ok {
-		return w, fmt.Errorf("%w: %w", ErrMalformed, failure(p))
-	}
-	w.MAC = [6]byte(eth.SrcMAC)
-	switch w.Port = printable(l.PortID.ID); {
-	case l.PortID.Subtype == layers.LLDPPortIDSubtypeMACAddr && len(l.PortID.ID) == 6:
-		w.Port = net.HardwareAddr(l.PortID.ID).String()
-	}
-	for _, v := range l.Values {
-		switch v.Type {
-		case layers.LLDPTLVSysName:
-			w.System = printable(v.Value)
-		case layers.LLDPTLVSysDescription:
-			digits, found := strings.CutPrefix(string(v.Value), about)
+	w.MAC = [6]byte(frame[6:])
+	var seen [tlvTTL + 1]bool
+	chassis := ""
+	for b := frame[header:]; !seen[tlvEnd]; {
+		if len(b) < 2 {
+			return w, fmt.Errorf("%w: no end", ErrMalformed)
+		}
+		kind, n := b[0]>>1, int(binary.BigEndian.Uint16(b)&tlvMost)
+		if b = b[2:]; len(b) < n {
+			return w, fmt.Errorf("%w: field %d has %d bytes of %d", ErrMalformed, kind, len(b), n)
+		}
+		value := b[:n]
+		b = b[n:]
+		if kind <= tlvTTL {
+			if seen[kind] = true; kind != tlvEnd && n < 2 {
+				return w, fmt.Errorf("%w: field %d has %d bytes", ErrMalformed, kind, n)
+			}
+		}
+		switch kind {
+		case tlvChassis:
+			if value[0] == chassisMAC && n == 7 {
+				chassis = net.HardwareAddr(value[1:]).String()
+			}
+		case tlvPort:
+			if w.Port = printable(value[1:]); value[0] == portMAC && n == 7 {
+				w.Port = net.HardwareAddr(value[1:]).String()
+			}
+		case tlvName:
+			w.System = printable(value)
+		case tlvDescription:
+			digits, found := strings.CutPrefix(string(value), about)
 			if token, err := hex.DecodeString(digits); found && err == nil && len(token) == len(w.Token) {
 				w.Token, w.Ours = Token(token), true
 			}
 		}
 	}
-	if w.System == "" && l.ChassisID.Subtype == layers.LLDPChassisIDSubTypeMACAddr && len(l.ChassisID.ID) == 6 {
-		w.System = net.HardwareAddr(l.ChassisID.ID).String()
+	if seen != [...]bool{true, true, true, true} {
+		return w, fmt.Errorf("%w: chassis, port and time to live are not all there", ErrMalformed)
+	}
+	if w.System == "" {
+		w.System = chassis
 	}
 	return w, nil
-}
-
-var errNoTLVs = errors.New("chassis, port and time to live are not all there")
-
-func failure(p gopacket.Packet) error {
-	if e := p.ErrorLayer(); e != nil {
-		return e.Error()
-	}
-	return errNoTLVs
 }
 
 // printable returns outside text for a terminal: at most 64 characters, without control characters.

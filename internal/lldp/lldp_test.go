@@ -33,6 +33,10 @@ func TestOurs(t *testing.T) {
 			if len(b) < 60 {
 				t.Errorf("%d bytes; a frame has 60", len(b))
 			}
+			l, ok := gopacket.NewPacket(b, layers.LayerTypeEthernet, gopacket.Default).Layer(layers.LayerTypeLinkLayerDiscoveryInfo).(*layers.LinkLayerDiscoveryInfo)
+			if !ok || l.SysName != f.Name(from.Node) {
+				t.Errorf("%+v: gopacket reads %+v", from, l)
+			}
 			w, err := Parse(b)
 			if err != nil {
 				t.Fatal(err)
@@ -100,6 +104,10 @@ func FuzzParse(f *testing.F) {
 	f.Add(b[:20])
 	f.Fuzz(func(t *testing.T, frame []byte) {
 		w, err := Parse(frame)
+		l, ok := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default).Layer(layers.LayerTypeLinkLayerDiscovery).(*layers.LinkLayerDiscovery)
+		if ok && l.ChassisID.Subtype > 0 && l.TTL > 0 && err != nil {
+			t.Errorf("%v, but gopacket reads %+v", err, l)
+		}
 		if err != nil && !errors.Is(err, ErrMalformed) {
 			t.Errorf("%v", err)
 		}

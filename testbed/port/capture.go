@@ -4,14 +4,11 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
 
-	"github.com/google/gopacket"
-	"github.com/google/gopacket/layers"
-	"github.com/google/gopacket/pcapgo"
+	"github.com/ethereal-fabric/ethereal/internal/pcap"
 )
 
 // Captured is a port that writes what passes to pcap files.
@@ -91,11 +88,9 @@ func (p *pcapFiles) close() error { return errors.Join(p.in.close(), p.out.close
 type pcapWriter struct {
 	f   *os.File
 	buf *bufio.Writer
-	w   *pcapgo.Writer
+	w   *pcap.Writer
 	err error
 }
-
-const pcapSnap = 262144 // bytes of a frame, at most
 
 func createPcap(name string) (*pcapWriter, error) {
 	f, err := os.Create(name)
@@ -103,15 +98,14 @@ func createPcap(name string) (*pcapWriter, error) {
 		return nil, fmt.Errorf("port: capture: %w", err)
 	}
 	w := &pcapWriter{f: f, buf: bufio.NewWriterSize(f, 64<<10)}
-	w.w = pcapgo.NewWriterNanos(w.buf)
-	w.err = w.w.WriteFileHeader(pcapSnap, layers.LinkTypeEthernet)
+	w.w, w.err = pcap.NewWriter(w.buf, pcap.MaxFrame)
 	w.flush()
 	return w, nil
 }
 
 func (w *pcapWriter) write(at time.Time, frame []byte) {
 	if w.err == nil {
-		w.err = w.w.WritePacket(gopacket.CaptureInfo{Timestamp: at, CaptureLength: len(frame), Length: len(frame)}, frame)
+		w.err = w.w.Write(at, frame, len(frame))
 	}
 }
 
@@ -132,27 +126,4 @@ func (w *pcapWriter) close() error {
 		return fmt.Errorf("port: capture: %w", err)
 	}
 	return nil
-}
-
-// readPcap reads the frames of a pcap file.
-func readPcap(r io.Reader) ([][]byte, error) {
-	in, err := pcapgo.NewReader(r)
-	if err != nil {
-		return nil, fmt.Errorf("pcap header: %w", err)
-	}
-	if l := in.LinkType(); l != layers.LinkTypeEthernet {
-		return nil, fmt.Errorf("link type %d is not Ethernet", l)
-	}
-	in.SetSnaplen(pcapSnap) // whatever the file says: it is what is allocated
-	var out [][]byte
-	for {
-		frame, ci, err := in.ReadPacketData()
-		switch {
-		case errors.Is(err, io.EOF) && ci.CaptureLength == 0:
-			return out, nil
-		case err != nil:
-			return nil, fmt.Errorf("frame %d: %w", len(out)+1, err)
-		}
-		out = append(out, frame)
-	}
 }

@@ -1,11 +1,14 @@
 package port
 
 import (
+	"bufio"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
+
+	"github.com/ethereal-fabric/ethereal/internal/pcap"
 )
 
 // Files is a port that receives the frames of NAME_in.pcap and writes what is
@@ -28,7 +31,7 @@ func OpenFiles(dir, name string) (*Files, error) {
 	path := filepath.Join(dir, name+"_in.pcap")
 	f, err := os.Open(path)
 	if err == nil {
-		p.frames, err = readPcap(f)
+		p.frames, err = pcap.ReadFrames(bufio.NewReader(f))
 		f.Close() //nolint:errcheck // only read
 		if err != nil {
 			return nil, fmt.Errorf("port: %s: %w", path, err)

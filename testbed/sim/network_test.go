@@ -343,18 +343,24 @@ func TestTap(t *testing.T) {
 	}
 	w = newWorld(t, oneByOne, Config{})
 	w.stations[0].orders = []order{{dst: 1, payload: 9000}}
-	if err := w.Tap(0, &whole, TapConfig{}); err != nil {
+	if err := w.Tap(0, new(fullDisk), TapConfig{}); err != nil {
 		t.Fatal(err)
 	}
-	w.dirs[0].tap.w = pcapgo.NewWriterNanos(failingWriter{})
 	if err := w.Run(context.Background(), Never); err == nil || !strings.Contains(err.Error(), iotest.ErrTimeout.Error()) {
 		t.Errorf("a full disk: %v", err)
 	}
 }
 
-type failingWriter struct{}
+// fullDisk has room for a file's header.
+type fullDisk struct{ used bool }
 
-func (failingWriter) Write([]byte) (int, error) { return 0, iotest.ErrTimeout }
+func (d *fullDisk) Write(b []byte) (int, error) {
+	if d.used {
+		return 0, iotest.ErrTimeout
+	}
+	d.used = true
+	return len(b), nil
+}
 
 func itoa(n int64) string { b, _ := json.Marshal(n); return string(b) }
 

@@ -5,11 +5,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/google/gopacket"
-	"github.com/google/gopacket/layers"
-	"github.com/google/gopacket/pcapgo"
-
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/pcap"
 )
 
 // TapConfig says how a capture is written. The zero value captures whole
@@ -26,7 +23,7 @@ type TapConfig struct {
 
 type tap struct {
 	TapConfig
-	w     *pcapgo.Writer
+	w     *pcap.Writer
 	frame []byte
 }
 
@@ -41,10 +38,11 @@ func (n *Network) Tap(link fabric.LinkID, w io.Writer, c TapConfig) error {
 	if len(n.regions) > 1 {
 		return fmt.Errorf("%w: Cores: a capture is written by one", ErrConfig)
 	}
-	t := &tap{TapConfig: c, w: pcapgo.NewWriterNanos(w)}
-	if err := t.w.WriteFileHeader(uint32(c.SnapLen), layers.LinkTypeEthernet); err != nil {
+	file, err := pcap.NewWriter(w, c.SnapLen)
+	if err != nil {
 		return fmt.Errorf("sim: capture of %s: %w", n.fab.LinkName(link), err)
 	}
+	t := &tap{TapConfig: c, w: file}
 	n.dirs[Upward(link)].tap = t
 	n.dirs[Downward(link)].tap = t
 	return nil
@@ -62,13 +60,8 @@ func (r *region) capture(d *direction, p *packet) {
 	if t.Finish != nil {
 		t.Finish(t.frame, int(p.payload))
 	}
-	kept := t.frame[:min(length, t.SnapLen)]
-	ci := gopacket.CaptureInfo{
-		Timestamp:     time.Unix(0, int64(r.now/fabric.Nanosecond)),
-		CaptureLength: len(kept),
-		Length:        length,
-	}
-	if err := t.w.WritePacket(ci, kept); err != nil {
+	at := time.Unix(0, int64(r.now/fabric.Nanosecond))
+	if err := t.w.Write(at, t.frame[:min(length, t.SnapLen)], length); err != nil {
 		r.fail(fmt.Errorf("sim: capture at %v: %w", r.now, err))
 	}
 }
