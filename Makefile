@@ -13,7 +13,7 @@ FORCE:
 
 # What gives RDMA programs a host's device in software, and what labels their queue pairs on a real one;
 # needs libibverbs-dev.
-VERBS = hostagent/verbs/interpose
+VERBS = roce/device/interpose
 RNIC = hostagent/verbs/rnic
 VERBS_FLAGS = -O2 -g -fPIC -Wall -Wextra -Werror -Wno-missing-field-initializers $(VERBS_CFLAGS)
 verbs: bin/libethereal-verbs.so bin/libethereal-rnic.so

@@ -22,7 +22,7 @@ var v1modelJSON []byte
 var v1modelP4Info []byte
 
 // V1ModelJSON returns the BMv2 JSON of v1model/ethereal.p4: the device config
-// of BMv2 and of testbed/p4switch/p4runtime. The caller must not write to it.
+// of BMv2 and of p4switch/p4runtime. The caller must not write to it.
 func V1ModelJSON() []byte { return v1modelJSON }
 
 // V1ModelP4InfoText returns the P4Info of v1model/ethereal.p4 in protobuf text

@@ -22,11 +22,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/certs"
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/p4src"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/gnmi"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/p4runtime"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/portstate"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
+	"github.com/ethereal-fabric/ethereal/p4switch/gnmi"
+	"github.com/ethereal-fabric/ethereal/p4switch/p4runtime"
+	"github.com/ethereal-fabric/ethereal/p4switch/portstate"
+	"github.com/ethereal-fabric/ethereal/p4switch/program"
+	"github.com/ethereal-fabric/ethereal/p4switch/rpc"
 )
 
 // labCA has scripts/lab-ca make an authority and a certificate for 127.0.0.1, and

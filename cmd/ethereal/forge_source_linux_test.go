@@ -7,8 +7,8 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
-	"github.com/ethereal-fabric/ethereal/testbed/port"
+	"github.com/ethereal-fabric/ethereal/p4switch/port"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
@@ -74,12 +74,12 @@ func sendForeign(f *fabric.Fabric, x *live.Fabric, at fabric.NodeID) (sent int, 
 	}
 	defer p.Close() //nolint:errcheck // nothing is left to send
 	for i := range 50 {
-		for _, op := range []rocev2.Opcode{rocev2.WriteOnly, rocev2.Acknowledge} {
+		for _, op := range []frame.Opcode{frame.WriteOnly, frame.Acknowledge} {
 			for _, pair := range [][2]fabric.NodeID{{forgeVictim, forgePeer}, {forgePeer, forgeVictim}} {
 				for _, v6 := range []bool{false, true} {
-					s := rocev2.Stack{
+					s := frame.Stack{
 						SrcMAC: f.MAC(at), DstMAC: f.MAC(f.ToROf(at)), Src: f.HostAddr4(pair[0]), Dst: f.HostAddr4(pair[1]), TTL: 64,
-						SourcePort: rocev2.SourcePort(0), BTH: rocev2.BTHFields{Opcode: op, PKey: 0xffff, DestQP: uint32(2 + i), PSN: uint32(i)},
+						SourcePort: frame.SourcePort(0), BTH: frame.BTHFields{Opcode: op, PKey: 0xffff, DestQP: uint32(2 + i), PSN: uint32(i)},
 					}
 					if v6 {
 						s.Src, s.Dst = f.HostAddr6(pair[0]), f.HostAddr6(pair[1])

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/ethereal-fabric/ethereal/internal/listen"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/sidecar"
+	"github.com/ethereal-fabric/ethereal/p4switch/sidecar"
 )
 
 // gnmiFlags are the flags of `ethereal gnmi`.

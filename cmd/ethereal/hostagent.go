@@ -13,12 +13,12 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	agentprocess "github.com/ethereal-fabric/ethereal/hostagent/process"
-	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 	"github.com/ethereal-fabric/ethereal/internal/listen"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostprocess"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
-	"github.com/ethereal-fabric/ethereal/testbed/port"
+	"github.com/ethereal-fabric/ethereal/p4switch/port"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
+	"github.com/ethereal-fabric/ethereal/testbed/host"
+	"github.com/ethereal-fabric/ethereal/testbed/hostprocess"
+	"github.com/ethereal-fabric/ethereal/testbed/hostproto"
 )
 
 // hostagentFlags are the flags of `ethereal host agent`.
@@ -68,9 +68,9 @@ verbs   the queue pairs of an RNIC. Their owners connect to --listen-owners and 
 	return c
 }
 
-// device makes RDMA devices for a host's programs: add has the host's process be one, serve runs a command with one, until
+// rdma makes RDMA devices for a host's programs: add has the host's process be one, serve runs a command with one, until
 // end.
-var device interface {
+var rdma interface {
 	add(f *hostagentFlags, cfg *hostprocess.ProcessConfig) error
 	serve(f *hostagentFlags, command []string) (end func(), err error)
 } = softwareNIC{}
@@ -100,7 +100,7 @@ flag is needed: the device serves this machine alone, at 127.0.0.1 on the interf
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				end, err := device.serve(&flags, args)
+				end, err := rdma.serve(&flags, args)
 				if err != nil {
 					return failure("%w", err)
 				}
@@ -200,7 +200,7 @@ func (f *hostagentFlags) configure(cfg *hostprocess.ProcessConfig) error {
 	if f.verbs == "" {
 		return nil
 	}
-	return device.add(f, cfg)
+	return rdma.add(f, cfg)
 }
 
 // openEventLog opens the event log, if one is asked for, and returns what ends it.
@@ -228,7 +228,7 @@ func (f *hostagentFlags) owner(s *agentprocess.Agent) string {
 func openPort(name, owner string, sendBuffer int) (port.Port, error) {
 	// The endpoint reads from the wire what the kernel would refuse.
 	p, err := port.OpenInterface(name, port.InterfaceOptions{SendBuffer: sendBuffer, Owner: owner,
-		HoldUDP: []uint16{rocev2.Port, hostagent.QuenchPort}})
+		HoldUDP: []uint16{frame.Port, hostagent.QuenchPort}})
 	if err != nil {
 		return nil, err
 	}

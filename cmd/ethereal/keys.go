@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
+	"github.com/ethereal-fabric/ethereal/testbed/balance"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/scenarios"
 )
@@ -78,7 +78,7 @@ func scenarioKeys() ([]scenarios.Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	parameters := func(path string, ps []endpoint.Param) (keys []scenarios.Key) {
+	parameters := func(path string, ps []transport.Param) (keys []scenarios.Key) {
 		for _, p := range ps {
 			keys = append(keys, scenarios.Key{Path: path + "." + p.Name, Meaning: p.Meaning})
 		}
@@ -95,8 +95,8 @@ func scenarioKeys() ([]scenarios.Key, error) {
 				keys = append(keys, parameters(path, s.Params)...)
 			}
 		case "host.congestion_params":
-			for _, s := range endpoint.Specs() {
-				if s.Kind == endpoint.RateControl && len(s.Params) > 0 {
+			for _, s := range transport.Specs() {
+				if s.Kind == transport.RateControl && len(s.Params) > 0 {
 					keys = append(keys, parameters(k.Path+"."+s.Name, s.Params)...)
 				}
 			}

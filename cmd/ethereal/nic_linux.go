@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/internal/listen"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostprocess"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/nic"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/soft"
+	"github.com/ethereal-fabric/ethereal/roce/device"
+	"github.com/ethereal-fabric/ethereal/roce/soft"
+	"github.com/ethereal-fabric/ethereal/testbed/hostprocess"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
@@ -31,12 +31,12 @@ func (softwareNIC) add(f *hostagentFlags, cfg *hostprocess.ProcessConfig) error 
 	if payload == 0 {
 		payload = 1024
 	}
-	var device *nic.NIC
+	var nic *device.NIC
 	cfg.Device = func(r *hostprocess.Rank) hostprocess.Device {
-		device = nic.New(nic.Config{Fabric: cfg.Fabric, Host: cfg.Host, Payload: payload, Log: cfg.Log}, r)
-		return device
+		nic = device.New(device.Config{Fabric: cfg.Fabric, Host: cfg.Host, Payload: payload, Log: cfg.Log}, r)
+		return nic
 	}
-	cfg.Serve = func(ctx context.Context, s *soft.Shell) error { return device.Serve(ctx, lis, s) }
+	cfg.Serve = func(ctx context.Context, s *soft.Shell) error { return nic.Serve(ctx, lis, s) }
 	return nil
 }
 

@@ -5,7 +5,7 @@ package main
 import (
 	"errors"
 
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostprocess"
+	"github.com/ethereal-fabric/ethereal/testbed/hostprocess"
 )
 
 var errVerbs = errors.New("an RDMA device in software needs Linux")

@@ -14,8 +14,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent/daemon"
-	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
-	"github.com/ethereal-fabric/ethereal/testbed/port"
+	"github.com/ethereal-fabric/ethereal/p4switch/port"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
@@ -57,7 +57,7 @@ func (p *plant) traffic(every time.Duration, controllers []string, hosts ...fabr
 		tr.ports = append(tr.ports, x)
 		g.Go(func() {
 			for ctx.Err() == nil {
-				if x.Receive(64, func(frame []byte) { tr.receive(h, frame) }) == 0 {
+				if x.Receive(64, func(raw []byte) { tr.receive(h, raw) }) == 0 {
 					time.Sleep(time.Millisecond)
 				}
 			}
@@ -102,8 +102,8 @@ const (
 	flushQP = 0xE7E7E8
 )
 
-func (tr *plantTraffic) receive(h fabric.NodeID, frame []byte) {
-	f, err := rocev2.Parse(frame)
+func (tr *plantTraffic) receive(h fabric.NodeID, raw []byte) {
+	f, err := frame.Parse(raw)
 	if err != nil || f.Destination() != tr.f.HostAddr4(h) || f.VerifyICRC() != nil {
 		return
 	}
@@ -122,23 +122,23 @@ func (tr *plantTraffic) receive(h fabric.NodeID, frame []byte) {
 // send sends a packet from one of the hosts, by number, to another one.
 func (tr *plantTraffic) send(t *testing.T, i int, dst fabric.NodeID, label fabric.Label, qp, psn uint32) bool {
 	src := tr.hosts[i]
-	s := rocev2.Stack{
+	s := frame.Stack{
 		SrcMAC: tr.f.MAC(src), DstMAC: tr.f.MAC(tr.f.ToROf(src)), Src: tr.f.HostAddr4(src), Dst: tr.f.HostAddr4(dst), TTL: 64,
-		SourcePort: 0xC000 | uint16(label), BTH: rocev2.BTHFields{Opcode: rocev2.SendOnly, DestQP: qp, PSN: psn & 0xFFFFFF},
+		SourcePort: 0xC000 | uint16(label), BTH: frame.BTHFields{Opcode: frame.SendOnly, DestQP: qp, PSN: psn & 0xFFFFFF},
 		PayloadLen: 64,
 	}
-	frame := make([]byte, s.FrameLen())
-	if _, err := s.Encode(frame); err != nil {
+	raw := make([]byte, s.FrameLen())
+	if _, err := s.Encode(raw); err != nil {
 		t.Error(err)
 		return false
 	}
-	parsed, err := rocev2.Parse(frame)
+	parsed, err := frame.Parse(raw)
 	if err != nil {
 		t.Error(err)
 		return false
 	}
 	parsed.SetICRC()
-	return tr.ports[i].Send([][]byte{frame}) == 1
+	return tr.ports[i].Send([][]byte{raw}) == 1
 }
 
 // pairs calls do for every two hosts at different ToRs.

@@ -23,17 +23,17 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/certs"
 	"github.com/ethereal-fabric/ethereal/internal/listen"
 	"github.com/ethereal-fabric/ethereal/internal/memory"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/ebpf"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/injection"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/process"
-	"github.com/ethereal-fabric/ethereal/testbed/port"
+	"github.com/ethereal-fabric/ethereal/p4switch/ebpf"
+	"github.com/ethereal-fabric/ethereal/p4switch/injection"
+	"github.com/ethereal-fabric/ethereal/p4switch/port"
+	"github.com/ethereal-fabric/ethereal/p4switch/process"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
 // bmv2Name is the option that stands for having been started under BMv2's name.
 const bmv2Name = "as-simple-switch"
 
-// bmv2JSONVersion is the newest BMv2 JSON that testbed/p4switch/interp reads.
+// bmv2JSONVersion is the newest BMv2 JSON that p4switch/interp reads.
 const bmv2JSONVersion = "2.23"
 
 // switchInvocation recognises the program being started under the name of

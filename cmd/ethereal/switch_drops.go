@@ -14,7 +14,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/daemon"
 	"github.com/ethereal-fabric/ethereal/internal/certs"
 	"github.com/ethereal-fabric/ethereal/internal/listen"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/process"
+	"github.com/ethereal-fabric/ethereal/p4switch/process"
 )
 
 // dropsLogged is how often a switch says what it has dropped since.

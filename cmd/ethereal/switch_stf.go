@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/stf"
+	"github.com/ethereal-fabric/ethereal/p4switch/program"
+	"github.com/ethereal-fabric/ethereal/p4switch/stf"
 )
 
 // newSwitchTestCommand makes `ethereal switch test`.

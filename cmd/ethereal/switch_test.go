@@ -243,7 +243,7 @@ func (w *readyWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-const lpmJSON = "../../testbed/p4switch/process/testdata/lpm.json"
+const lpmJSON = "../../p4switch/process/testdata/lpm.json"
 
 // A switch without interfaces starts with a program or without, says what it
 // ignores, and ends without an error when asked to.

@@ -15,8 +15,8 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
-	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 // TestTag has `ethereal tag` label what a packet socket sends, over a veth pair
@@ -56,12 +56,12 @@ func TestTag(t *testing.T) {
 	must(os.WriteFile(spec, []byte("kind: fat-tree\nk: 4\n"), 0o600))
 	f, err := fabric.New(fabric.Spec{Kind: fabric.KindFatTree, K: 4})
 	must(err)
-	s := rocev2.Stack{Src: f.HostAddr4(0), Dst: f.HostAddr4(15), TTL: 64, SourcePort: 0xF00D, PayloadLen: 512,
-		BTH: rocev2.BTHFields{Opcode: rocev2.WriteMiddle, DestQP: 0x77}}
-	frame := make([]byte, s.FrameLen())
-	_, err = s.Encode(frame)
+	s := frame.Stack{Src: f.HostAddr4(0), Dst: f.HostAddr4(15), TTL: 64, SourcePort: 0xF00D, PayloadLen: 512,
+		BTH: frame.BTHFields{Opcode: frame.WriteMiddle, DestQP: 0x77}}
+	raw := make([]byte, s.FrameLen())
+	_, err = s.Encode(raw)
 	must(err)
-	p, err := rocev2.Parse(frame)
+	p, err := frame.Parse(raw)
 	must(err)
 	p.SetICRC()
 
@@ -72,7 +72,7 @@ func TestTag(t *testing.T) {
 		defer cancel()
 		b := make([]byte, 2048)
 		for ctx.Err() == nil {
-			if _, err := unix.Write(left, frame); err != nil {
+			if _, err := unix.Write(left, raw); err != nil {
 				labelled <- err
 				return
 			}
@@ -80,11 +80,11 @@ func TestTag(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			got, err := rocev2.Parse(b[:n])
+			got, err := frame.Parse(b[:n])
 			if err != nil {
 				continue // of the stack's own
 			}
-			if l, ok := rocev2.LabelOfSourcePort(got.SourcePort()); ok && l < f.LabelSpan() {
+			if l, ok := frame.LabelOfSourcePort(got.SourcePort()); ok && l < f.LabelSpan() {
 				labelled <- got.VerifyICRC()
 				return
 			}

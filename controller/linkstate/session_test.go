@@ -22,9 +22,9 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller/backoff"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/gnmi"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/p4runtime"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/portstate"
+	"github.com/ethereal-fabric/ethereal/p4switch/gnmi"
+	"github.com/ethereal-fabric/ethereal/p4switch/p4runtime"
+	"github.com/ethereal-fabric/ethereal/p4switch/portstate"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -24,10 +24,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/backoff"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/p4src"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/p4runtime"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/portstate"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
+	"github.com/ethereal-fabric/ethereal/p4switch/p4runtime"
+	"github.com/ethereal-fabric/ethereal/p4switch/portstate"
+	"github.com/ethereal-fabric/ethereal/p4switch/program"
+	"github.com/ethereal-fabric/ethereal/p4switch/rpc"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

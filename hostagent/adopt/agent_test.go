@@ -14,7 +14,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller/labellertest"
-	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 // world is a fabric and a labeller through which packets of a program pass.
@@ -50,12 +50,12 @@ func (w *world) must(err error) {
 // packet lets a packet of a queue pair pass and returns its source port.
 func (w *world) packet(h fabric.NodeID, qp uint32) uint16 {
 	w.t.Helper()
-	s := rocev2.Stack{Src: w.f.HostAddr4(0), Dst: w.f.HostAddr4(h), TTL: 64, SourcePort: 0xF00D,
-		BTH: rocev2.BTHFields{Opcode: rocev2.WriteMiddle, DestQP: qp}}
+	s := frame.Stack{Src: w.f.HostAddr4(0), Dst: w.f.HostAddr4(h), TTL: 64, SourcePort: 0xF00D,
+		BTH: frame.BTHFields{Opcode: frame.WriteMiddle, DestQP: qp}}
 	b := make([]byte, s.FrameLen())
 	_, err := s.Encode(b)
 	w.must(err)
-	f, err := rocev2.Parse(b)
+	f, err := frame.Parse(b)
 	w.must(err)
 	f.SetICRC()
 	w.l.Rewrite(b)
@@ -112,7 +112,7 @@ func TestAdopt(t *testing.T) {
 				t.Errorf("%v was moved off a good path", before[i])
 			}
 		}
-		if p := w.packet(15, x.QP.Num); p != rocev2.SourcePort(x.Label) {
+		if p := w.packet(15, x.QP.Num); p != frame.SourcePort(x.Label) {
 			t.Errorf("%v: port %#x", x, p)
 		}
 	}

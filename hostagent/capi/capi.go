@@ -25,8 +25,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/batch"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
-	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 	"github.com/ethereal-fabric/ethereal/hostagent/verbs"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 func addressOf(a *C.ethereal_address) netip.Addr {
@@ -216,7 +216,7 @@ func ethereal_quench(h C.ethereal_agent, payload unsafe.Pointer, n C.size_t, src
 
 //export ethereal_source_port
 func ethereal_source_port(label C.uint16_t) C.uint16_t { //nolint:revive // C's names
-	return C.uint16_t(rocev2.SourcePort(fabric.Label(label)))
+	return C.uint16_t(frame.SourcePort(fabric.Label(label)))
 }
 
 //export ethereal_flow_label

@@ -1,6 +1,6 @@
 // Package process runs a host's agent as a process: its state file, its connections to controllers, and the agent
 // that labels other programs' queue pairs. The agent with a RoCEv2 endpoint in software is
-// testbed/endpoint/hostprocess.
+// testbed/hostprocess.
 package process
 
 import (

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
-	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 // BenchmarkProgram has the kernel run the program over one packet, without an
@@ -22,7 +22,7 @@ import (
 // looking costs; BenchmarkSend shows what writing costs.
 func BenchmarkProgram(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	roce := shape{dst: addr4, qpn: 1, port: 0xC007, payload: 1024, opcode: rocev2.WriteMiddle}.bytes(b, rng)
+	roce := shape{dst: addr4, qpn: 1, port: 0xC007, payload: 1024, opcode: frame.WriteMiddle}.bytes(b, rng)
 	tcp := append([]byte{}, roce...)
 	tcp[14+9] = 6
 	for _, tt := range []struct {
@@ -77,7 +77,7 @@ func BenchmarkSend(b *testing.B) {
 			}
 			b.Run(fmt.Sprintf("%s/%d", how.name, payload), func(b *testing.B) {
 				w := newWire(b)
-				s := shape{dst: addr4, qpn: 1, port: 0xF00D, payload: payload, opcode: rocev2.WriteMiddle, checksum: how.sum}
+				s := shape{dst: addr4, qpn: 1, port: 0xF00D, payload: payload, opcode: frame.WriteMiddle, checksum: how.sum}
 				if how.v6 {
 					s.dst = addr6
 				}

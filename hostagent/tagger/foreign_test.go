@@ -17,8 +17,8 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
-	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 // scapy returns a Python that has scapy, or skips.
@@ -85,12 +85,12 @@ func TestForeignSender(t *testing.T) {
 					others++
 				case v.version == 6 && carrier == labeller.FlowLabel:
 					labelled++
-					if v.flowLabel != rocev2.FlowLabel(l) {
+					if v.flowLabel != frame.FlowLabel(l) {
 						t.Fatalf("want label %#x: %s", l, line)
 					}
 				default:
 					labelled++
-					if v.port != rocev2.SourcePort(l) {
+					if v.port != frame.SourcePort(l) {
 						t.Fatalf("want label %#x: %s", l, line)
 					}
 				}

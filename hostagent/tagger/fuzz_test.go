@@ -12,7 +12,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller/labellertest"
-	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 // FuzzKernel passes any bytes to the program in the kernel and to Inline, which
@@ -20,10 +20,10 @@ import (
 func FuzzKernel(f *testing.F) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, s := range []shape{
-		{dst: addr4, qpn: 1, payload: 16, checksum: true, opcode: rocev2.WriteMiddle},
-		{dst: addr4, qpn: 1, payload: 3, odd: true, checksum: true, tags: 1, options: 2, opcode: rocev2.WriteMiddle},
-		{dst: addr6, qpn: 1, payload: 0, tags: 2, opcode: rocev2.WriteMiddle},
-		{dst: addr6, qpn: 1, payload: 5, odd: true, checksum: true, trailer: 9, opcode: rocev2.WriteMiddle},
+		{dst: addr4, qpn: 1, payload: 16, checksum: true, opcode: frame.WriteMiddle},
+		{dst: addr4, qpn: 1, payload: 3, odd: true, checksum: true, tags: 1, options: 2, opcode: frame.WriteMiddle},
+		{dst: addr6, qpn: 1, payload: 0, tags: 2, opcode: frame.WriteMiddle},
+		{dst: addr6, qpn: 1, payload: 5, odd: true, checksum: true, trailer: 9, opcode: frame.WriteMiddle},
 	} {
 		f.Add(s.bytes(f, rng), uint16(0x1234), false)
 	}
@@ -39,7 +39,7 @@ func FuzzKernel(f *testing.F) {
 		if len(b) > 3000 {
 			return
 		}
-		if fr, err := rocev2.ParseTransport(b); err == nil {
+		if fr, err := frame.ParseTransport(b); err == nil {
 			q := labeller.QP{Dst: fr.Destination(), Num: fr.BTH().DestQP()}
 			a := labeller.Assignment{QP: q, Label: fabric.Label(label & 0x3fff)}
 			if err := errors.Join(tg.Set(a), in.Set(a)); err != nil {

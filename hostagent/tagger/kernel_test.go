@@ -16,8 +16,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller/labellertest"
-	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 // loaded returns the program in the kernel, or skips with the reason why that
@@ -39,13 +39,13 @@ func loaded(t testing.TB, c Config) *Tagger {
 
 // pass has the kernel run the program on a frame, without an interface, and
 // returns the frame as it would go out.
-func pass(t failer, tg *Tagger, frame []byte) []byte {
+func pass(t failer, tg *Tagger, raw []byte) []byte {
 	t.Helper()
-	out := make([]byte, len(frame)+256)
-	run := &ebpf.RunOptions{Data: frame, DataOut: out}
+	out := make([]byte, len(raw)+256)
+	run := &ebpf.RunOptions{Data: raw, DataOut: out}
 	ret, err := tg.o.Program.Run(run)
 	if err != nil {
-		t.Fatalf("run on %d bytes: %v", len(frame), err)
+		t.Fatalf("run on %d bytes: %v", len(raw), err)
 	}
 	if int32(ret) != -1 {
 		t.Fatalf("the program returned %d, want -1: others may be behind it", int32(ret))
@@ -63,11 +63,11 @@ type shape struct {
 	checksum bool // of UDP
 	odd      bool // payload without InfiniBand's pad
 	payload  int
-	opcode   rocev2.Opcode
+	opcode   frame.Opcode
 	trailer  int // Ethernet padding
 }
 
-// bytes builds the frame with an encoder of its own where rocev2.Stack has
+// bytes builds the frame with an encoder of its own where frame.Stack has
 // none: options, two tags, UDP checksum, no pad. The ICRC is the full one.
 func (s shape) bytes(t failer, rng *rand.Rand) []byte {
 	t.Helper()
@@ -75,10 +75,10 @@ func (s shape) bytes(t failer, rng *rand.Rand) []byte {
 	if s.dst.Is6() {
 		src = netip.MustParseAddr("fd00::9:9")
 	}
-	st := rocev2.Stack{
+	st := frame.Stack{
 		Src: src, Dst: s.dst, TTL: 61, TrafficClass: 0x62, ID: uint16(rng.Uint32()), FlowLabel: rng.Uint32() & 0xfffff,
 		SourcePort: s.port, PayloadLen: s.payload,
-		BTH: rocev2.BTHFields{Opcode: s.opcode, PKey: 0xffff, DestQP: s.qpn, PSN: rng.Uint32() & 0xffffff},
+		BTH: frame.BTHFields{Opcode: s.opcode, PKey: 0xffff, DestQP: s.qpn, PSN: rng.Uint32() & 0xffffff},
 	}
 	b := make([]byte, st.FrameLen(), st.FrameLen()+64)
 	n, err := st.Encode(b)
@@ -116,7 +116,7 @@ func (s shape) bytes(t failer, rng *rand.Rand) []byte {
 		b = append(b[:12:12], append([]byte{kind[0], kind[1], 0x20, byte(i + 1)}, b[12:]...)...)
 		ip += 4
 	}
-	f, err := rocev2.ParseTransport(b)
+	f, err := frame.ParseTransport(b)
 	if err != nil {
 		t.Fatalf("%+v: %v", s, err)
 	}
@@ -162,30 +162,30 @@ func udpChecksum(ip, udp []byte) uint16 {
 
 // check has the kernel rewrite a frame and judges it: by an ICRC and a UDP
 // checksum made anew, and byte by byte by Inline.
-func check(t failer, tg *Tagger, in *labellertest.Inline, frame []byte, label fabric.Label, flowLabel bool) {
+func check(t failer, tg *Tagger, in *labellertest.Inline, raw []byte, label fabric.Label, flowLabel bool) {
 	t.Helper()
-	want := bytes.Clone(frame)
+	want := bytes.Clone(raw)
 	r := in.Rewrite(want)
-	got := pass(t, tg, frame)
+	got := pass(t, tg, raw)
 	if !bytes.Equal(got, want) {
-		t.Fatalf("%d bytes (%v): the kernel and Inline differ\nframe  %x\nkernel %x\ninline %x", len(frame), r, head(frame), head(got), head(want))
+		t.Fatalf("%d bytes (%v): the kernel and Inline differ\nframe  %x\nkernel %x\ninline %x", len(raw), r, head(raw), head(got), head(want))
 	}
 	if r != labeller.Labelled {
 		return
 	}
-	f, err := rocev2.ParseTransport(got)
+	f, err := frame.ParseTransport(got)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := f.VerifyICRC(); err != nil {
-		t.Fatalf("%d bytes: %v", len(frame), err)
+		t.Fatalf("%d bytes: %v", len(raw), err)
 	}
 	if flowLabel && f.IPv6() {
-		if l, ok := rocev2.LabelOfFlowLabel(f.FlowLabel()); !ok || l != label {
-			t.Fatalf("flow label %#x, want %#x", f.FlowLabel(), rocev2.FlowLabel(label))
+		if l, ok := frame.LabelOfFlowLabel(f.FlowLabel()); !ok || l != label {
+			t.Fatalf("flow label %#x, want %#x", f.FlowLabel(), frame.FlowLabel(label))
 		}
-	} else if l, ok := rocev2.LabelOfSourcePort(f.SourcePort()); !ok || l != label {
-		t.Fatalf("port %#x, want %#x", f.SourcePort(), rocev2.SourcePort(label))
+	} else if l, ok := frame.LabelOfSourcePort(f.SourcePort()); !ok || l != label {
+		t.Fatalf("port %#x, want %#x", f.SourcePort(), frame.SourcePort(label))
 	}
 }
 
@@ -223,7 +223,7 @@ func TestAllLengths(t *testing.T) {
 		n := 0
 		for payload := 0; payload+78 <= limit; payload++ {
 			s := shape{dst: dst, qpn: a.QP.Num, port: uint16(rng.Uint32()), odd: payload&7 < 4, checksum: payload&1 == 0,
-				payload: payload, opcode: rocev2.WriteMiddle}
+				payload: payload, opcode: frame.WriteMiddle}
 			check(t, tg, in, s.bytes(t, rng), a.Label, false)
 			n++
 		}
@@ -251,7 +251,7 @@ func TestShapes(t *testing.T) {
 				dst: rapid.SampledFrom([]netip.Addr{addr4, addr6}).Draw(rt, "dst"), qpn: rapid.Uint32Range(0, 19).Draw(rt, "qpn"),
 				port: rapid.Uint16().Draw(rt, "port"), tags: rapid.IntRange(0, 2).Draw(rt, "tags"),
 				checksum: rapid.Bool().Draw(rt, "checksum"), odd: rapid.Bool().Draw(rt, "odd"),
-				payload: rapid.IntRange(0, limit-200).Draw(rt, "payload"), opcode: rocev2.WriteMiddle,
+				payload: rapid.IntRange(0, limit-200).Draw(rt, "payload"), opcode: frame.WriteMiddle,
 				trailer: rapid.IntRange(0, 40).Draw(rt, "trailer"),
 			}
 			if s.dst.Is4() {
@@ -288,8 +288,8 @@ func TestShapes(t *testing.T) {
 // name each is counted.
 func TestLeftAlone(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	v4 := shape{dst: addr4, qpn: 1, payload: 64, opcode: rocev2.WriteMiddle}.bytes(t, rng)
-	v6 := shape{dst: addr6, qpn: 1, payload: 64, opcode: rocev2.WriteMiddle}.bytes(t, rng)
+	v4 := shape{dst: addr4, qpn: 1, payload: 64, opcode: frame.WriteMiddle}.bytes(t, rng)
+	v6 := shape{dst: addr6, qpn: 1, payload: 64, opcode: frame.WriteMiddle}.bytes(t, rng)
 	with := func(b []byte, at int, v ...byte) []byte {
 		b = bytes.Clone(b)
 		copy(b[at:], v)
@@ -303,9 +303,9 @@ func TestLeftAlone(t *testing.T) {
 		return b
 	}
 	for _, tt := range []struct {
-		name  string
-		frame []byte
-		want  labeller.Reason
+		name string
+		raw  []byte
+		want labeller.Reason
 	}{
 		{"IPv4, first fragment", with(v4, 14+6, 0x20, 0), labeller.Fragment},
 		{"IPv4, later fragment", with(v4, 14+6, 0x00, 0x10), labeller.NotRoCE},
@@ -334,11 +334,11 @@ func TestLeftAlone(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if r := in.Rewrite(bytes.Clone(tt.frame)); r != tt.want {
+			if r := in.Rewrite(bytes.Clone(tt.raw)); r != tt.want {
 				t.Errorf("Inline: %v, want %v", r, tt.want)
 			}
-			if got := pass(t, tg, tt.frame); !bytes.Equal(got, tt.frame) {
-				t.Errorf("the frame changed:\n%x\n%x", tt.frame, got)
+			if got := pass(t, tg, tt.raw); !bytes.Equal(got, tt.raw) {
+				t.Errorf("the frame changed:\n%x\n%x", tt.raw, got)
 			}
 			compareCounters(t, tg, in)
 		})

@@ -21,8 +21,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller/labellertest"
-	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 // TestEveryLength sends datagrams with payloads of every length to 9,000 bytes
@@ -50,7 +50,7 @@ func TestEveryLength(t *testing.T) {
 					t.Fatal(err)
 				}
 				for payload := 0; payload <= 9000; payload += step {
-					s := shape{dst: dst, qpn: 77, port: uint16(rng.Uint32()), payload: payload, opcode: rocev2.WriteMiddle,
+					s := shape{dst: dst, qpn: 77, port: uint16(rng.Uint32()), payload: payload, opcode: frame.WriteMiddle,
 						odd: payload&7 < 4, checksum: payload&1 == 0, tags: payload >> 3 % 3}
 					b := s.bytes(t, rng)
 					want := bytes.Clone(b)
@@ -67,7 +67,7 @@ func TestEveryLength(t *testing.T) {
 					if !bytes.Equal(got, want) {
 						t.Fatalf("%+v:\nwant %x\ngot  %x", s, head(want), head(got))
 					}
-					f, err := rocev2.ParseTransport(got)
+					f, err := frame.ParseTransport(got)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -118,7 +118,7 @@ func TestChecksumOffload(t *testing.T) {
 		}
 		rng := rand.New(rand.NewPCG(7, 8))
 		for payload := range 64 {
-			s := shape{dst: dst, qpn: 5, port: 0xF00D, payload: payload, odd: true, checksum: true, opcode: rocev2.WriteMiddle}
+			s := shape{dst: dst, qpn: 5, port: 0xF00D, payload: payload, odd: true, checksum: true, opcode: frame.WriteMiddle}
 			b := s.bytes(t, rng)
 			ip, udp := 14, 34
 			if dst.Is6() {
@@ -138,11 +138,11 @@ func TestChecksumOffload(t *testing.T) {
 			if f := binary.BigEndian.Uint16(got[udp+6:]); f != pseudo {
 				t.Fatalf("payload %d: the field changed from %#04x to %#04x", payload, pseudo, f)
 			}
-			f, err := rocev2.ParseTransport(got)
+			f, err := frame.ParseTransport(got)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if f.SourcePort() != rocev2.SourcePort(a.Label) {
+			if f.SourcePort() != frame.SourcePort(a.Label) {
 				t.Fatalf("port %#x", f.SourcePort())
 			}
 			if err := f.VerifyICRC(); err != nil {
@@ -167,17 +167,17 @@ func TestFlip(t *testing.T) {
 	defer tg.Close()
 	rng := rand.New(rand.NewPCG(9, 10))
 	q := labeller.QP{Dst: addr4, Num: 0xfffffe}
-	b := shape{dst: addr4, qpn: q.Num, port: 0xC000, payload: 1024, opcode: rocev2.WriteMiddle}.bytes(t, rng)
+	b := shape{dst: addr4, qpn: q.Num, port: 0xC000, payload: 1024, opcode: frame.WriteMiddle}.bytes(t, rng)
 	judge := func() fabric.Label {
 		got, _ := w.get()
-		f, err := rocev2.Parse(got)
+		f, err := frame.Parse(got)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := f.VerifyICRC(); err != nil {
 			t.Fatal(err)
 		}
-		l, _ := rocev2.LabelOfSourcePort(f.SourcePort())
+		l, _ := frame.LabelOfSourcePort(f.SourcePort())
 		return l
 	}
 	for i := range 500 {
@@ -248,12 +248,12 @@ func TestRestart(t *testing.T) {
 			w := newWire(t)
 			c := Config{Hook: hook, PinDir: filepath.Join(w.mountBPF(), "ethereal")}
 			q := labeller.QP{Dst: addr4, Num: 9}
-			b := shape{dst: addr4, qpn: 9, port: 0xC000, payload: 100, opcode: rocev2.WriteMiddle}.bytes(t, rand.New(rand.NewPCG(1, 1)))
+			b := shape{dst: addr4, qpn: 9, port: 0xC000, payload: 100, opcode: frame.WriteMiddle}.bytes(t, rand.New(rand.NewPCG(1, 1)))
 			sends := func(want uint16) {
 				t.Helper()
 				w.put(b, vnet{})
 				got, _ := w.get()
-				if f, err := rocev2.Parse(got); err != nil || f.SourcePort() != want {
+				if f, err := frame.Parse(got); err != nil || f.SourcePort() != want {
 					t.Fatalf("port %#x, %v, want %#x", f.SourcePort(), err, want)
 				}
 			}
@@ -304,10 +304,10 @@ func TestKilled(t *testing.T) {
 	if len(filters) != 1 {
 		t.Errorf("%d classifiers: %v", len(filters), filters)
 	}
-	b := shape{dst: addr4, qpn: 9, port: 0xC000, payload: 100, opcode: rocev2.WriteMiddle}.bytes(t, rand.New(rand.NewPCG(1, 1)))
+	b := shape{dst: addr4, qpn: 9, port: 0xC000, payload: 100, opcode: frame.WriteMiddle}.bytes(t, rand.New(rand.NewPCG(1, 1)))
 	w.put(b, vnet{})
 	got, _ := w.get()
-	if f, err := rocev2.Parse(got); err != nil || f.SourcePort() != 0xC004 {
+	if f, err := frame.Parse(got); err != nil || f.SourcePort() != 0xC004 {
 		t.Errorf("port %#x, %v", f.SourcePort(), err)
 	}
 	w.must(second.Close())

@@ -12,7 +12,7 @@ import (
 	"fmt"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 // HeaderSize is the length of the outer header, in bytes.
@@ -58,7 +58,7 @@ func New(f *fabric.Fabric, host fabric.NodeID) (*Encapsulator, error) {
 // of bytes in b. A frame without a path's label, as between hosts of one ToR, is addressed to the receiver
 // directly; switches balance it. Frames that are not RoCEv2 between two hosts of the fabric are not changed.
 func (e *Encapsulator) Wrap(b []byte, n, length int) int {
-	x, err := rocev2.ParseHeaders(b[:n])
+	x, err := frame.ParseHeaders(b[:n])
 	if kind := b[12:14]; err != nil || kind[0] != etherIPv4>>8 && kind[0] != etherIPv6>>8 { // tagged
 		return n
 	}
@@ -66,7 +66,7 @@ func (e *Encapsulator) Wrap(b []byte, n, length int) int {
 	if !ok {
 		return n
 	}
-	label, _ := rocev2.LabelOfSourcePort(x.SourcePort())
+	label, _ := frame.LabelOfSourcePort(x.SourcePort())
 	to := e.to(dst, label)
 	class, next := x.TrafficClass(), byte(nextIPv4)
 	if x.IPv6() {
@@ -78,7 +78,7 @@ func (e *Encapsulator) Wrap(b []byte, n, length int) int {
 	h := b[etherSize:]
 	word := 6<<28 | uint32(class)<<20
 	if to.ok {
-		word |= rocev2.FlowLabel(label)
+		word |= frame.FlowLabel(label)
 	}
 	binary.BigEndian.PutUint32(h, word)
 	binary.BigEndian.PutUint16(h[4:], uint16(length-etherSize))
@@ -136,7 +136,7 @@ func Unwrap(frame []byte) []byte {
 // protocol.
 func carries(ip []byte, first byte, next, length int) bool {
 	const udp = 17
-	if len(ip) < length+8 || ip[next] != udp || binary.BigEndian.Uint16(ip[length+2:]) != rocev2.Port {
+	if len(ip) < length+8 || ip[next] != udp || binary.BigEndian.Uint16(ip[length+2:]) != frame.Port {
 		return false
 	}
 	return ip[0] == first || first == 0x60 && ip[0]>>4 == 6

@@ -8,7 +8,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
-	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 func newFabric(t testing.TB) *fabric.Fabric {
@@ -21,11 +21,11 @@ func newFabric(t testing.TB) *fabric.Fabric {
 }
 
 // frame is a whole RoCEv2 frame from host 0.
-func frame(t testing.TB, f *fabric.Fabric, dst fabric.NodeID, l fabric.Label, v6 bool) []byte {
+func raw(t testing.TB, f *fabric.Fabric, dst fabric.NodeID, l fabric.Label, v6 bool) []byte {
 	t.Helper()
-	s := rocev2.Stack{
+	s := frame.Stack{
 		DstMAC: f.MAC(f.ToROf(0)), SrcMAC: f.MAC(0), Src: f.HostAddr4(0), Dst: f.HostAddr4(dst), TrafficClass: 2, TTL: 64,
-		SourcePort: rocev2.SourcePort(l), BTH: rocev2.BTHFields{Opcode: rocev2.WriteOnly}, PayloadLen: 100,
+		SourcePort: frame.SourcePort(l), BTH: frame.BTHFields{Opcode: frame.WriteOnly}, PayloadLen: 100,
 	}
 	if v6 {
 		s.Src, s.Dst = f.HostAddr6(0), f.HostAddr6(dst)
@@ -34,7 +34,7 @@ func frame(t testing.TB, f *fabric.Fabric, dst fabric.NodeID, l fabric.Label, v6
 	if _, err := s.Encode(b); err != nil {
 		t.Fatal(err)
 	}
-	x, err := rocev2.Parse(b)
+	x, err := frame.Parse(b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestWrap(t *testing.T) {
 		labels := append(f.PathLabels(f.ToROf(0), f.ToROf(dst)), f.LabelSpan())
 		for i, l := range labels {
 			for _, v6 := range []bool{false, true} {
-				whole := frame(t, f, dst, l, v6)
+				whole := raw(t, f, dst, l, v6)
 				b := append(slices.Clone(whole), make([]byte, HeaderSize)...)
 				if n := e.Wrap(b, len(whole), len(whole)); n != len(b) {
 					t.Fatalf("%d bytes, want %d", n, len(b))
@@ -86,11 +86,11 @@ func TestUnwrapKeepsMark(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, v6 := range []bool{false, true} {
-		whole := frame(t, f, 9, 1, v6)
+		whole := raw(t, f, 9, 1, v6)
 		b := append(slices.Clone(whole), make([]byte, HeaderSize)...)
 		e.Wrap(b, len(whole), len(whole))
 		b[etherSize+1] |= ecnCE << 4
-		x, err := rocev2.Parse(Unwrap(b))
+		x, err := frame.Parse(Unwrap(b))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func TestWrapTagged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain := frame(t, f, 9, 1, false)
+	plain := raw(t, f, 9, 1, false)
 	tagged := slices.Concat(plain[:12], []byte{0x81, 0, 0, 5}, plain[12:])
 	b := append(slices.Clone(tagged), make([]byte, HeaderSize)...)
 	if n := e.Wrap(b, len(tagged), len(tagged)); n != len(tagged) || !bytes.Equal(b[:n], tagged) {
@@ -144,7 +144,7 @@ func FuzzUnwrap(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	whole := frame(f, fab, 9, 1, true)
+	whole := raw(f, fab, 9, 1, true)
 	b := append(slices.Clone(whole), make([]byte, HeaderSize)...)
 	e.Wrap(b, len(whole), len(whole))
 	f.Add(whole)

@@ -12,8 +12,8 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
-	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 	"github.com/ethereal-fabric/ethereal/hostagent/verbs/internal/fakeibv"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 // TestStructures looks at the C structures that libibverbs is handed. The types,
@@ -69,7 +69,7 @@ func TestStructures(t *testing.T) {
 func TestHeaderAgrees(t *testing.T) {
 	q := labeller.QP{Dst: netip.MustParseAddr("10.0.1.2")}
 	for l := range fabric.Label(1 << fabric.LabelBits) {
-		if p := portOf(Config{}.FlowLabel(q, l)); p != rocev2.SourcePort(l) {
+		if p := portOf(Config{}.FlowLabel(q, l)); p != frame.SourcePort(l) {
 			t.Fatalf("label %#x: port %#x", l, p)
 		}
 	}

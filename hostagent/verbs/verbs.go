@@ -8,7 +8,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
-	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 // Config says how labels are carried.
@@ -22,10 +22,10 @@ type Config struct {
 // 0xC000 | label; it is not 0, whatever the label.
 func (c Config) FlowLabel(q labeller.QP, l fabric.Label) uint32 {
 	if c.flowLabel(q) {
-		return rocev2.FlowLabel(l)
+		return frame.FlowLabel(l)
 	}
 	// Drivers fold the upper six bits into the lower fourteen by exclusive or.
-	return rocev2.FlowLabel(l ^ 0x3f)
+	return frame.FlowLabel(l ^ 0x3f)
 }
 
 // flowLabel reports whether the packets of q carry the label in IPv6's flow
@@ -208,7 +208,7 @@ func (l *Labeller) apply(q labeller.QP, p *pair, label fabric.Label) error {
 		return fmt.Errorf("%w: verbs: %v: no call changes the flow label of a queue pair in use: open another with the label",
 			labeller.ErrUnsupported, q)
 	}
-	err := l.p.SetSourcePort(p.handle, rocev2.SourcePort(label))
+	err := l.p.SetSourcePort(p.handle, frame.SourcePort(label))
 	if errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.ENOSYS) {
 		return fmt.Errorf("%w: verbs: %v: the device cannot change the source port of a queue pair in use: open another with the label: %w",
 			labeller.ErrUnsupported, q, err)

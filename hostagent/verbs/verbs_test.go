@@ -14,8 +14,8 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
-	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 	"github.com/ethereal-fabric/ethereal/hostagent/verbs"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 // fake is a device that follows the verbs' state machine and keeps the calls.
@@ -263,11 +263,11 @@ func TestFailures(t *testing.T) {
 func TestFlowLabel(t *testing.T) {
 	for l := range fabric.Label(1 << fabric.LabelBits) {
 		fl := verbs.Config{}.FlowLabel(qp4, l)
-		if fl == 0 || fl >= 1<<20 || portOf(fl) != rocev2.SourcePort(l) {
+		if fl == 0 || fl >= 1<<20 || portOf(fl) != frame.SourcePort(l) {
 			t.Fatalf("label %#x: flow label %#x, port %#x", l, fl, portOf(fl))
 		}
 		fl = verbs.Config{IPv6: labeller.FlowLabel}.FlowLabel(qp6, l)
-		if got, ok := rocev2.LabelOfFlowLabel(fl); !ok || got != l {
+		if got, ok := frame.LabelOfFlowLabel(fl); !ok || got != l {
 			t.Fatalf("label %#x: IPv6 flow label %#x", l, fl)
 		}
 	}
@@ -303,7 +303,7 @@ func TestAnySequence(t *testing.T) {
 		}
 		for _, a := range as {
 			h := hs[slices.Index(qs, a.QP)]
-			if f.state[h] == "RTS" && f.port[h] != rocev2.SourcePort(a.Label) {
+			if f.state[h] == "RTS" && f.port[h] != frame.SourcePort(a.Label) {
 				t.Fatalf("%v: set to %d, the device sends port %#x", a.QP, a.Label, f.port[h])
 			}
 		}

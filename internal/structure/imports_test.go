@@ -17,24 +17,27 @@ import (
 func TestImports(t *testing.T) {
 	const module = "github.com/ethereal-fabric/ethereal/"
 	allowed := map[string][]string{
-		"fabric":                     {"fabric/statepb", "internal/strictyaml"},
-		"fabric/export":              {"fabric"},
-		"internal":                   {"fabric", "internal"},
-		"internal/strictyaml":        {},
-		"p4src":                      {},
-		"hostagent":                  {"fabric", "hostagent", "internal"},
-		"controller":                 {"fabric", "controller", "p4src", "internal"},
-		"controller/view":            {"fabric", "internal"},
-		"testbed/p4switch/program":   {},
-		"testbed/p4switch/interp":    {"testbed/p4switch/program"},
-		"testbed/p4switch/ebpf":      {"testbed/p4switch/program", "testbed/p4switch/interp", "testbed/port"},
-		"testbed/p4switch/rpc":       {},
-		"testbed/p4switch/portstate": {},
-		"testbed/p4switch/gnmi":      {"fabric", "testbed/p4switch/portstate", "testbed/p4switch/rpc"}, // fabric: the names of rates
-		"testbed/p4switch/sidecar":   {"testbed/p4switch/gnmi", "testbed/p4switch/portstate", "testbed/p4switch/rpc", "testbed/port", "p4src", "internal"},
-		"testbed":                    {"fabric", "hostagent", "controller", "testbed", "p4src", "internal"},
-		"cmd":                        {"fabric", "hostagent", "controller", "testbed", "p4src", "cmd", "internal"},
-		"testbed/workload/bound":     {"fabric"},
+		"fabric":                 {"fabric/statepb", "internal/strictyaml"},
+		"fabric/export":          {"fabric"},
+		"internal":               {"fabric", "internal"},
+		"internal/strictyaml":    {},
+		"p4src":                  {},
+		"hostagent":              {"fabric", "hostagent", "roce/frame", "internal"},
+		"controller":             {"fabric", "controller", "p4src", "internal"},
+		"controller/view":        {"fabric", "internal"},
+		"p4switch/program":       {},
+		"p4switch":               {"p4switch", "internal", "fabric", "controller", "p4src"},
+		"roce":                   {"fabric", "roce", "hostagent", "p4switch/port", "internal"},
+		"roce/frame":             {"fabric"},
+		"p4switch/interp":        {"p4switch/program"},
+		"p4switch/ebpf":          {"p4switch/program", "p4switch/interp", "p4switch/port"},
+		"p4switch/rpc":           {},
+		"p4switch/portstate":     {},
+		"p4switch/gnmi":          {"fabric", "p4switch/portstate", "p4switch/rpc"}, // fabric: the names of rates
+		"p4switch/sidecar":       {"p4switch/gnmi", "p4switch/portstate", "p4switch/rpc", "p4switch/port", "p4src", "internal"},
+		"testbed":                {"fabric", "hostagent", "controller", "roce", "p4switch", "testbed", "p4src", "internal"},
+		"cmd":                    {"fabric", "hostagent", "controller", "roce", "p4switch", "testbed", "p4src", "cmd", "internal"},
+		"testbed/workload/bound": {"fabric"},
 	}
 	below := func(pkg, dir string) bool { return pkg == dir || strings.HasPrefix(pkg, dir+"/") }
 	root := filepath.Join("..", "..")

@@ -1,4 +1,4 @@
-// Ethereal for v1model targets: BMv2 (simple_switch_grpc) and testbed/p4switch.
+// Ethereal for v1model targets: BMv2 (simple_switch_grpc) and p4switch.
 //
 // A packet is routed by its destination. Where the route leads down there is
 // one port. Where it leads up, the label the sending host chose names the

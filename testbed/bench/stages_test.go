@@ -99,9 +99,9 @@ func stageOf(stack []string) string {
 func TestShareOut(t *testing.T) {
 	const line = "-----------+-------------------------------------------------------\n"
 	got := shareOut(t, "File: x\nType: cpu\n"+line+
-		"      20ms   runtime.memmove\n             x/testbed/endpoint.(*Endpoint).Next\n             x/testbed/sim.(*region).ask (inline)\n"+line+
+		"      20ms   runtime.memmove\n             x/roce/transport.(*Endpoint).Next\n             x/testbed/sim.(*region).ask (inline)\n"+line+
 		"     1.01s   x/testbed/sim.(*queue).push (inline)\n             x/testbed/sim.(*region).fly\n"+line+
-		"      10ms   x/testbed/p4switch/interp.(*Traces).exec\n             x/testbed/sim/p4.(*Switch).IngressInPlace\n"+line+
+		"      10ms   x/p4switch/interp.(*Traces).exec\n             x/testbed/sim/p4.(*Switch).IngressInPlace\n"+line+
 		"      10ms   runtime.main\n")
 	want := map[string]time.Duration{
 		"NIC, agent, collective": 20 * time.Millisecond, "event queue": 1010 * time.Millisecond,

@@ -32,8 +32,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/checklist"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/p4src/p4srctest"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/process"
-	"github.com/ethereal-fabric/ethereal/testbed/port/porttest"
+	"github.com/ethereal-fabric/ethereal/p4switch/port/porttest"
+	"github.com/ethereal-fabric/ethereal/p4switch/process"
 )
 
 // toy is a kind of switch that only this file knows: its program has other names for tables and counters and other numbers

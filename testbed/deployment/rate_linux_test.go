@@ -7,7 +7,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
-	"github.com/ethereal-fabric/ethereal/testbed/port/porttest"
+	"github.com/ethereal-fabric/ethereal/p4switch/port/porttest"
 )
 
 // tc asks iproute2 what an interface has.

@@ -20,11 +20,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/p4src/p4srctest"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/gnmi"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/p4runtime"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/portstate"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
+	"github.com/ethereal-fabric/ethereal/p4switch/gnmi"
+	"github.com/ethereal-fabric/ethereal/p4switch/p4runtime"
+	"github.com/ethereal-fabric/ethereal/p4switch/portstate"
+	"github.com/ethereal-fabric/ethereal/p4switch/program"
+	"github.com/ethereal-fabric/ethereal/p4switch/rpc"
 )
 
 // chip is a switch whose ports have a board's names and numbers, and whose program another compiler has numbered.

@@ -2,7 +2,7 @@ package recording
 
 import (
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
@@ -16,7 +16,7 @@ func (r *Recorder) Every() fabric.Time {
 
 // Read reads the counters of the network and of its hosts. framing is the extra length of frames on the wire. It
 // closes the instants that count packets.
-func (r *Recorder) Read(n *sim.Network, framing int64, nic func(fabric.NodeID) *endpoint.Endpoint) {
+func (r *Recorder) Read(n *sim.Network, framing int64, nic func(fabric.NodeID) *transport.Endpoint) {
 	if r == nil {
 		return
 	}

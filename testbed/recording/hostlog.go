@@ -5,8 +5,8 @@ import (
 	"io"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
+	"github.com/ethereal-fabric/ethereal/testbed/host"
 )
 
 // ReadHostLog returns the recording in a host's event log: its messages, pieces with their paths, its notifications
@@ -64,7 +64,7 @@ func called(rec *Recorder, id fabric.NodeID, x host.Record) {
 func did(rec *Recorder, id fabric.NodeID, now fabric.Time, x host.Record) {
 	switch x.Do {
 	case "open":
-		rec.Opened(now, id, endpoint.Message{
+		rec.Opened(now, id, transport.Message{
 			QP: x.QP, ID: x.Message, Dst: x.Dst, Bytes: x.Bytes, Label: x.Label, Start: x.Start,
 		})
 	case "close":

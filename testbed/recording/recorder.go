@@ -8,7 +8,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
@@ -198,7 +198,7 @@ func (r *Recorder) Finished(now fabric.Time, host fabric.NodeID) {
 }
 
 // Opened records that a queue pair was opened for a piece, or for a probe if it has no bytes.
-func (r *Recorder) Opened(now fabric.Time, host fabric.NodeID, m endpoint.Message) {
+func (r *Recorder) Opened(now fabric.Time, host fabric.NodeID, m transport.Message) {
 	if r == nil {
 		return
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
+	"github.com/ethereal-fabric/ethereal/testbed/balance"
 )
 
 // fairDocs is where the two forms are explained.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
+	"github.com/ethereal-fabric/ethereal/testbed/balance"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
@@ -167,13 +167,13 @@ func (h *Host) check(bad complain) {
 func (h *Host) checkControl(bad complain) {
 	spec, err := h.CongestionControl.Spec()
 	if err != nil || h.CongestionControl == "" {
-		known := endpoint.Names(endpoint.RateControl)
+		known := transport.Names(transport.RateControl)
 		bad("host.congestion_control", fmt.Sprintf("%q is unknown", h.CongestionControl), strictyaml.Choose(string(h.CongestionControl), known))
 		return
 	}
 	if checkParams("host.congestion_params", spec.Name, spec.ParamNames(), h.CongestionParams, bad) {
 		if err := spec.Check(h.CongestionParams); err != nil {
-			problem, remedy, _ := strings.Cut(strings.TrimPrefix(err.Error(), endpoint.ErrConfig.Error()+": "), "; ")
+			problem, remedy, _ := strings.Cut(strings.TrimPrefix(err.Error(), transport.ErrConfig.Error()+": "), "; ")
 			bad("host.congestion_params", problem, remedy)
 		}
 	}

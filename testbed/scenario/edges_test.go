@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
@@ -82,7 +82,7 @@ func TestEdges(t *testing.T) {
 		{"largest cell", cell(64 << 10), cell(64<<10 + 1)},
 		{"least pmax", pmax(math.SmallestNonzeroFloat64), pmax(0)},
 		{"largest pmax", pmax(1), pmax(1.0001)},
-		{"longest message", message(endpoint.MaxMessage, 9000), message(endpoint.MaxMessage+1, 9000)},
+		{"longest message", message(transport.MaxMessage, 9000), message(transport.MaxMessage+1, 9000)},
 		{"most packets", message(256<<22, 256), message(256<<22+1, 256)},
 		{"slowest link", link(fabric.Mbps, 0), link(fabric.Mbps-1, 0)},
 		{"fastest link", link(8*fabric.Tbps, 0), link(8*fabric.Tbps+1, 0)},

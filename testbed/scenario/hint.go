@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
 )
 
 // framing is about the size of a full packet's headers, and of an answer; only the order of magnitude matters here.
@@ -32,7 +32,7 @@ func (s *Scenario) Hint() string {
 		trip += 2 * (l.Rate.TimeFor(full) + l.Rate.TimeFor(framing) + 2*l.Delay) // up and down, both directions
 	}
 	queue := fabric.Time(0)
-	if s.Switch.ECN.KMax > 0 && s.Host.CongestionControl != endpoint.NoControl {
+	if s.Switch.ECN.KMax > 0 && s.Host.CongestionControl != transport.NoControl {
 		queue = slowest.TimeFor(int64(min(s.Switch.ECN.KMin, s.Switch.Buffer)))
 	}
 	if s.Host.RTO >= trip+queue {

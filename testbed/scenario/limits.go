@@ -8,7 +8,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
@@ -88,13 +88,13 @@ func (s *Scenario) checkParts(f *fabric.Fabric, bad complain) {
 		"ECN.Kmax": "switch.ecn.kmax", "ECN.Pmax": "switch.ecn.pmax", "ECN.Unit": "switch.cell", "Fabric": "fabric",
 	}, "switch.ecn")
 
-	nic := endpoint.Config{
+	nic := transport.Config{
 		Fabric: f, IPv6: s.Host.IPv6, FlowLabel: s.Host.Carrier == IPv6FlowLabel, MTU: int(s.Host.Payload), RTO: s.Host.RTO,
 		AckEvery: s.Host.AckEvery, Control: s.Host.CongestionControl, ReorderWindow: s.Host.ReorderWindow,
 	}
 	err = nil
 	if s.Host.TailProbe {
-		nic.Trip = endpoint.IdleTrip(f, nic.MTU)
+		nic.Trip = transport.IdleTrip(f, nic.MTU)
 	}
 	for _, scheme := range s.formed() { // they may choose the receiver, and the detection of losses
 		nic.Receiver = s.Host.Receiver.For(scheme.Name)
@@ -102,7 +102,7 @@ func (s *Scenario) checkParts(f *fabric.Fabric, bad complain) {
 		nic.LateLoss = spec.FindsLate(scheme.Params)
 		err = cmp.Or(err, nic.Validate())
 	}
-	refuse(err, endpoint.ErrConfig, map[string]string{
+	refuse(err, transport.ErrConfig, map[string]string{
 		"MTU": "host.payload", "least rate": "fabric.host_link.rate", "line rate": "fabric.host_link.rate",
 		"reorder window": "host.reorder_window", "labels": "host.carrier", string(nic.Control): "host.receiver",
 	}, "host")
@@ -131,8 +131,8 @@ func (c Collective) checkMessage(path string, ranks int, payload fabric.Bytes, b
 	}
 	message := c.largest(ranks)
 	switch {
-	case message > endpoint.MaxMessage:
-		bad(path+".bytes", fmt.Sprintf("%v makes messages of %dB; a queue pair carries %dB (2GiB) at most", c.Bytes, message, int64(endpoint.MaxMessage)),
+	case message > transport.MaxMessage:
+		bad(path+".bytes", fmt.Sprintf("%v makes messages of %dB; a queue pair carries %dB (2GiB) at most", c.Bytes, message, int64(transport.MaxMessage)),
 			"write less")
 	case payload > 0 && (message+int64(payload)-1)/int64(payload) > maxPackets:
 		bad(path+".bytes", fmt.Sprintf("%v makes messages of more than %d packets of %v", c.Bytes, maxPackets, payload),

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
@@ -39,7 +39,7 @@ func (s *Scenario) FlowControl() sim.PFC {
 		return sim.PFC{}
 	}
 	// IPv6, a RETH and 4 B of padding: no packet is longer.
-	const headers = 14 + 40 + 8 + rocev2.BTHSize + rocev2.RETHSize + rocev2.ICRCSize + 4
+	const headers = 14 + 40 + 8 + frame.BTHSize + frame.RETHSize + frame.ICRCSize + 4
 	return sim.PFC{
 		Alpha: p.Alpha, Xoff: p.Xoff, Xon: p.Xon, Watchdog: p.Watchdog, Frame: int(s.Host.Payload) + headers,
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
 )
 
 // PresetRef is the preset of the reference evaluation's constants.
@@ -47,7 +47,7 @@ func ref() Scenario {
 		Headers:           48,
 		AckEvery:          1,
 		RTO:               fabric.Millisecond,
-		CongestionControl: endpoint.DCTCP, // at line rate first, alpha 1, 1 Gb/s a round trip: package endpoint's own constants
+		CongestionControl: transport.DCTCP, // at line rate first, alpha 1, 1 Gb/s a round trip: package transport's own constants
 		Receiver:          SchemeReceiver,
 		ReorderWindow:     s.Host.ReorderWindow,
 		Carrier:           UDPSourcePort,

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
 )
 
 const presetBody = `
@@ -31,7 +31,7 @@ func TestPreset(t *testing.T) {
 		switch {
 		case s.Switch.Buffer != 64e6, s.Switch.Alpha != 1, s.Switch.ECN != ECN{800e3, 800e3, 1}, s.Switch.PFC != PFC{Alpha: 1},
 			s.Host.Payload != 9000, s.Host.Headers != 48, s.Host.RTO != fabric.Millisecond, s.Host.AckEvery != 1,
-			s.Host.CongestionControl != endpoint.DCTCP, s.Host.TailProbe, s.Host.ResendOnFlip,
+			s.Host.CongestionControl != transport.DCTCP, s.Host.TailProbe, s.Host.ResendOnFlip,
 			s.Agent.FailedPathMemory != 100*fabric.Millisecond, s.Agent.BatchWindow != 100*fabric.Nanosecond,
 			s.Agent.StartJitter != 50*fabric.Nanosecond:
 			t.Errorf("preset ref: %+v", s)

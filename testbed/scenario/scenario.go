@@ -15,8 +15,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/rollout"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
+	"github.com/ethereal-fabric/ethereal/testbed/balance"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
@@ -91,10 +91,10 @@ type Host struct {
 	Payload fabric.Bytes `yaml:"payload"` // of a full packet, without headers
 	// Headers is the size of a full packet on the wire minus its payload, framing included; 0: the real headers.
 	// Other packets are changed by the same number of bytes.
-	Headers           fabric.Bytes     `yaml:"headers"`
-	AckEvery          int              `yaml:"ack_every"` // packets per ACK
-	RTO               fabric.Time      `yaml:"rto"`       // retransmission timer of a queue pair
-	CongestionControl endpoint.Control `yaml:"congestion_control"`
+	Headers           fabric.Bytes      `yaml:"headers"`
+	AckEvery          int               `yaml:"ack_every"` // packets per ACK
+	RTO               fabric.Time       `yaml:"rto"`       // retransmission timer of a queue pair
+	CongestionControl transport.Control `yaml:"congestion_control"`
 	// CongestionParams are the rate control's parameters.
 	CongestionParams map[string]string `yaml:"congestion_params"`
 	Receiver         Receiver          `yaml:"receiver"`
@@ -133,23 +133,23 @@ type Receiver string
 // Receivers.
 const (
 	SchemeReceiver  Receiver = "scheme" // the receiver that the scheme's authors assume
-	GoBackN                  = Receiver(endpoint.GoBackN)
-	SelectiveRepeat          = Receiver(endpoint.SelectiveRepeat)
-	IdealReceiver            = Receiver(endpoint.Ideal)
+	GoBackN                  = Receiver(transport.GoBackN)
+	SelectiveRepeat          = Receiver(transport.SelectiveRepeat)
+	IdealReceiver            = Receiver(transport.Ideal)
 )
 
 // Receivers returns the names of all receivers.
 func Receivers() []string {
-	return append([]string{string(SchemeReceiver)}, endpoint.Names(endpoint.Transport)...)
+	return append([]string{string(SchemeReceiver)}, transport.Names(transport.Transport)...)
 }
 
 // For returns the receiver for a scheme: go-back-N for an unknown one.
-func (r Receiver) For(schemeName string) endpoint.Receiver {
+func (r Receiver) For(schemeName string) transport.Receiver {
 	if r != SchemeReceiver && r != "" {
-		return endpoint.Receiver(r)
+		return transport.Receiver(r)
 	}
 	spec, _ := balance.Find(schemeName)
-	return cmp.Or(spec.Receiver, endpoint.GoBackN)
+	return cmp.Or(spec.Receiver, transport.GoBackN)
 }
 
 // Carrier names the packet field that carries a path label.
@@ -378,9 +378,9 @@ func Default() Scenario {
 			Payload:           9000,
 			AckEvery:          1,
 			RTO:               fabric.Millisecond,
-			CongestionControl: endpoint.DCTCP,
+			CongestionControl: transport.DCTCP,
 			Receiver:          SchemeReceiver,
-			ReorderWindow:     endpoint.DefaultReorderWindow,
+			ReorderWindow:     transport.DefaultReorderWindow,
 			Carrier:           UDPSourcePort,
 			TailProbe:         true,
 			ResendOnFlip:      true,

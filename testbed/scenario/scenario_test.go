@@ -12,8 +12,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/goldentest"
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
+	"github.com/ethereal-fabric/ethereal/testbed/balance"
 )
 
 const demo = "../scenarios/demo.yaml"
@@ -273,16 +273,16 @@ func TestAliasBomb(t *testing.T) {
 	}
 }
 
-// Receivers are those of package endpoint, and what the scheme has: none is silently taken for a default.
+// Receivers are those of package transport, and what the scheme has: none is silently taken for a default.
 func TestReceivers(t *testing.T) {
-	for r, want := range map[Receiver]endpoint.Receiver{
-		GoBackN: endpoint.GoBackN, SelectiveRepeat: endpoint.SelectiveRepeat, IdealReceiver: endpoint.Ideal, SchemeReceiver: endpoint.Ideal,
+	for r, want := range map[Receiver]transport.Receiver{
+		GoBackN: transport.GoBackN, SelectiveRepeat: transport.SelectiveRepeat, IdealReceiver: transport.Ideal, SchemeReceiver: transport.Ideal,
 	} {
 		if got := r.For(balance.Spray); got != want {
 			t.Errorf("%s of spray is %v, want %v", r, got, want)
 		}
 	}
-	if got := SchemeReceiver.For(ECMP); got != endpoint.GoBackN {
+	if got := SchemeReceiver.For(ECMP); got != transport.GoBackN {
 		t.Errorf("ecmp's is %v", got)
 	}
 }

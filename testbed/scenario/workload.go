@@ -6,7 +6,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
 	"github.com/ethereal-fabric/ethereal/testbed/workload"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
@@ -46,7 +46,7 @@ func (c Collective) checkWorkload(path string, f *fabric.Fabric, bad complain) {
 		bad(path+".file", "its ranks send nothing", "name a workload with messages")
 	}
 	for _, s := range all {
-		if s.Bytes > endpoint.MaxMessage {
+		if s.Bytes > transport.MaxMessage {
 			bad(path+".file", "it has a message of more than 2GiB", "use smaller collectives, or more ranks")
 			return
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
 )
 
 // Names of worlds.
@@ -112,7 +112,7 @@ func (s *Scenario) In(world string) *Scenario {
 	out.Slowed = set.Rate
 	if !simulated(world) {
 		// The soft endpoint has no congestion control and no reordering.
-		out.Host.Payload, out.Host.RTO, out.Host.CongestionControl, out.Host.Receiver = wallPayload, wallRTO, endpoint.NoControl, GoBackN
+		out.Host.Payload, out.Host.RTO, out.Host.CongestionControl, out.Host.Receiver = wallPayload, wallRTO, transport.NoControl, GoBackN
 		out.Host.CongestionParams = nil
 		out.Switch.ECN, out.Agent.FailedPathMemory = ECN{PMax: 1}, wallMemory
 	}

@@ -1,4 +1,4 @@
-// Package ethereal supports this project's own switch, `ethereal switch`: see testbed/p4switch.
+// Package ethereal supports this project's own switch, `ethereal switch`: see p4switch.
 package ethereal
 
 import (

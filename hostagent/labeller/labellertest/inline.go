@@ -11,7 +11,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
-	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 // Inline labels frames that a program passes to it before it sends them. It implements [labeller.Discoverer]. Make
@@ -62,18 +62,18 @@ func NewInline(ipv6 labeller.Carrier, qps int) *Inline {
 }
 
 // Rewrite labels a whole Ethernet frame, in place, and returns the result. It does not panic, whatever the bytes.
-func (l *Inline) Rewrite(frame []byte) labeller.Reason {
-	r := l.rewrite(frame)
-	l.reasons[r].add(len(frame))
+func (l *Inline) Rewrite(raw []byte) labeller.Reason {
+	r := l.rewrite(raw)
+	l.reasons[r].add(len(raw))
 	return r
 }
 
-func (l *Inline) rewrite(frame []byte) labeller.Reason {
-	f, err := rocev2.ParseTransport(frame)
+func (l *Inline) rewrite(raw []byte) labeller.Reason {
+	f, err := frame.ParseTransport(raw)
 	switch {
-	case errors.Is(err, rocev2.ErrMalformed):
+	case errors.Is(err, frame.ErrMalformed):
 		return labeller.Malformed
-	case errors.Is(err, rocev2.ErrFragment):
+	case errors.Is(err, frame.ErrFragment):
 		return labeller.Fragment
 	case err != nil:
 		return labeller.NotRoCE
@@ -83,7 +83,7 @@ func (l *Inline) rewrite(frame []byte) labeller.Reason {
 	set := l.set[q]
 	l.mu.RUnlock()
 	if set == nil {
-		l.passed(q, len(frame))
+		l.passed(q, len(raw))
 		return labeller.NoLabel
 	}
 	label := set.label
@@ -91,11 +91,11 @@ func (l *Inline) rewrite(frame []byte) labeller.Reason {
 		set.used.Store(true)
 	}
 	if f.IPv6() && l.carrier == labeller.FlowLabel {
-		f.SetFlowLabel(rocev2.FlowLabel(label))
+		f.SetFlowLabel(frame.FlowLabel(label))
 	} else {
-		f.SetSourcePort(rocev2.SourcePort(label))
+		f.SetSourcePort(frame.SourcePort(label))
 	}
-	l.labels[label].add(len(frame))
+	l.labels[label].add(len(raw))
 	return labeller.Labelled
 }
 

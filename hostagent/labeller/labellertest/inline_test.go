@@ -14,20 +14,20 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller/labellertest"
-	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 // frame returns a whole RDMA WRITE with a right ICRC.
-func frame(t testing.TB, q labeller.QP, payload int, port uint16) []byte {
+func raw(t testing.TB, q labeller.QP, payload int, port uint16) []byte {
 	t.Helper()
 	src := netip.MustParseAddr("10.9.9.9")
 	if q.Dst.Is6() {
 		src = netip.MustParseAddr("fd00::9")
 	}
-	s := rocev2.Stack{
+	s := frame.Stack{
 		Src: src, Dst: q.Dst, TTL: 64, SourcePort: port, PayloadLen: payload,
-		BTH:  rocev2.BTHFields{Opcode: rocev2.WriteOnly, PKey: 0xffff, DestQP: q.Num, PSN: 7},
-		RETH: rocev2.RETHFields{Length: uint32(payload)},
+		BTH:  frame.BTHFields{Opcode: frame.WriteOnly, PKey: 0xffff, DestQP: q.Num, PSN: 7},
+		RETH: frame.RETHFields{Length: uint32(payload)},
 	}
 	b := make([]byte, s.FrameLen())
 	n, err := s.Encode(b)
@@ -37,7 +37,7 @@ func frame(t testing.TB, q labeller.QP, payload int, port uint16) []byte {
 	for i := range payload {
 		b[n+i] = byte(i * 7)
 	}
-	f, err := rocev2.Parse(b)
+	f, err := frame.Parse(b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,11 +67,11 @@ func TestInline(t *testing.T) {
 			if err := l.Set(labeller.Assignment{QP: v4, Label: 5}, labeller.Assignment{QP: v6, Label: 5}); err != nil {
 				t.Fatal(err)
 			}
-			b := frame(t, tt.qp, 100, 0xF123)
+			b := raw(t, tt.qp, 100, 0xF123)
 			if got := l.Rewrite(b); got != tt.want {
 				t.Errorf("%v, want %v", got, tt.want)
 			}
-			f, err := rocev2.Parse(b)
+			f, err := frame.Parse(b)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,7 +114,7 @@ func TestInlineRoundTrip(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		q := labeller.QP{Dst: netip.MustParseAddr("10.0.0.1"), Num: rapid.Uint32Range(0, 1<<24-1).Draw(rt, "qp")}
 		a, b := fabric.Label(rapid.IntRange(0, 1<<14-1).Draw(rt, "a")), fabric.Label(rapid.IntRange(0, 1<<14-1).Draw(rt, "b"))
-		p := frame(t, q, rapid.IntRange(0, 9000).Draw(rt, "payload"), rocev2.SourcePort(a))
+		p := raw(t, q, rapid.IntRange(0, 9000).Draw(rt, "payload"), frame.SourcePort(a))
 		before := bytes.Clone(p)
 		l := labellertest.NewInline(labeller.SourcePort, 0)
 		for _, label := range []fabric.Label{b, a} {
@@ -161,7 +161,7 @@ func TestInvalid(t *testing.T) {
 func TestForgetsOldest(t *testing.T) {
 	l := labellertest.NewInline(labeller.SourcePort, 0)
 	for i := range uint32(2000) {
-		l.Rewrite(frame(t, labeller.QP{Dst: netip.MustParseAddr("10.0.0.1"), Num: i}, 0, 0xC000))
+		l.Rewrite(raw(t, labeller.QP{Dst: netip.MustParseAddr("10.0.0.1"), Num: i}, 0, 0xC000))
 	}
 	seen, err := l.Unlabelled()
 	if err != nil || len(seen) != 1024 {
@@ -189,15 +189,15 @@ func TestConcurrent(t *testing.T) {
 	})
 	for range 2 {
 		wg.Go(func() {
-			p := frame(t, q, 64, rocev2.SourcePort(0))
+			p := raw(t, q, 64, frame.SourcePort(0))
 			for range 2000 {
 				l.Rewrite(p)
-				f, err := rocev2.Parse(p)
+				f, err := frame.Parse(p)
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				if err := f.VerifyICRC(); err != nil || f.SourcePort() > rocev2.SourcePort(3) {
+				if err := f.VerifyICRC(); err != nil || f.SourcePort() > frame.SourcePort(3) {
 					t.Error(err, f.SourcePort())
 					return
 				}
@@ -211,11 +211,11 @@ func TestConcurrent(t *testing.T) {
 // labelled is not touched.
 func FuzzRewrite(f *testing.F) {
 	q := labeller.QP{Dst: netip.MustParseAddr("10.0.0.1"), Num: 1}
-	f.Add(frame(f, q, 100, 0xC000))
-	f.Add(frame(f, labeller.QP{Dst: netip.MustParseAddr("fd00::1"), Num: 1}, 0, 0xC000))
+	f.Add(raw(f, q, 100, 0xC000))
+	f.Add(raw(f, labeller.QP{Dst: netip.MustParseAddr("fd00::1"), Num: 1}, 0, 0xC000))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		l := labellertest.NewInline(labeller.SourcePort, 0)
-		if fr, err := rocev2.ParseTransport(b); err == nil {
+		if fr, err := frame.ParseTransport(b); err == nil {
 			fr.Payload()
 			if err := l.Set(labeller.Assignment{QP: labeller.QP{Dst: fr.Destination(), Num: fr.BTH().DestQP()}, Label: 9}); err != nil {
 				t.Fatal(err)

@@ -1,4 +1,4 @@
-// Package p4 puts a P4 switch, executed by testbed/p4switch/interp, into a network of testbed/sim.
+// Package p4 puts a P4 switch, executed by p4switch/interp, into a network of testbed/sim.
 //
 // The switch's clock is the network's, in nanoseconds. Depths and priorities
 // pass through as they are: interp.Config.QueuesPerPort must be larger than any
@@ -7,7 +7,7 @@ package p4
 
 import (
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 

@@ -8,7 +8,7 @@ import (
 	"net"
 	"sync"
 
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
+	"github.com/ethereal-fabric/ethereal/testbed/hostproto"
 )
 
 // Host is a connection to one host. Its methods are safe for concurrent use.

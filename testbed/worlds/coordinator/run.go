@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
 	"github.com/ethereal-fabric/ethereal/testbed/deployment"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
+	"github.com/ethereal-fabric/ethereal/testbed/hostproto"
 	"github.com/ethereal-fabric/ethereal/testbed/recording"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
@@ -55,7 +55,7 @@ func Settings(run scenario.Run) (hostproto.Settings, error) {
 		return hostproto.Settings{}, fmt.Errorf("%w: start_skew and stragglers are the virtual world's: remove the keys, or leave out --world", ErrUnsupported)
 	}
 	s := run.Scenario
-	if r := s.Host.Receiver.For(run.Scheme.Name); r != endpoint.GoBackN {
+	if r := s.Host.Receiver.For(run.Scheme.Name); r != transport.GoBackN {
 		return hostproto.Settings{}, fmt.Errorf("%w: %s has receivers of %v; write host.receiver: go-back-n, or use another scheme",
 			ErrUnsupported, run.Scheme, r)
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
+	"github.com/ethereal-fabric/ethereal/testbed/hostproto"
 )
 
 // trace passes the run's messages to the recorder, in order of time: hosts' reports arrive one after the other.

@@ -5,9 +5,9 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
+	"github.com/ethereal-fabric/ethereal/testbed/balance"
+	"github.com/ethereal-fabric/ethereal/testbed/host"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
@@ -52,7 +52,7 @@ func (w *world) host(id fabric.NodeID) (*fluidHost, error) {
 }
 
 // Open implements [host.Endpoint].
-func (h *fluidHost) Open(now fabric.Time, m endpoint.Message) error {
+func (h *fluidHost) Open(now fabric.Time, m transport.Message) error {
 	w := h.w
 	if m.Bytes == 0 {
 		return h.refuse("of probes")
@@ -74,21 +74,23 @@ func (h *fluidHost) Open(now fabric.Time, m endpoint.Message) error {
 // What a host does once paths fail or queues grow never happens without packets.
 
 // Relabel implements [host.Endpoint].
-func (h *fluidHost) Relabel(endpoint.QP, fabric.Label) error {
+func (h *fluidHost) Relabel(transport.QP, fabric.Label) error {
 	return h.refuse("of queue pairs that change their path")
 }
 
 // Resend implements [host.Endpoint].
-func (h *fluidHost) Resend(endpoint.QP) error { return h.refuse("of retransmissions") }
+func (h *fluidHost) Resend(transport.QP) error { return h.refuse("of retransmissions") }
 
 // Restart implements [host.Endpoint].
-func (h *fluidHost) Restart(endpoint.QP) error { return h.refuse("of queue pairs that start again") }
+func (h *fluidHost) Restart(transport.QP) error { return h.refuse("of queue pairs that start again") }
 
 // Hold implements [host.Endpoint].
-func (h *fluidHost) Hold(endpoint.QP, fabric.Time) error { return h.refuse("of queue pairs that wait") }
+func (h *fluidHost) Hold(transport.QP, fabric.Time) error {
+	return h.refuse("of queue pairs that wait")
+}
 
 // Close implements [host.Endpoint].
-func (h *fluidHost) Close(endpoint.QP) error { return h.refuse("of probes") }
+func (h *fluidHost) Close(transport.QP) error { return h.refuse("of probes") }
 
 // Ask implements [host.Endpoint].
 func (h *fluidHost) Ask(fabric.NodeID, fabric.Label, uint32) error { return h.refuse("of path probes") }

@@ -2,7 +2,7 @@ package flow
 
 import (
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
+	"github.com/ethereal-fabric/ethereal/testbed/balance"
 )
 
 // start gives a queue pair its flows.

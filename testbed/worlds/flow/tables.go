@@ -7,7 +7,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 // aSwitch is a switch's tables: those of a healthy fabric, which follow from its shape and take no memory, with what a
@@ -255,8 +255,8 @@ func (w *world) hash(src, dst fabric.NodeID, l fabric.Label) uint32 {
 		b = append(append(b, s[:]...), d[:]...)
 	}
 	b = append(b, protocolUDP)
-	b = binary.BigEndian.AppendUint16(b, rocev2.SourcePort(l))
-	b = binary.BigEndian.AppendUint16(b, rocev2.Port)
+	b = binary.BigEndian.AppendUint16(b, frame.SourcePort(l))
+	b = binary.BigEndian.AppendUint16(b, frame.Port)
 	w.hashed = b
 	return crc32.ChecksumIEEE(b)
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/internal/monotonic"
-	"github.com/ethereal-fabric/ethereal/testbed/port"
+	"github.com/ethereal-fabric/ethereal/p4switch/port"
 )
 
 // carriers notes when the kernel says that interfaces of the fabric's namespace

@@ -35,7 +35,7 @@ func verbsLibrary(t *testing.T) string {
 	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
 		t.Skip("no infiniband/verbs.h (Debian: libibverbs-dev)")
 	}
-	dir := "../../../hostagent/verbs/interpose/"
+	dir := "../../../roce/device/interpose/"
 	sources, err := filepath.Glob(dir + "*.c")
 	if err != nil {
 		t.Fatal(err)

@@ -5,8 +5,8 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/hostagent"
-	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
@@ -20,7 +20,7 @@ func TestConstantsAgree(t *testing.T) {
 		{"quench port", hostagent.QuenchPort, p4src.QuenchUDPPort},
 		{"port of port events", int64(sim.EventPort), p4src.PortEventPort},
 		{"never quench", controller.NeverQuench, p4src.NeverQuench},
-		{"ICRC", rocev2.ICRCSize, 4},
+		{"ICRC", frame.ICRCSize, 4},
 	} {
 		if tt.a != tt.b {
 			t.Errorf("%s: %d and %d", tt.what, tt.a, tt.b)

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/workload"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
@@ -32,7 +32,7 @@ func TestBound(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		s.Host.CongestionControl = endpoint.NoControl
+		s.Host.CongestionControl = transport.NoControl
 		s.Host.RTO = 50 * fabric.Microsecond
 		s.Host.Payload = rapid.SampledFrom([]fabric.Bytes{9000, 4096, 1000}).Draw(rt, "payload")
 		s.Agent.BatchWindow, s.Agent.StartJitter = 0, 0
@@ -81,7 +81,7 @@ func TestProgramBound(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		s.Host.CongestionControl, s.Host.RTO = endpoint.NoControl, 50*fabric.Microsecond
+		s.Host.CongestionControl, s.Host.RTO = transport.NoControl, 50*fabric.Microsecond
 		s.Agent.BatchWindow, s.Agent.StartJitter = 0, 0
 		s.Collectives = []scenario.Collective{{Kind: collective.Permutation, Bytes: 1}} // for the program
 		s.Schemes = []scenario.Scheme{{Name: rapid.SampledFrom([]string{"ethereal", "spray", "ecmp"}).Draw(rt, "scheme")}}

@@ -3,7 +3,7 @@
 //
 // Every switch of the fabric is an [interp.Switch] that executes the compiled P4 program, behind a [p4runtime.Core]
 // and a [gnmi.Core] that take the same P4Runtime and gNMI messages as over TCP. Every host is an
-// [endpoint.Endpoint] whose queue pairs a [balance.Host] opens and labels. The controller is a [controller.Core].
+// [transport.Endpoint] whose queue pairs a [balance.Host] opens and labels. The controller is a [controller.Core].
 // Instead of over a connection, a message arrives by a function call after the scenario's delay. Everything runs on
 // one goroutine and one clock, so a run is a function of the scenario and the seed.
 //

@@ -7,7 +7,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
@@ -71,7 +71,7 @@ func TestNoFalseLoss(t *testing.T) {
 	lab := newLab(t)
 	var drops, marked int64
 	for i := range times {
-		s.Host.CongestionControl = []endpoint.Control{"dctcp", "none", "dcqcn"}[i/4%3]
+		s.Host.CongestionControl = []transport.Control{"dctcp", "none", "dcqcn"}[i/4%3]
 		s.Seeds = scenario.Seeds{uint64(1 + i/12)}
 		runs, err := s.Expand()
 		if err != nil {

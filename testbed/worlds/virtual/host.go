@@ -8,10 +8,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent"
-	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 	"github.com/ethereal-fabric/ethereal/hostagent/usid"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
+	"github.com/ethereal-fabric/ethereal/testbed/host"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
@@ -25,7 +25,7 @@ type hostShell struct {
 	id   fabric.NodeID
 	rank int
 	port int // ingress port of the present packet
-	nic  *endpoint.Endpoint
+	nic  *transport.Endpoint
 	wrap *usid.Encapsulator // nil: labels need no outer header
 	core *host.Core
 
@@ -37,11 +37,11 @@ type hostShell struct {
 }
 
 var (
-	_ endpoint.Handler = (*hostShell)(nil)
-	_ host.Shell       = (*hostShell)(nil)
-	_ host.Endpoint    = (*endpoint.Endpoint)(nil)
-	_ sim.Endpoint     = (*hostShell)(nil)
-	_ sim.Pausable     = (*hostShell)(nil)
+	_ transport.Handler = (*hostShell)(nil)
+	_ host.Shell        = (*hostShell)(nil)
+	_ host.Endpoint     = (*transport.Endpoint)(nil)
+	_ sim.Endpoint      = (*hostShell)(nil)
+	_ sim.Pausable      = (*hostShell)(nil)
 )
 
 func (w *world) newHost(id fabric.NodeID) (*hostShell, error) {
@@ -70,7 +70,7 @@ func (w *world) newHostOf(config host.Config, settings *host.Settings) (*hostShe
 	if c.Balancer != nil && w.f.Planes() > 1 {
 		return nil, refusePlanes(w.run, "labels chosen for every packet", "use a scheme that labels queue pairs, or --world flow")
 	}
-	if h.nic, err = endpoint.New(c, h); err != nil {
+	if h.nic, err = transport.New(c, h); err != nil {
 		return nil, err
 	}
 	h.core.Attach(h.recorded(), h)
@@ -149,7 +149,7 @@ func (h *hostShell) next(port int, now fabric.Time, buf []byte) (sim.Frame, fabr
 			header = h.wrap.Wrap(buf, f.Len, f.Len+f.Tail)
 		}
 		return sim.Frame{
-			Header: header, Payload: f.Tail - rocev2.ICRCSize, Trailer: rocev2.ICRCSize, Control: f.Control,
+			Header: header, Payload: f.Tail - frame.ICRCSize, Trailer: frame.ICRCSize, Control: f.Control,
 		}, 0, true
 	}
 	wake, ok := h.nic.NextWakeBy(port)
@@ -180,11 +180,13 @@ func (h *hostShell) Receive(now fabric.Time, header []byte, tail int) {
 	h.core.Received(now) // an echo can cause probes
 }
 
-// Acked implements [endpoint.Handler].
-func (h *hostShell) Acked(now fabric.Time, qp endpoint.QP, bytes int64) { h.core.Acked(now, qp, bytes) }
+// Acked implements [transport.Handler].
+func (h *hostShell) Acked(now fabric.Time, qp transport.QP, bytes int64) {
+	h.core.Acked(now, qp, bytes)
+}
 
-// Done implements [endpoint.Handler].
-func (h *hostShell) Done(now fabric.Time, qp endpoint.QP) {
+// Done implements [transport.Handler].
+func (h *hostShell) Done(now fabric.Time, qp transport.QP) {
 	h.w.obs.Recorder.Closed(now, h.id, uint64(qp))
 	h.core.Done(now, qp)
 }
@@ -202,8 +204,8 @@ func (h *hostShell) Sent(now fabric.Time, message uint64) {
 	h.w.host(id.Src()).checkFinished() // this host, or one for which it forwards
 }
 
-// Timeout implements [endpoint.Handler].
-func (h *hostShell) Timeout(now fabric.Time, qp endpoint.QP) {
+// Timeout implements [transport.Handler].
+func (h *hostShell) Timeout(now fabric.Time, qp transport.QP) {
 	if !h.timedOut {
 		h.timedOut = true
 		h.note(report.KindTimeout, "first retransmission time-out of this host")
@@ -213,7 +215,7 @@ func (h *hostShell) Timeout(now fabric.Time, qp endpoint.QP) {
 	h.w.obs.Recorder.Answered(h.id)
 }
 
-// Delivered implements [endpoint.Handler]. A message has arrived when all its pieces have.
+// Delivered implements [transport.Handler]. A message has arrived when all its pieces have.
 func (h *hostShell) Delivered(now fabric.Time, _ fabric.NodeID, message uint64, bytes int64) {
 	id := collective.ID(message)
 	left, ok := h.arriving[id]
@@ -239,7 +241,7 @@ func (h *hostShell) received(now fabric.Time, id collective.ID) {
 	h.checkFinished()
 }
 
-// Quench implements [endpoint.Handler].
+// Quench implements [transport.Handler].
 func (h *hostShell) Quench(now fabric.Time, payload []byte, src netip.Addr) {
 	q, err := hostagent.ParseQuench(payload, src)
 	if err != nil {
@@ -283,13 +285,13 @@ func (h *hostShell) recorded() host.Endpoint {
 }
 
 // Open implements [host.Endpoint].
-func (e recordedEndpoint) Open(now fabric.Time, m endpoint.Message) error {
+func (e recordedEndpoint) Open(now fabric.Time, m transport.Message) error {
 	e.h.w.obs.Recorder.Opened(now, e.h.id, m)
 	return e.Endpoint.Open(now, m)
 }
 
 // Close implements [host.Endpoint].
-func (e recordedEndpoint) Close(qp endpoint.QP) error {
+func (e recordedEndpoint) Close(qp transport.QP) error {
 	e.h.w.obs.Recorder.Closed(e.h.w.net.Now(), e.h.id, uint64(qp))
 	return e.Endpoint.Close(qp)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
@@ -17,9 +17,9 @@ import (
 func TestHPCC(t *testing.T) {
 	oneGoroutine(t)
 	lab := newLab(t)
-	took := map[endpoint.Control]float64{}
-	queue := map[endpoint.Control]float64{}
-	for _, cc := range []endpoint.Control{endpoint.HPCC, endpoint.DCTCP} {
+	took := map[transport.Control]float64{}
+	queue := map[transport.Control]float64{}
+	for _, cc := range []transport.Control{transport.HPCC, transport.DCTCP} {
 		run := servedRun(t, scenario.Servers{}, scenario.Collective{Kind: "incast", Bytes: 32e6, Senders: 2}, "ecmp")
 		run.Scenario.Host.CongestionControl, run.Scenario.Host.Payload = cc, 4096
 		r := mustRun(t, lab, run)
@@ -29,10 +29,10 @@ func TestHPCC(t *testing.T) {
 		took[cc] = *r.CCT / *r.Bound
 		queue[cc] = r.QueueMean[len(r.QueueMean)-1]
 	}
-	if x := took[endpoint.HPCC]; x < 1.055 || x > 1.08 {
+	if x := took[transport.HPCC]; x < 1.055 || x > 1.08 {
 		t.Errorf("hpcc takes %.3f of the bound; 1/0.95 and 1 %% of telemetry are 1.063", x)
 	}
-	if a, b := queue[endpoint.HPCC], queue[endpoint.DCTCP]; a > 10e3 || b < 20*a {
+	if a, b := queue[transport.HPCC], queue[transport.DCTCP]; a > 10e3 || b < 20*a {
 		t.Errorf("mean queue of %.0f bytes, under dctcp %.0f", a, b)
 	}
 }

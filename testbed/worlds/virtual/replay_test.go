@@ -10,10 +10,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent"
-	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostprocess"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
+	"github.com/ethereal-fabric/ethereal/testbed/host"
+	"github.com/ethereal-fabric/ethereal/testbed/hostprocess"
+	"github.com/ethereal-fabric/ethereal/testbed/hostproto"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
@@ -89,9 +89,9 @@ func playLive(t *testing.T, f *fabric.Fabric, scheme string) string {
 				continue
 			}
 			x := flight{now + liveStep, bytes.Clone(buf[:n])}
-			if p, err := rocev2.Parse(buf[:n]); err == nil {
+			if p, err := frame.Parse(buf[:n]); err == nil {
 				dst, _ := f.HostByAddr(p.Destination())
-				if p.SourcePort() == rocev2.SourcePort(0) && f.ToROf(dst) != f.ToROf(fabric.NodeID(i)) && now > 300*fabric.Microsecond {
+				if p.SourcePort() == frame.SourcePort(0) && f.ToROf(dst) != f.ToROf(fabric.NodeID(i)) && now > 300*fabric.Microsecond {
 					continue
 				}
 				if p.SourcePort()%2 == 0 {

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
+	"github.com/ethereal-fabric/ethereal/testbed/balance"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
@@ -87,9 +87,9 @@ func TestSchemesDeliver(t *testing.T) {
 	lab := newLab(t)
 	link := scenario.Event{Link: "tor0-agg0", At: 5e6, Action: scenario.Cut, Detection: 10e6}
 	for _, receiver := range []scenario.Receiver{scenario.SchemeReceiver, scenario.GoBackN, scenario.SelectiveRepeat, scenario.IdealReceiver} {
-		control := endpoint.DCTCP
+		control := transport.DCTCP
 		if receiver == scenario.SelectiveRepeat {
-			control = endpoint.DCQCN
+			control = transport.DCQCN
 		}
 		runs := schemes(t, func(s *scenario.Scenario) {
 			s.Host.Receiver, s.Host.CongestionControl, s.Host.RTO = receiver, control, 100e6
@@ -99,7 +99,7 @@ func TestSchemesDeliver(t *testing.T) {
 			s.Failures = []scenario.Failure{{Name: "cut", Events: []scenario.Event{link}, Notifiers: []scenario.Notifier{scenario.NotifyGNMI}}}
 		})
 		for _, run := range runs {
-			if receiver == scenario.GoBackN && scenario.SchemeReceiver.For(run.Scheme.Name) == endpoint.Ideal {
+			if receiver == scenario.GoBackN && scenario.SchemeReceiver.For(run.Scheme.Name) == transport.Ideal {
 				continue
 			}
 			t.Run(string(receiver)+"/"+run.Scheme.String(), func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestSchemesDeliver(t *testing.T) {
 						t.Errorf("%v: %s: %d probes are left over", run, w.f.Name(h.id), h.core.Probes())
 					}
 				}
-				if (cnps > 0) != (control == endpoint.DCQCN) {
+				if (cnps > 0) != (control == transport.DCQCN) {
 					t.Errorf("%v: %d CNPs under %s", run, cnps, control)
 				}
 				if slices.Contains([]string{balance.REPS, balance.Hopper}, run.Scheme.Name) {

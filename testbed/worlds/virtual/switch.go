@@ -7,11 +7,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/linkstate"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/p4src"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/gnmi"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/p4runtime"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/portstate"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
+	"github.com/ethereal-fabric/ethereal/p4switch/gnmi"
+	"github.com/ethereal-fabric/ethereal/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/p4switch/p4runtime"
+	"github.com/ethereal-fabric/ethereal/p4switch/portstate"
+	"github.com/ethereal-fabric/ethereal/p4switch/program"
 	netp4 "github.com/ethereal-fabric/ethereal/testbed/sim/p4"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
@@ -23,7 +23,7 @@ func theory(t testing.TB, lab *Lab, f fabric.Spec, s scenario.Scheme, packets in
 		f.AggUplink = fabric.LinkSpec{}
 	}
 	sc.Fabric = f
-	sc.Host.Payload, sc.Host.CongestionControl, sc.Switch.ECN = 4096, endpoint.NoControl, scenario.ECN{PMax: 1}
+	sc.Host.Payload, sc.Host.CongestionControl, sc.Switch.ECN = 4096, transport.NoControl, scenario.ECN{PMax: 1}
 	sc.Agent.BatchWindow, sc.Agent.StartJitter = 0, 0
 	sc.Collectives = []scenario.Collective{{Kind: "permutation", Bytes: fabric.Bytes(4096 * packets)}}
 	sc.Schemes, sc.Seeds = []scenario.Scheme{s}, scenario.Seeds{seed}

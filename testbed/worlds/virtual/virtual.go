@@ -10,8 +10,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/p4src"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
+	"github.com/ethereal-fabric/ethereal/p4switch/program"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/sim/hugepages"
@@ -95,7 +95,7 @@ func (w *world) simulate(ctx context.Context) error {
 		if w.fault != nil {
 			return false
 		}
-		w.obs.Recorder.Read(w.net, framing(w.run), func(h fabric.NodeID) *endpoint.Endpoint { return w.hosts[h].nic })
+		w.obs.Recorder.Read(w.net, framing(w.run), func(h fabric.NodeID) *transport.Endpoint { return w.hosts[h].nic })
 		if now := w.net.Now(); now-reported >= progressEvery || w.finished {
 			w.reportProgress()
 			reported = now

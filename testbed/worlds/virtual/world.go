@@ -7,11 +7,11 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 	"github.com/ethereal-fabric/ethereal/p4src"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
+	"github.com/ethereal-fabric/ethereal/testbed/balance"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
@@ -98,7 +98,7 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer sim.Trac
 		Regions: w.regions(), Cores: obs.Cores, MayStop: w.mayFinish,
 	}
 	if control.Needs.Telemetry {
-		config.Stamp = func(hdr []byte, h sim.Hop) { endpoint.Stamp(hdr, endpoint.Hop(h)) }
+		config.Stamp = func(hdr []byte, h sim.Hop) { transport.Stamp(hdr, transport.Hop(h)) }
 	}
 	if obs.Events != nil {
 		w.log = sim.NewJSONL(obs.Events, w.f)
@@ -164,8 +164,8 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer sim.Trac
 }
 
 // finishFrame gives a captured frame the invariant CRC for a payload of zeros, as in the capture.
-func finishFrame(frame []byte, _ int) {
-	if f, err := rocev2.Parse(frame); err == nil {
+func finishFrame(raw []byte, _ int) {
+	if f, err := frame.Parse(raw); err == nil {
 		f.SetICRC()
 	}
 }

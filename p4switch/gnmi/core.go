@@ -1,0 +1,229 @@
+package gnmi
+
+import (
+	"fmt"
+	"slices"
+
+	gnmipb "github.com/openconfig/gnmi/proto/gnmi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/ethereal-fabric/ethereal/p4switch/portstate"
+	"github.com/ethereal-fabric/ethereal/p4switch/rpc"
+)
+
+// Config sets up a [Core].
+type Config struct {
+	// Ports are the ports to serve. Required.
+	Ports *portstate.Ports
+	// Now is the time in ns since the Unix epoch. Required.
+	Now func() int64
+	// MinInterval is the shortest sample and heartbeat interval, in ns; a sample interval of 0 means the same. 0:
+	// 10 ms.
+	MinInterval int64
+	// DefaultInterval is the sample interval, in ns, of counters under
+	// TARGET_DEFINED. 0: 10 s.
+	DefaultInterval int64
+	// Budget bounds clients' requests.
+	Budget rpc.Budget
+}
+
+// Core is the gNMI side of one switch: openconfig-interfaces over its ports. It has no goroutine, socket or clock,
+// and is not safe for concurrent use.
+type Core struct {
+	cfg    Config
+	budget rpc.Budget
+	values [][]value // base of the ON_CHANGE comparison: by port, by leaf
+	subs   []*Subscription
+}
+
+// models are the schema modules served.
+var models = []struct{ name, version string }{
+	{"openconfig-interfaces", "3.7.2"},
+	{"openconfig-p4rt", "1.0.0"},
+	{ethernetModule, "2.14.0"},
+	{sdnModule, "0.1.0"},
+	{herculesModule, ""},
+}
+
+// New makes the gNMI side of the ports.
+func New(cfg Config) (*Core, error) {
+	if cfg.Ports == nil || cfg.Now == nil {
+		return nil, fmt.Errorf("switch: gnmi config: Ports and Now are required")
+	}
+	if cfg.MinInterval <= 0 {
+		cfg.MinInterval = 10e6
+	}
+	if cfg.DefaultInterval <= 0 {
+		cfg.DefaultInterval = 10e9
+	}
+	g := &Core{cfg: cfg, budget: cfg.Budget.WithDefaults()}
+	g.budget.PathElems = min(g.budget.PathElems, 63) // see matchLeaf
+	for _, s := range cfg.Ports.States() {
+		g.values = append(g.values, snapshot(s, nil))
+	}
+	cfg.Ports.Watch(g.portChanged)
+	return g, nil
+}
+
+// Capabilities answers the Capabilities RPC.
+func (g *Core) Capabilities(*gnmipb.CapabilityRequest) (*gnmipb.CapabilityResponse, error) {
+	resp := &gnmipb.CapabilityResponse{
+		SupportedEncodings: []gnmipb.Encoding{gnmipb.Encoding_JSON, gnmipb.Encoding_JSON_IETF, gnmipb.Encoding_PROTO},
+	}
+	if v, ok := proto.GetExtension(gnmipb.File_github_com_openconfig_gnmi_proto_gnmi_gnmi_proto.Options(), gnmipb.E_GnmiService).(string); ok {
+		resp.GNMIVersion = v
+	}
+	for _, m := range models {
+		resp.SupportedModels = append(resp.SupportedModels, &gnmipb.ModelData{Name: m.name, Organization: "OpenConfig working group", Version: m.version})
+	}
+	return resp, nil
+}
+
+func checkEncoding(e gnmipb.Encoding) error {
+	switch e {
+	case gnmipb.Encoding_JSON, gnmipb.Encoding_JSON_IETF, gnmipb.Encoding_PROTO:
+		return nil
+	}
+	return rpc.Errorf(codes.Unimplemented, "encoding %v; use JSON, JSON_IETF or PROTO", e)
+}
+
+func checkModels(use []*gnmipb.ModelData) error {
+	for _, u := range use {
+		known := false
+		for _, m := range models {
+			known = known || m.name == u.GetName()
+		}
+		if !known {
+			return rpc.Errorf(codes.Unimplemented, "model %q is not served; see Capabilities", rpc.Cut(u.GetName()))
+		}
+	}
+	return nil
+}
+
+// Get answers the Get RPC: one notification per path, and per interface that a path names.
+func (g *Core) Get(req *gnmipb.GetRequest) (*gnmipb.GetResponse, error) {
+	resp, err := g.get(req)
+	return resp, rpc.Status(err)
+}
+
+func (g *Core) get(req *gnmipb.GetRequest) (*gnmipb.GetResponse, error) {
+	if err := checkEncoding(req.GetEncoding()); err != nil {
+		return nil, err
+	}
+	if err := checkModels(req.GetUseModels()); err != nil {
+		return nil, err
+	}
+	keep, err := classes(req.GetType())
+	if err != nil {
+		return nil, err
+	}
+	if n, most := len(req.GetPath()), g.budget.Paths; n > most {
+		return nil, rpc.Over("paths", n, most, "split the request")
+	}
+	resp, sent := &gnmipb.GetResponse{}, 0
+	for _, path := range req.GetPath() {
+		pat, err := g.compile(req.GetPrefix(), path)
+		if err != nil {
+			return nil, err
+		}
+		refs, err := g.resolve(pat)
+		if err != nil {
+			return nil, err
+		}
+		if len(refs) == 0 {
+			return nil, rpc.NotFoundf("%s: nothing is there", pat)
+		}
+		kept := refs[:0]
+		for _, r := range refs {
+			if keep(leaves[r.leaf].class) {
+				kept = append(kept, r)
+			}
+		}
+		if sent += len(kept); sent > g.budget.Leaves {
+			return nil, rpc.Over("leaves", sent, g.budget.Leaves, "split the request")
+		}
+		for first := true; first || len(kept) > 0; first = false {
+			k := len(kept)
+			if pat.depth(2) == 2 { // below the list: each interface of a wildcard is a path
+				k = slices.IndexFunc(kept, func(r ref) bool { return r.port != kept[0].port })
+				if k < 0 {
+					k = len(kept)
+				}
+			}
+			n := &gnmipb.Notification{Timestamp: g.cfg.Now(), Prefix: answerPrefix(req.GetPrefix(), path)}
+			if n.Update, err = g.updates(pat, kept[:k], req.GetEncoding()); err != nil {
+				return nil, err
+			}
+			resp.Notification = append(resp.Notification, n)
+			kept = kept[k:]
+		}
+	}
+	return resp, nil
+}
+
+// classes returns a test for the leaves that a Get of a data type returns.
+func classes(t gnmipb.GetRequest_DataType) (func(class) bool, error) {
+	switch t {
+	case gnmipb.GetRequest_ALL:
+		return func(class) bool { return true }, nil
+	case gnmipb.GetRequest_CONFIG:
+		return func(c class) bool { return c == configLeaf || c == keyLeaf }, nil
+	case gnmipb.GetRequest_STATE:
+		return func(c class) bool { return c != configLeaf && c != keyLeaf }, nil
+	case gnmipb.GetRequest_OPERATIONAL:
+		return func(c class) bool { return c == operationalLeaf }, nil
+	}
+	return nil, rpc.Invalidf("data type %v", t)
+}
+
+// answerPrefix returns a prefix with the target and origin of a request.
+func answerPrefix(prefix, path *gnmipb.Path) *gnmipb.Path {
+	origin := prefix.GetOrigin()
+	if origin == "" {
+		origin = path.GetOrigin()
+	}
+	if prefix.GetTarget() == "" && origin == "" {
+		return nil
+	}
+	return &gnmipb.Path{Target: prefix.GetTarget(), Origin: origin}
+}
+
+// NextDeadline returns when to call Advance next (ns since the Unix epoch), and false if nothing is pending.
+func (g *Core) NextDeadline() (int64, bool) {
+	var next int64
+	ok := false
+	for _, s := range g.subs {
+		if t, has := s.next(); has && (!ok || t < next) {
+			next, ok = t, true
+		}
+	}
+	return next, ok
+}
+
+// Advance sends the samples and heartbeats that are due at now (ns since the Unix epoch).
+func (g *Core) Advance(now int64) {
+	for _, s := range g.subs {
+		s.advance(now)
+	}
+}
+
+// portChanged sends ON_CHANGE subscribers the leaves that a port's change has changed.
+func (g *Core) portChanged(ev portstate.Event) {
+	for i, s := range g.cfg.Ports.States() {
+		if s.Number != ev.State.Number {
+			continue
+		}
+		now := snapshot(s, nil)
+		var changed []ref
+		for l := range leaves {
+			if now[l] != g.values[i][l] {
+				changed = append(changed, ref{port: i, leaf: l})
+			}
+		}
+		g.values[i] = now
+		for _, sub := range g.subs {
+			sub.changed(changed, ev.Now)
+		}
+	}
+}

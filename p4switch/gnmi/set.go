@@ -1,0 +1,314 @@
+package gnmi
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	gnmipb "github.com/openconfig/gnmi/proto/gnmi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/ethereal-fabric/ethereal/p4switch/portstate"
+	"github.com/ethereal-fabric/ethereal/p4switch/rpc"
+)
+
+// changes are the settings in a Set, by index of the port.
+type changes map[int]map[setting]value
+
+func (c changes) want(port int, s setting, v value) {
+	if c[port] == nil {
+		c[port] = map[setting]value{}
+	}
+	c[port][s] = v
+}
+
+// Set answers the Set RPC. Leaves with a [setting] can be set, singly or within a subtree. Either all of a request
+// is carried out, or nothing.
+func (g *Core) Set(req *gnmipb.SetRequest) (*gnmipb.SetResponse, error) {
+	resp, err := g.set(req)
+	return resp, rpc.Status(err)
+}
+
+func (g *Core) set(req *gnmipb.SetRequest) (*gnmipb.SetResponse, error) {
+	n := len(req.GetDelete()) + len(req.GetUnionReplace()) + len(req.GetReplace()) + len(req.GetUpdate())
+	if most := g.budget.Paths; n > most {
+		return nil, rpc.Over("paths", n, most, "split the request")
+	}
+	resp := &gnmipb.SetResponse{Prefix: req.GetPrefix(), Timestamp: g.cfg.Now()}
+	want := changes{}
+	done := func(path *gnmipb.Path, op gnmipb.UpdateResult_Operation) {
+		resp.Response = append(resp.Response, &gnmipb.UpdateResult{Path: path, Op: op})
+	}
+	for _, path := range req.GetDelete() {
+		if err := g.delete(want, req.GetPrefix(), path); err != nil {
+			return nil, rpc.Within("delete", err)
+		}
+		done(path, gnmipb.UpdateResult_DELETE)
+	}
+	for _, u := range req.GetUnionReplace() {
+		if err := g.assign(want, req.GetPrefix(), u, true); err != nil {
+			return nil, rpc.Within("union_replace", err)
+		}
+		done(u.GetPath(), gnmipb.UpdateResult_UNION_REPLACE)
+	}
+	for _, u := range req.GetReplace() {
+		if err := g.assign(want, req.GetPrefix(), u, true); err != nil {
+			return nil, rpc.Within("replace", err)
+		}
+		done(u.GetPath(), gnmipb.UpdateResult_REPLACE)
+	}
+	for _, u := range req.GetUpdate() {
+		if err := g.assign(want, req.GetPrefix(), u, false); err != nil {
+			return nil, rpc.Within("update", err)
+		}
+		done(u.GetPath(), gnmipb.UpdateResult_UPDATE)
+	}
+	return resp, g.carryOut(want, resp.GetTimestamp())
+}
+
+// carryOut applies the changes, or reverts those made if one is refused.
+func (g *Core) carryOut(want changes, now int64) error {
+	type step struct {
+		number uint32
+		was    bool
+	}
+	var made []step
+	for _, i := range slices.Sorted(maps.Keys(want)) {
+		enabled, ok := want[i][adminSetting]
+		if !ok {
+			continue
+		}
+		s := g.cfg.Ports.States()[i]
+		was := s.Enabled
+		if err := g.cfg.Ports.SetAdmin(s.Number, enabled.u == 1, now); err != nil {
+			for _, m := range slices.Backward(made) {
+				g.cfg.Ports.SetAdmin(m.number, m.was, now) //nolint:errcheck // back to what it was; the first error is reported
+			}
+			return rpc.Errorf(codes.Aborted, "%v", err)
+		}
+		made = append(made, step{s.Number, was})
+	}
+	for _, i := range slices.Sorted(maps.Keys(want)) {
+		s := g.cfg.Ports.States()[i]
+		viable, health := s.Viable, s.Health
+		if v, ok := want[i][viableSetting]; ok {
+			viable = v.u == 1
+		}
+		if v, ok := want[i][healthSetting]; ok {
+			health = v.s
+		}
+		g.cfg.Ports.Configure(s.Number, viable, health, now) //nolint:errcheck // the port is there
+	}
+	return nil
+}
+
+// settable reports whether a Set may change a leaf.
+func (g *Core) settable(l int) bool {
+	return leaves[l].sets != fixed && (leaves[l].sets != viableSetting || g.cfg.Ports.Watched)
+}
+
+// delete resets the settings that path covers to their defaults.
+func (g *Core) delete(want changes, prefix, path *gnmipb.Path) error {
+	pat, err := g.compile(prefix, path)
+	if err != nil {
+		return err
+	}
+	refs, err := g.resolve(pat)
+	if err != nil {
+		return err
+	}
+	touched := len(refs) == 0 // missing leaves count as deleted
+	for _, r := range refs {
+		switch leaves[r.leaf].class {
+		case configLeaf:
+			touched = true
+		case keyLeaf:
+			touched = touched || len(pat.elems) <= 2
+		}
+		if g.settable(r.leaf) {
+			want.want(r.port, leaves[r.leaf].sets, unset[leaves[r.leaf].sets])
+		}
+	}
+	if !touched {
+		return rpc.Invalidf("%s is read-only", pat)
+	}
+	return nil
+}
+
+// assign carries out one update or replace.
+func (g *Core) assign(want changes, prefix *gnmipb.Path, u *gnmipb.Update, replace bool) error {
+	pat, err := g.compile(prefix, u.GetPath())
+	if err != nil {
+		return err
+	}
+	var path []string
+	port := -1
+	for _, e := range pat.elems {
+		if e.name == "*" || e.name == "..." || e.key == "*" {
+			return rpc.Invalidf("%s: wildcards are for delete only", pat)
+		}
+		if e.name == "interface" && e.key == "" && len(path) == 1 && len(pat.elems) > 2 {
+			return rpc.Invalidf("%s: the key name is missing", pat)
+		}
+		path = append(path, e.name)
+		if e.key != "" {
+			if port = g.portIndex(e.key); port < 0 {
+				return rpc.NotFoundf("%s: there is no such interface", pat)
+			}
+		}
+	}
+	if _, err := g.resolve(pat); err != nil {
+		return rpc.NotFoundf("%s is not in the schema served", pat)
+	}
+	if n, most := proto.Size(u.GetVal()), g.budget.Value; n > most {
+		return rpc.Within(pat.String(), rpc.Over("value", n, most, "set fewer leaves at a time"))
+	}
+	data, err := plain(u.GetVal())
+	if err != nil {
+		return rpc.Within(pat.String(), err)
+	}
+	if replace {
+		refs, err := g.resolve(pat)
+		if err != nil {
+			return err
+		}
+		for _, r := range refs {
+			if g.settable(r.leaf) { // unless the value says otherwise
+				want.want(r.port, leaves[r.leaf].sets, unset[leaves[r.leaf].sets])
+			}
+		}
+	}
+	return rpc.Within(pat.String(), g.walk(want, path, port, data, 0))
+}
+
+func (g *Core) portIndex(name string) int {
+	return slices.IndexFunc(g.cfg.Ports.States(), func(s *portstate.State) bool { return s.Name == name })
+}
+
+// plain decodes a typed value to the types that encoding/json uses for JSON.
+func plain(v *gnmipb.TypedValue) (any, error) {
+	var raw []byte
+	switch x := v.GetValue().(type) {
+	case *gnmipb.TypedValue_BoolVal:
+		return x.BoolVal, nil
+	case *gnmipb.TypedValue_StringVal:
+		return x.StringVal, nil
+	case *gnmipb.TypedValue_UintVal:
+		return float64(x.UintVal), nil
+	case *gnmipb.TypedValue_IntVal:
+		return float64(x.IntVal), nil
+	case *gnmipb.TypedValue_JsonVal:
+		raw = x.JsonVal
+	case *gnmipb.TypedValue_JsonIetfVal:
+		raw = x.JsonIetfVal
+	case nil:
+		return nil, rpc.Invalidf("no value is given")
+	default:
+		return nil, rpc.Errorf(codes.Unimplemented, "values of type %T are not supported", x)
+	}
+	var out any
+	if err := json.Unmarshal(raw, &out); err != nil {
+		return nil, rpc.Invalidf("the value is no JSON: %s", rpc.Cut(err.Error()))
+	}
+	return out, nil
+}
+
+// maxJSONDepth is the largest nesting of a value; the schema is shallower.
+const maxJSONDepth = 8
+
+// walk divides a value into leaves. path is the schema path of the node, port its interface, or -1 above one.
+func (g *Core) walk(want changes, path []string, port int, data any, depth int) error {
+	if depth > maxJSONDepth {
+		return rpc.Invalidf("the value is nested too deeply")
+	}
+	switch x := data.(type) {
+	case map[string]any:
+		if len(path) == 2 && port < 0 {
+			return g.walkItem(want, path, x, depth)
+		}
+		if len(path) == 2 && len(x) == 0 {
+			return rpc.Invalidf("an empty object has no key")
+		}
+		for _, k := range slices.Sorted(maps.Keys(x)) {
+			name := k[strings.Index(k, ":")+1:]
+			if err := g.walk(want, append(slices.Clone(path), name), port, x[k], depth+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	case []any:
+		if len(path) != 2 {
+			return rpc.Invalidf("%s is no list", rpc.Cut(strings.Join(path, "/")))
+		}
+		for _, item := range x {
+			m, ok := item.(map[string]any)
+			if !ok {
+				return rpc.Invalidf("the list interface holds objects, not %T", item)
+			}
+			if err := g.walkItem(want, path, m, depth); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return g.assignLeaf(want, path, port, data)
+}
+
+// walkItem divides one member of the list interface into leaves.
+func (g *Core) walkItem(want changes, path []string, item map[string]any, depth int) error {
+	name, ok := item["name"].(string)
+	if !ok {
+		name, ok = item[interfacesModule+":name"].(string)
+	}
+	if !ok {
+		return rpc.Invalidf("a member of the list interface has no name")
+	}
+	port := g.portIndex(name)
+	if port < 0 {
+		return rpc.NotFoundf("there is no interface %q", rpc.Cut(name))
+	}
+	return g.walk(want, path, port, item, depth+1)
+}
+
+func (g *Core) assignLeaf(want changes, path []string, port int, data any) error {
+	if len(path) < 3 || path[0] != "interfaces" || path[1] != "interface" || port < 0 {
+		return rpc.Invalidf("/%s is no leaf", rpc.Cut(strings.Join(path, "/")))
+	}
+	l := slices.IndexFunc(leaves, func(l leafSpec) bool { return slices.Equal(l.path, path[2:]) })
+	switch {
+	case l < 0:
+		return rpc.NotFoundf("%s is not in the schema served, or no leaf", rpc.Cut(strings.Join(path[2:], "/")))
+	case g.settable(l):
+		v, ok := text(""), false
+		switch x := data.(type) {
+		case bool:
+			v, ok = boolean(x), leaves[l].sets != healthSetting
+		case string:
+			v, ok = text(x), leaves[l].sets == healthSetting && slices.Contains([]string{"GOOD", "BAD", "UNKNOWN"}, x)
+		}
+		if !ok {
+			kind := "a boolean"
+			if leaves[l].sets == healthSetting {
+				kind = "GOOD, BAD or UNKNOWN"
+			}
+			return rpc.Invalidf("%s is %s, the value is %s", strings.Join(path[2:], "/"), kind, rpc.Cut(fmt.Sprint(data)))
+		}
+		want.want(port, leaves[l].sets, v)
+		return nil
+	}
+	s := g.cfg.Ports.States()[port]
+	same := leaves[l].get(s, &portstate.Counters{})
+	if data == same.json(true) || data == same.json(false) {
+		return nil
+	}
+	if n, ok := data.(float64); ok && same.kind == uint32Kind && n == float64(same.u) {
+		return nil
+	}
+	if leaves[l].class == configLeaf || leaves[l].class == keyLeaf {
+		return rpc.Invalidf("%s of interface %s is fixed", strings.Join(path[2:], "/"), s.Name)
+	}
+	return rpc.Invalidf("%s is read-only", strings.Join(path[2:], "/"))
+}

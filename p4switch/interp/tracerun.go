@@ -1,0 +1,391 @@
+package interp
+
+import (
+	"github.com/ethereal-fabric/ethereal/p4switch/program"
+)
+
+// parse follows the packet through the parser.
+func (r *recorder) parse() {
+	pr := &r.t.p.Parser
+	for st := pr.Init; st >= 0 && r.bad == ""; {
+		state := &pr.States[st]
+		for i := range state.Ops {
+			op := &state.Ops[i]
+			switch {
+			case op.Kind == program.ParseExtract && !op.Sized && op.PC == 0:
+				r.extract(op.ID)
+			case op.Kind == program.ParseRun:
+				r.run(op.PC)
+			default:
+				r.unfit("a parser operation")
+			}
+			if r.bad != "" {
+				return
+			}
+		}
+		if r.steps++; r.steps > maxTracePath {
+			r.unfit("a long way")
+			return
+		}
+		if state.Words == 0 {
+			st = state.Next
+			continue
+		}
+		st = r.selectNext(state)
+	}
+}
+
+func (r *recorder) extract(hid int) {
+	e := &r.t.p.Extractions[hid]
+	if e.Varbit || e.Union {
+		r.unfit("a varbit or a union")
+		return
+	}
+	need := top{op: traceLen, imm: uint64(r.pos + e.Bytes)}
+	if len(r.data)-TraceSlack < r.pos+e.Bytes {
+		need.op = traceShort
+		r.guard(need)
+		r.unfit("a packet that is too short")
+		return
+	}
+	r.guard(need)
+	for _, ps := range bySlot(e.Fields, int32(r.pos)) {
+		r.slots[ps[0].Slot] = r.field(ps)
+	}
+	if e.Raw != 0 {
+		r.slots[e.Raw], r.slots[e.Dirty] = r.constant(uint64(headroom+r.pos)+1), 0
+	}
+	r.hdrAt[hid] = int32(r.pos)
+	r.pos += e.Bytes
+	r.slots[e.Valid] = r.constant(1)
+}
+
+// selectNext writes the guards of the select that lead to the next state.
+func (r *recorder) selectNext(state *program.ParseState) int32 {
+	if state.Words != 1 {
+		r.unfit("a select of more than 64 bits")
+		return -1
+	}
+	if state.KeyPC != 0 {
+		r.run(state.KeyPC)
+	}
+	key := int32(0)
+	for i := range state.Key {
+		k := &state.Key[i]
+		if k.Lookahead {
+			r.unfit("a lookahead")
+			return -1
+		}
+		key = r.or(key, r.get(k.Slot), k.Shift)
+	}
+	x := r.c(key)
+	for i := range state.Cases {
+		c := &state.Cases[i]
+		if c.ValueSetUse >= 0 {
+			r.unfit("a value set")
+			return -1
+		}
+		hit := x&c.Mask[0] == c.Value[0]
+		if !r.isConst(key) {
+			in := top{op: traceBits, imm: c.Mask[0], imm2: c.Value[0]}
+			if !hit {
+				in.op = traceNoBits
+			}
+			in.a = r.place(key)
+			r.guard(in)
+		}
+		if hit {
+			return c.Next
+		}
+	}
+	return state.Next
+}
+
+// or is key | piece << shift.
+func (r *recorder) or(key, piece int32, shift uint8) int32 {
+	if shift != 0 {
+		piece = r.arith(program.OpShl, ^uint64(0), piece, r.constant(uint64(shift)))
+	}
+	if key == 0 {
+		return piece
+	}
+	return r.arith(program.OpOr, ^uint64(0), key, piece)
+}
+
+// run follows the packet through code, as Switch.run executes it.
+func (r *recorder) run(start uint32) {
+	p := r.t.p
+	pc, ret := int(start), 0
+	for r.bad == "" {
+		if r.steps++; r.steps > maxTracePath {
+			r.unfit("a long way")
+			return
+		}
+		in := &p.Code[pc]
+		pc++
+		switch {
+		case in.Op == program.OpHalt:
+			return
+		case in.Op == program.OpRet:
+			if r.exit {
+				return
+			}
+			pc = ret
+		case in.Op >= program.OpMov && in.Op <= program.OpSel:
+			r.pure(in)
+		case in.Op == program.OpJmp || in.Op == program.OpBack:
+			pc = int(in.Imm)
+		case in.Op >= program.OpJz && in.Op <= program.OpJGtU || in.Op == program.OpJzBack:
+			if r.jumps(in) {
+				pc = int(in.Imm)
+			}
+		case in.Op == program.OpCheckExit:
+			if r.exit {
+				return
+			}
+		case in.Op == program.OpExit:
+			r.exit = true
+		case in.Op == program.OpCallAction:
+			pc, ret = int(in.A), int(in.Imm)
+		case in.Op == program.OpTable:
+			act, next := r.table(int(in.Imm))
+			if act != 0 {
+				pc, ret = int(act), int(next)
+			} else {
+				pc = int(next)
+			}
+		default:
+			r.other(in)
+		}
+	}
+}
+
+// pure follows an operation on single words.
+func (r *recorder) pure(in *program.Inst) {
+	switch in.Op {
+	case program.OpMov, program.OpNot, program.OpNonZ, program.OpIsZ, program.OpSext, program.OpMinU, program.OpClampS, program.OpClampB:
+		r.slots[in.Dst] = r.arith(in.Op, in.Imm, r.get(in.A))
+	case program.OpSel:
+		r.slots[in.Dst] = r.arith(in.Op, 0, r.get(in.A), r.get(in.B), r.get(uint32(in.Imm)))
+	default:
+		r.slots[in.Dst] = r.arith(in.Op, in.Imm, r.get(in.A), r.get(in.B))
+	}
+}
+
+// jumps follows a conditional jump and reports whether it is taken.
+func (r *recorder) jumps(in *program.Inst) bool {
+	a, b := r.get(in.A), int32(0)
+	if in.Op >= program.OpJEq && in.Op <= program.OpJGtU {
+		b = r.get(in.B)
+	}
+	x, y := r.c(a), r.c(b)
+	switch in.Op {
+	case program.OpJz, program.OpJzBack:
+		return r.decide(traceZ, x == 0, a, 0)
+	case program.OpJnz:
+		return r.decide(traceNZ, x != 0, a, 0)
+	case program.OpJEq:
+		return r.decide(traceEq, x == y, a, b)
+	case program.OpJNe:
+		return r.decide(traceNe, x != y, a, b)
+	case program.OpJLtU:
+		return r.decide(traceLtU, x < y, a, b)
+	case program.OpJGeU:
+		return r.decide(traceGeU, x >= y, a, b)
+	case program.OpJLeU:
+		return r.decide(traceLeU, x <= y, a, b)
+	case program.OpJGtU:
+		return r.decide(traceGtU, x > y, a, b)
+	}
+	r.unfit("a jump")
+	return false
+}
+
+// table follows the application of a table.
+func (r *recorder) table(id int) (act, next uint32) {
+	t := r.t
+	ts := &r.s.tables[id]
+	tab := ts.t
+	if tab.MeterTo.Field != nil {
+		r.unfit("a direct meter")
+		return 0, 0
+	}
+	if tab.Info.Profile >= 0 {
+		if calc := t.p.Profiles[tab.Info.Profile].Calculation; calc >= 0 {
+			r.inputsOf(calc)
+		}
+	}
+	key := traceKey{base: make([]uint64, tab.Words)}
+	for i := range tab.Key {
+		k := &tab.Key[i]
+		guard := r.get(k.Guard)
+		if !r.isConst(guard) {
+			r.unfit("a table key from a header whose validity is computed")
+			return 0, 0
+		}
+		if r.c(guard) == 0 {
+			continue
+		}
+		for w := range max(k.Words, 1) {
+			shift := k.Shift
+			if k.Words > 1 {
+				shift = 0
+			}
+			x := r.get(k.Slot + uint32(w))
+			if r.isConst(x) {
+				key.base[k.Word+w] |= r.c(x) << (shift & 63)
+				continue
+			}
+			key.pieces = append(key.pieces, tracePiece{r.place(x), k.Word + w, shift})
+		}
+	}
+	if r.bad != "" {
+		return 0, 0
+	}
+	if !r.follow {
+		t.keys = append(t.keys, key)
+	}
+	reg := r.emitTo(top{op: traceTable, a: traceSlot(id), imm: uint64(len(t.keys) - 1)}, 1+tab.ArgMax)
+	hit := t.find(r.s, ts, &key)
+	act, next, args := t.outcome(r.s, ts, hit)
+	t.v[reg] = uint64(hit + 1)
+	copy(t.v[reg+1:], args)
+	words := min(len(args), tab.ArgMax)
+	r.guard(top{op: traceTook, imm: uint64(act), imm2: uint64(next)})
+	for i := range words {
+		r.slots[t.p.Args+uint32(i)] = r.made(reg+1+traceSlot(i), ^uint64(0))
+	}
+	if tab.Timeout {
+		r.effects = append(r.effects, traceEffect{kind: effectHit, id: id, a: reg})
+	}
+	if tab.Info.HasDirectCounter {
+		r.effects = append(r.effects, traceEffect{kind: effectDirect, id: id, a: reg})
+	}
+	return act, next
+}
+
+// inputsOf puts what a calculation reads where it reads it.
+func (r *recorder) inputsOf(calc int) {
+	ca := &r.t.p.Calculations[calc]
+	if ca.Payload || ca.Hash.Kind == program.HashRoundRobin {
+		r.unfit("a hash over the payload, or round robin")
+		return
+	}
+	for i := range ca.Steps {
+		st := &ca.Steps[i]
+		switch st.Kind {
+		case program.EmitField, program.EmitWide:
+			r.natural(st.Guard)
+			for w := range max(uint32(st.Words), 1) {
+				r.natural(st.Slot + w)
+			}
+		case program.EmitHeader:
+			h := &r.t.p.Headers[st.Header]
+			if !h.Meta {
+				r.natural(h.ValidSlot())
+			}
+			for _, e := range r.t.p.Emits[st.Header] {
+				for w := range max(uint32(e.Words), 1) {
+					r.natural(e.Slot + w)
+				}
+				if e.Kind == program.EmitVar {
+					r.unfit("a hash over a varbit")
+				}
+			}
+		default:
+			r.unfit("a hash over a varbit")
+		}
+	}
+}
+
+// other follows the remaining instructions.
+func (r *recorder) other(in *program.Inst) {
+	t := r.t
+	switch in.Op {
+	case program.OpSetValid:
+		h := &t.p.Headers[in.Imm]
+		if h.Union >= 0 {
+			r.unfit("a union")
+			return
+		}
+		r.slots[h.ValidSlot()] = r.constant(1)
+	case program.OpSetInvalid:
+		r.slots[t.p.Headers[in.Imm].ValidSlot()] = 0
+	case program.OpDirty:
+		r.slots[in.Dst] = r.arith(program.OpOr, ^uint64(0), r.get(in.Dst), r.constant(in.Imm))
+	case program.OpDrop:
+		r.slots[in.Dst] = r.constant(r.s.dropSpec)
+		if in.A != program.SlotZero {
+			r.slots[in.A] = 0
+		}
+	case program.OpCount:
+		r.effects = append(r.effects, traceEffect{kind: effectCount, id: int(in.Imm), a: r.place(r.get(in.A))})
+	case program.OpRegRead:
+		r.registerRead(in)
+	case program.OpRegWrite:
+		if in.N != 1 || t.p.Registers[in.Imm].Width > 64 {
+			r.unfit("a register of more than 64 bits")
+			return
+		}
+		r.written[int(in.Imm)] = true
+		r.effects = append(r.effects, traceEffect{
+			kind: effectWrite, id: int(in.Imm), a: r.place(r.get(in.A)), b: r.place(r.get(in.Dst)),
+		})
+	case program.OpCall:
+		r.call(&t.p.Calls[in.Imm])
+	default:
+		if !r.wide(in) {
+			r.unfit("an instruction")
+		}
+	}
+}
+
+func (r *recorder) registerRead(in *program.Inst) {
+	t := r.t
+	if in.N != 1 || t.p.Registers[in.Imm].Width > 64 {
+		r.unfit("a register of more than 64 bits")
+		return
+	}
+	if r.written[int(in.Imm)] {
+		r.unfit("a register read after it is written")
+		return
+	}
+	index := r.get(in.A)
+	size := r.constant(uint64(t.p.Registers[in.Imm].Size))
+	if !r.decide(traceLtU, r.c(index) < r.c(size), index, size) {
+		return // out of range: the destination stays as it is
+	}
+	x := value{kind: valueOp, op: traceRead, imm: in.Imm, index: in.B, n: 1, bits: program.MaskOf(int(in.B))}
+	x.args[0] = index
+	var c [1]uint64
+	r.s.registers[in.Imm].read(c[:], r.c(index), int(in.B))
+	x.c = c[0]
+	r.slots[in.Dst] = r.newValue(x)
+}
+
+func (r *recorder) call(k *program.Call) {
+	t := r.t
+	switch k.Kind {
+	case program.CallHash:
+		r.inputsOf(k.ID)
+		base, size := r.place(r.get(k.A)), r.place(r.get(k.B))
+		reg := r.emitTo(top{op: traceHash, a: base, b: size, imm: uint64(k.ID)}, 1)
+		if r.bad != "" {
+			return
+		}
+		t.v[reg] = r.s.calculate(&t.pkt, k.ID)%max(t.v[size], 1) + t.v[base]
+		r.slots[k.Dst] = r.made(reg, ^uint64(0))
+	case program.CallRandom:
+		lo, hi := r.get(k.A), r.get(k.B)
+		if !r.decide(traceLeU, r.c(lo) <= r.c(hi), lo, hi) {
+			return
+		}
+		a, b := r.place(lo), r.place(hi)
+		reg := r.emitTo(top{op: traceRandom, a: a, b: b}, 1)
+		t.v[reg] = t.v[a] + r.s.random(t.v[b]-t.v[a])
+		r.slots[k.Dst] = r.made(reg, ^uint64(0))
+	case program.CallLog: // traces are only for switches without a log
+	default:
+		r.unfit("a primitive")
+	}
+}

@@ -1,0 +1,270 @@
+package p4runtime
+
+import (
+	"bytes"
+	"slices"
+
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	"google.golang.org/grpc/codes"
+
+	"github.com/ethereal-fabric/ethereal/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/p4switch/rpc"
+)
+
+// selectEntries calls f with the entries that a request names, a block of a table at a time: all entries of all
+// tables, those of one table that pass its filters, or one.
+func (p *pipeline) selectEntries(r *role, q *p4.TableEntry, f func(*tableState, []*entry) error) error {
+	if q.GetTableId() == 0 {
+		for _, t := range p.tableStates {
+			if !r.may(t.object) {
+				continue
+			}
+			if err := t.blocks(func(*entry) bool { return true }, f); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	t, err := p.table(q.GetTableId())
+	if err != nil {
+		return err
+	}
+	if err := r.checkOwner("table", t.object); err != nil {
+		return err
+	}
+	pass := func(e *entry) bool { return e.passes(q) }
+	if len(q.GetMatch()) > 0 {
+		if len(t.fields) == 0 {
+			return rpc.Invalidf("table %s has no key", t.name)
+		}
+		sc := &p.core.scratch
+		if t.needsPriority && q.GetPriority() == 0 { // priority 0 does not filter
+			if _, err := sc.parseMatch(t.fields, t.fieldByID, t.keyLen, q.GetMatch()); err != nil {
+				return rpc.Within("table "+t.name, err)
+			}
+			prefix := string(sc.key)
+			pass = func(e *entry) bool { return e.key[:len(e.key)-4] == prefix && e.passes(q) }
+		} else {
+			if _, err := p.parseKey(t, q); err != nil {
+				return rpc.Within("table "+t.name, err)
+			}
+			if e := t.byKey[string(sc.key)]; e != nil && e.passes(q) {
+				return f(t, []*entry{e})
+			}
+			return nil
+		}
+	}
+	return t.blocks(pass, f)
+}
+
+// blocks calls f with the entries that pass, some at a time. f may let other calls change the table before it
+// returns.
+func (t *tableState) blocks(pass func(*entry) bool, f func(*tableState, []*entry) error) error {
+	var block []*entry
+	for _, e := range slices.Clone(t.list) {
+		if e.gone || !pass(e) {
+			continue
+		}
+		if block = append(block, e); len(block) == readBlock {
+			if err := f(t, block); err != nil {
+				return err
+			}
+			block = block[:0]
+		}
+	}
+	if len(block) == 0 {
+		return nil
+	}
+	return f(t, slices.DeleteFunc(block, func(e *entry) bool { return e.gone }))
+}
+
+// passes applies the filters of a wildcard read.
+func (e *entry) passes(q *p4.TableEntry) bool {
+	switch {
+	case q.GetPriority() != 0 && q.GetPriority() != e.priority,
+		q.GetControllerMetadata() != 0 && q.GetControllerMetadata() != e.cookie,
+		len(q.GetMetadata()) > 0 && !bytes.Equal(q.GetMetadata(), e.metadata):
+		return false
+	}
+	if id := q.GetAction().GetAction().GetActionId(); id != 0 && e.action.GetAction().GetActionId() != id {
+		return false
+	}
+	return true
+}
+
+func (p *pipeline) readTable(r *role, q *p4.TableEntry, emit emitter) error {
+	if q.GetIsDefaultAction() {
+		return p.readDefaults(r, q, emit)
+	}
+	if q.GetTimeSinceLastHit() != nil && q.GetTableId() != 0 {
+		if t := p.tables[q.GetTableId()]; t != nil && !t.idleTimeout {
+			return rpc.Invalidf("table %s does not support idle timeouts; leave time_since_last_hit unset", t.name)
+		}
+	}
+	if q.GetMeterCounterData() != nil {
+		return rpc.Errorf(codes.Unimplemented, "meters have no counters per colour in this data plane")
+	}
+	return p.selectEntries(r, q, func(t *tableState, block []*entry) error {
+		out := make([]*p4.TableEntry, len(block))
+		for i, e := range block {
+			out[i] = &p4.TableEntry{
+				TableId: t.id, Match: e.match, Action: e.action, Priority: e.priority,
+				ControllerMetadata: e.cookie, Metadata: e.metadata, IdleTimeoutNs: e.idleNs, IsConst: e.isConst,
+			}
+			if q.GetMeterConfig() != nil {
+				out[i].MeterConfig = e.meter
+			}
+		}
+		if q.GetCounterData() != nil && t.directCounter != 0 {
+			counts, err := p.directCounts(t, block)
+			if err != nil {
+				return err
+			}
+			for i := range out {
+				out[i].CounterData = counts[i]
+			}
+		}
+		if q.GetTimeSinceLastHit() != nil && t.idleTimeout {
+			since, err := p.sinceHits(t, block)
+			if err != nil {
+				return err
+			}
+			for i := range out {
+				out[i].TimeSinceLastHit = &p4.TableEntry_IdleTimeout{ElapsedNs: since[i]}
+			}
+		}
+		for i := range out {
+			if err := emit(&p4.Entity{Entity: &p4.Entity_TableEntry{TableEntry: out[i]}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// directCounts reads the direct counters of a block of entries.
+func (p *pipeline) directCounts(t *tableState, block []*entry) ([]*p4.CounterData, error) {
+	out := make([]*p4.CounterData, len(block))
+	p.core.plane.lock()
+	defer p.core.plane.unlock()
+	for i, e := range block {
+		packets, octets, err := p.sw.DirectCounter(t.tid, e.handle)
+		if err != nil {
+			return nil, fromSwitch(err)
+		}
+		out[i] = counterData(packets, octets)
+	}
+	return out, nil
+}
+
+// readDefaults reads the default entry of one table, or of all.
+func (p *pipeline) readDefaults(r *role, q *p4.TableEntry, emit emitter) error {
+	if len(q.GetMatch()) > 0 || q.GetPriority() != 0 {
+		return rpc.Invalidf("the default entry has no match and no priority")
+	}
+	list := p.tableStates
+	if q.GetTableId() != 0 {
+		t, err := p.table(q.GetTableId())
+		if err != nil {
+			return err
+		}
+		if err := r.checkOwner("table", t.object); err != nil {
+			return err
+		}
+		list = []*tableState{t}
+	}
+	for _, t := range list {
+		if !r.may(t.object) {
+			continue
+		}
+		out := &p4.TableEntry{
+			TableId: t.id, IsDefaultAction: true, Action: t.dflt.action,
+			ControllerMetadata: t.dflt.cookie, Metadata: t.dflt.metadata,
+		}
+		if out.Action == nil {
+			if target, ok := p.programDefault(t); ok && target.Kind == interp.ByAction {
+				if a := t.actionFromProgram(target.Call); a != nil {
+					out.Action = &p4.TableAction{Type: &p4.TableAction_Action{Action: a}}
+				}
+			}
+		}
+		if err := emit(&p4.Entity{Entity: &p4.Entity_TableEntry{TableEntry: out}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *pipeline) programDefault(t *tableState) (interp.Target, bool) {
+	p.core.plane.lock()
+	defer p.core.plane.unlock()
+	return p.sw.Default(t.tid)
+}
+
+// keyOf returns the key of an entry, for answers about its counter or meter.
+func (t *tableState) keyOf(e *entry) *p4.TableEntry {
+	return &p4.TableEntry{TableId: t.id, Match: e.match, Priority: e.priority}
+}
+
+// selectDirect is selectEntries for direct counters and meters; a key without entry is an error.
+func (p *pipeline) selectDirect(r *role, q *p4.TableEntry, has func(*tableState) bool, what string, f func(*tableState, []*entry) error) error {
+	if q.GetIsDefaultAction() {
+		return rpc.Errorf(codes.Unimplemented, "the default entry has no direct counter or meter in this data plane")
+	}
+	found := false
+	err := p.selectEntries(r, q, func(t *tableState, block []*entry) error {
+		found = found || len(block) > 0
+		if !has(t) {
+			return nil
+		}
+		return f(t, block)
+	})
+	if err != nil {
+		return err
+	}
+	if t := p.tables[q.GetTableId()]; t != nil {
+		if !has(p.tableStates[t.index]) {
+			return rpc.Invalidf("table %s has no direct %s", t.name, what)
+		}
+		if !found && len(q.GetMatch()) > 0 {
+			return rpc.NotFoundf("table %s: no entry has this match and priority", t.name)
+		}
+	}
+	return nil
+}
+
+func (p *pipeline) readDirectCounter(r *role, q *p4.DirectCounterEntry, emit emitter) error {
+	has := func(t *tableState) bool { return t.directCounter != 0 }
+	return p.selectDirect(r, q.GetTableEntry(), has, "counter", func(t *tableState, block []*entry) error {
+		counts, err := p.directCounts(t, block)
+		if err != nil {
+			return err
+		}
+		out := make([]*p4.DirectCounterEntry, len(block))
+		for i, e := range block {
+			out[i] = &p4.DirectCounterEntry{TableEntry: t.keyOf(e), Data: counts[i]}
+		}
+		for _, x := range out {
+			if err := emit(&p4.Entity{Entity: &p4.Entity_DirectCounterEntry{DirectCounterEntry: x}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (p *pipeline) readDirectMeter(r *role, q *p4.DirectMeterEntry, emit emitter) error {
+	if q.GetCounterData() != nil {
+		return rpc.Errorf(codes.Unimplemented, "meters have no counters per colour in this data plane")
+	}
+	has := func(t *tableState) bool { return t.directMeter != nil }
+	return p.selectDirect(r, q.GetTableEntry(), has, "meter", func(t *tableState, block []*entry) error {
+		for _, e := range block {
+			out := &p4.DirectMeterEntry{TableEntry: t.keyOf(e), Config: e.meter}
+			if err := emit(&p4.Entity{Entity: &p4.Entity_DirectMeterEntry{DirectMeterEntry: out}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

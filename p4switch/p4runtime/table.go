@@ -1,0 +1,432 @@
+package p4runtime
+
+import (
+	"cmp"
+	"encoding/binary"
+	"maps"
+	"slices"
+
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	"google.golang.org/grpc/codes"
+
+	"github.com/ethereal-fabric/ethereal/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/p4switch/rpc"
+)
+
+// tableState has the controllers' entries of one table. Messages in it are shared with requests and responses and
+// never changed in place.
+type tableState struct {
+	*tableSchema
+	byKey     map[string]*entry
+	list      []*entry // in a deterministic order
+	dflt      defaultEntry
+	metadata  *int             // bytes of stored metadata, the pipeline's
+	referents []*referentState // sets of its fields to which others refer
+	// ofPorts: a change of the table affects the results of port events.
+	ofPorts bool
+}
+
+// entry is one table entry.
+type entry struct {
+	handle   interp.Handle
+	key      string
+	index    int // in tableState.list
+	match    []*p4.FieldMatch
+	priority int32
+	isConst  bool
+	gone     bool
+
+	action   *p4.TableAction
+	group    *actionSet // of a one-shot; nil otherwise
+	cookie   uint64     // controller_metadata
+	metadata []byte
+	meter    *p4.MeterConfig
+
+	idleNs   int64 // idle timeout; 0: none
+	idleFrom int64 // earliest data-plane time from which it counts
+	idleSeq  int   // number of the current timer
+}
+
+// defaultEntry is a table's default entry, as set by a controller.
+type defaultEntry struct {
+	action   *p4.TableAction // nil: as in the program
+	cookie   uint64
+	metadata []byte
+}
+
+func newTableState(ts *tableSchema) *tableState {
+	return &tableState{tableSchema: ts, byKey: map[string]*entry{}}
+}
+
+// loadInitialEntries makes the program's own entries readable.
+func (p *pipeline) loadInitialEntries() error {
+	sc := &p.core.scratch
+	for _, t := range p.tableStates {
+		priority := p.initialPriorities(t)
+		for h, be := range p.sw.Entries(t.tid) {
+			e := &entry{handle: h, priority: priority(be.Priority), isConst: be.Const, index: len(t.list)}
+			for _, f := range t.fields {
+				if m := f.fromProgram(be.Match[f.pos]); m != nil {
+					e.match = append(e.match, m)
+				}
+			}
+			if _, err := sc.parseMatch(t.fields, t.fieldByID, t.keyLen, e.match); err != nil {
+				return rpc.Within("initial entry of table "+t.name, err)
+			}
+			e.key = string(binary.BigEndian.AppendUint32(sc.key, uint32(e.priority)))
+			if be.Target.Kind == interp.ByAction {
+				if a := t.actionFromProgram(be.Target.Call); a != nil {
+					e.action = &p4.TableAction{Type: &p4.TableAction_Action{Action: a}}
+				}
+			}
+			t.byKey[e.key] = e
+			t.list = append(t.list, e)
+			t.index(e.match, 1)
+			if !e.isConst {
+				p.hold(p.referencesOf(t, e.match, e.action), 1)
+			}
+		}
+	}
+	for _, r := range p.referentStates {
+		r.initial = maps.Clone(r.wanted)
+	}
+	return nil
+}
+
+// initialPriorities converts the switch's priorities of a constant table to P4Runtime's: of N entries the first has
+// N, the next N-1, and so on. In other tables entries may be added between the initial ones, so the priorities are
+// the switch's own.
+func (p *pipeline) initialPriorities(t *tableState) func(int32) int32 {
+	if !t.constTable || !t.needsPriority {
+		return func(prio int32) int32 { return prio }
+	}
+	var all []int32
+	for _, be := range p.sw.Entries(t.tid) {
+		all = append(all, be.Priority)
+	}
+	n := int32(len(all))
+	slices.SortFunc(all, func(a, b int32) int { return cmp.Compare(b, a) })
+	all = slices.Compact(all)
+	return func(prio int32) int32 { return n - int32(slices.Index(all, prio)) }
+}
+
+// table returns the table that a request names.
+func (p *pipeline) table(id uint32) (*tableState, error) {
+	if id == 0 {
+		return nil, rpc.Invalidf("table_id is not set")
+	}
+	ts := p.tables[id]
+	if ts == nil {
+		return nil, p.unknown("table", id)
+	}
+	return p.tableStates[ts.index], nil
+}
+
+// parseKey checks match and priority of a request and leaves both in the scratch memory. It returns the match in
+// canonical form.
+func (p *pipeline) parseKey(t *tableState, te *p4.TableEntry) ([]*p4.FieldMatch, error) {
+	sc := &p.core.scratch
+	match, err := sc.parseMatch(t.fields, t.fieldByID, t.keyLen, te.GetMatch())
+	if err != nil {
+		return nil, err
+	}
+	switch prio := te.GetPriority(); {
+	case t.needsPriority && prio <= 0:
+		return nil, rpc.Invalidf("priority is %d; entries of this table need one above 0", prio)
+	case !t.needsPriority && prio != 0:
+		return nil, rpc.Invalidf("priority is %d; this table has no ternary, range or optional field, so it must be 0", prio)
+	}
+	sc.key = binary.BigEndian.AppendUint32(sc.key, uint32(te.GetPriority()))
+	return match, nil
+}
+
+// find returns the entry that a request's key names.
+func (p *pipeline) find(t *tableState, te *p4.TableEntry) (*entry, error) {
+	if len(t.fields) == 0 {
+		return nil, rpc.Invalidf("the table has no key, so it has a default entry only")
+	}
+	if _, err := p.parseKey(t, te); err != nil {
+		return nil, err
+	}
+	e := t.byKey[string(p.core.scratch.key)]
+	if e == nil {
+		return nil, rpc.NotFoundf("no entry has this match and priority")
+	}
+	return e, nil
+}
+
+func (t *tableState) add(p *pipeline, e *entry) {
+	e.index, e.gone = len(t.list), false
+	t.list = append(t.list, e)
+	t.byKey[e.key] = e
+	t.index(e.match, 1)
+	*t.metadata += len(e.metadata)
+	p.onUndo(func() { t.remove(e) })
+}
+
+// remove removes e; the last entry takes its place in the list.
+func (t *tableState) remove(e *entry) {
+	last := t.list[len(t.list)-1]
+	t.list[e.index] = last
+	last.index = e.index
+	t.list[len(t.list)-1] = nil
+	t.list = t.list[:len(t.list)-1]
+	delete(t.byKey, e.key)
+	t.index(e.match, -1)
+	*t.metadata -= len(e.metadata)
+	e.gone = true
+}
+
+// restore undoes remove.
+func (t *tableState) restore(e *entry) {
+	if e.index < len(t.list) {
+		moved := t.list[e.index]
+		moved.index = len(t.list)
+		t.list = append(t.list, moved)
+		t.list[e.index] = e
+	} else {
+		t.list = append(t.list, e)
+	}
+	t.byKey[e.key] = e
+	t.index(e.match, 1)
+	*t.metadata += len(e.metadata)
+	e.gone = false
+}
+
+// writeTable carries out one update of a table entry.
+func (p *pipeline) writeTable(r *role, typ p4.Update_Type, te *p4.TableEntry) error {
+	t, err := p.table(te.GetTableId())
+	if err != nil {
+		return err
+	}
+	if !r.may(t.object) {
+		return rpc.Errorf(codes.PermissionDenied, "table %s does not belong to role %q", t.name, r.key.name)
+	}
+	switch {
+	case typ != p4.Update_DELETE && te.GetIsConst():
+		err = rpc.Invalidf("is_const is for reads only")
+	case te.GetIsDefaultAction():
+		err = p.writeDefault(t, typ, te)
+	case typ == p4.Update_INSERT:
+		err = p.insertEntry(t, te)
+	case typ == p4.Update_MODIFY:
+		err = p.modifyEntry(t, te)
+	case typ == p4.Update_DELETE:
+		err = p.deleteEntry(t, te)
+	default:
+		err = rpc.Invalidf("update type %v", typ)
+	}
+	if err == nil && t.ofPorts {
+		p.portTables = true
+	}
+	return rpc.Within("table "+t.name, err)
+}
+
+// checkEntry refuses fields that no INSERT or MODIFY of an entry may have.
+func (p *pipeline) checkEntry(t *tableState, te *p4.TableEntry) error {
+	if err := p.checkMetadata(te.GetMetadata()); err != nil {
+		return err
+	}
+	switch {
+	case te.GetTimeSinceLastHit() != nil:
+		return rpc.Invalidf("time_since_last_hit is for reads only")
+	case te.GetIdleTimeoutNs() < 0:
+		return rpc.Invalidf("idle_timeout_ns is %d; it must not be negative", te.GetIdleTimeoutNs())
+	case te.GetIdleTimeoutNs() != 0 && !t.idleTimeout:
+		return rpc.Invalidf("the table does not support idle timeouts; leave idle_timeout_ns 0")
+	}
+	return t.checkDirect(te)
+}
+
+// checkMetadata checks stored metadata against the budget.
+func (p *pipeline) checkMetadata(b []byte) error {
+	if n, most := len(b), p.core.budget.Metadata; n > most {
+		return rpc.Over("metadata", n, most, "keep it elsewhere")
+	}
+	if n, most := p.metadata+len(b), p.core.budget.AllMetadata; n > most && len(b) > 0 {
+		return rpc.Over("all-metadata", n, most, "delete entries with metadata first")
+	}
+	return nil
+}
+
+func (p *pipeline) insertEntry(t *tableState, te *p4.TableEntry) error {
+	if t.constTable {
+		return rpc.Errorf(codes.PermissionDenied, "the entries are constant in the P4 program")
+	}
+	if len(t.fields) == 0 {
+		return rpc.Invalidf("the table has no key; modify its default entry")
+	}
+	if err := p.checkEntry(t, te); err != nil {
+		return err
+	}
+	if te.GetAction() == nil {
+		return rpc.Invalidf("action is not set")
+	}
+	match, err := p.parseKey(t, te)
+	if err != nil {
+		return err
+	}
+	sc := &p.core.scratch
+	if t.byKey[string(sc.key)] != nil {
+		return rpc.Errorf(codes.AlreadyExists, "an entry with this match and priority is in the table")
+	}
+	e := &entry{
+		key: string(sc.key), match: match, priority: te.GetPriority(), cookie: te.GetControllerMetadata(),
+		metadata: te.GetMetadata(), idleNs: te.GetIdleTimeoutNs(), idleFrom: p.core.dataplaneNow(), meter: te.GetMeterConfig(),
+	}
+	be := interp.Entry{Match: sc.match, Priority: e.priority, IdleTimeoutNs: e.idleNs}
+	if be.Target, err = p.aim(t, te.GetAction(), e); err != nil {
+		return err
+	}
+	if err := p.permit(t, e.match, e.priority, e.action); err != nil {
+		p.unaim(t, e)
+		return err
+	}
+	if e.handle, err = p.sw.Insert(t.tid, be); err != nil {
+		p.unaim(t, e)
+		return fromSwitch(err)
+	}
+	if err := p.initDirect(t, e, te); err != nil {
+		p.sw.Delete(t.tid, e.handle) //nolint:errcheck // it was just inserted
+		p.unaim(t, e)
+		return err
+	}
+	t.add(p, e)
+	p.hold(p.referencesOf(t, e.match, e.action), 1)
+	p.armIdle(t, e)
+	return nil
+}
+
+func (p *pipeline) modifyEntry(t *tableState, te *p4.TableEntry) error {
+	e, err := p.find(t, te)
+	if err != nil {
+		return err
+	}
+	if err := p.checkEntry(t, te); err != nil {
+		return err
+	}
+	if e.isConst || t.constTable {
+		if te.GetAction() != nil {
+			return rpc.Errorf(codes.PermissionDenied, "the entry is constant in the P4 program; only its counter and meter can be set, with action unset")
+		}
+		return p.modifyDirect(t, e, te)
+	}
+	if te.GetAction() != nil {
+		next := &entry{}
+		target, err := p.aim(t, te.GetAction(), next)
+		if err != nil {
+			return err
+		}
+		if err := p.permit(t, e.match, e.priority, next.action); err != nil {
+			p.unaim(t, next)
+			return err
+		}
+		if err := p.sw.Modify(t.tid, e.handle, target); err != nil {
+			p.unaim(t, next)
+			return fromSwitch(err)
+		}
+		old := entry{action: e.action, group: e.group}
+		p.onUndo(func() { e.action, e.group = old.action, old.group })
+		e.action, e.group = next.action, next.group
+		p.hold(p.referencesOf(t, e.match, next.action), 1)
+		p.hold(p.referencesOf(t, e.match, old.action), -1)
+		p.unaim(t, &old)
+	}
+	if e.idleNs != te.GetIdleTimeoutNs() {
+		if err := p.sw.SetIdleTimeout(t.tid, e.handle, te.GetIdleTimeoutNs()); err != nil {
+			return fromSwitch(err)
+		}
+	}
+	old := *e
+	p.onUndo(func() {
+		*t.metadata += len(old.metadata) - len(e.metadata)
+		e.cookie, e.metadata, e.idleNs, e.idleFrom = old.cookie, old.metadata, old.idleNs, old.idleFrom
+		p.armIdle(t, e)
+	})
+	*t.metadata += len(te.GetMetadata()) - len(e.metadata)
+	e.cookie, e.metadata = te.GetControllerMetadata(), te.GetMetadata()
+	e.idleNs, e.idleFrom = te.GetIdleTimeoutNs(), p.core.dataplaneNow()
+	p.armIdle(t, e)
+	return p.modifyDirect(t, e, te)
+}
+
+func (p *pipeline) deleteEntry(t *tableState, te *p4.TableEntry) error {
+	if t.constTable {
+		return rpc.Errorf(codes.PermissionDenied, "the entries are constant in the P4 program")
+	}
+	e, err := p.find(t, te)
+	if err != nil {
+		return err
+	}
+	if e.isConst {
+		return rpc.Errorf(codes.PermissionDenied, "the entry is constant in the P4 program")
+	}
+	if err := t.keep(e.match); err != nil {
+		return err
+	}
+	if err := p.sw.Delete(t.tid, e.handle); err != nil {
+		return fromSwitch(err)
+	}
+	t.remove(e)
+	p.onUndo(func() { t.restore(e) })
+	p.hold(p.referencesOf(t, e.match, e.action), -1)
+	p.unaim(t, e)
+	return nil
+}
+
+// writeDefault carries out an update of the default entry.
+func (p *pipeline) writeDefault(t *tableState, typ p4.Update_Type, te *p4.TableEntry) error {
+	switch {
+	case typ != p4.Update_MODIFY:
+		return rpc.Invalidf("the default entry is always there; it can be modified only")
+	case len(te.GetMatch()) != 0:
+		return rpc.Invalidf("the default entry has no match; leave match empty")
+	case te.GetPriority() != 0:
+		return rpc.Invalidf("the default entry has no priority; leave it 0")
+	case te.GetIdleTimeoutNs() != 0 || te.GetTimeSinceLastHit() != nil:
+		return rpc.Invalidf("the default entry has no idle timeout")
+	case len(te.GetMetadata()) > p.core.budget.Metadata:
+		return p.checkMetadata(te.GetMetadata())
+	case t.constDefault:
+		return rpc.Errorf(codes.PermissionDenied, "the default action is constant in the P4 program")
+	case te.GetCounterData() != nil || te.GetMeterConfig() != nil || te.GetMeterCounterData() != nil:
+		return rpc.Errorf(codes.Unimplemented, "the default entry has no direct counter or meter in this data plane")
+	}
+	old := t.dflt
+	if te.GetAction() == nil {
+		if err := p.sw.ResetDefault(t.tid); err != nil {
+			return fromSwitch(err)
+		}
+		p.onUndo(func() { t.dflt = old })
+		t.dflt = defaultEntry{}
+		p.hold(p.referencesOf(t, nil, old.action), -1)
+		return nil
+	}
+	if t.profile != nil {
+		return rpc.Errorf(codes.PermissionDenied, "the default action of a table with an action profile is constant")
+	}
+	a := te.GetAction().GetAction()
+	if a == nil {
+		return rpc.Invalidf("the action of the default entry is %T; it must be an action", te.GetAction().GetType())
+	}
+	call, a, err := p.core.scratch.parseAction(t.actions, a, true)
+	if err != nil {
+		return err
+	}
+	action := &p4.TableAction{Type: &p4.TableAction_Action{Action: a}}
+	refs := p.referencesOf(t, nil, action)
+	if err := p.permitAction(a); err != nil {
+		return err
+	}
+	if err := p.refer(refs); err != nil {
+		return err
+	}
+	if err := p.sw.SetDefault(t.tid, interp.Target{Kind: interp.ByAction, Call: call}); err != nil {
+		return fromSwitch(err)
+	}
+	p.onUndo(func() { t.dflt = old })
+	t.dflt = defaultEntry{action: action, cookie: te.GetControllerMetadata(), metadata: slices.Clone(te.GetMetadata())}
+	p.hold(refs, 1)
+	p.hold(p.referencesOf(t, nil, old.action), -1)
+	return nil
+}

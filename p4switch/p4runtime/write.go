@@ -1,0 +1,161 @@
+package p4runtime
+
+import (
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	"google.golang.org/grpc/codes"
+
+	"github.com/ethereal-fabric/ethereal/p4switch/rpc"
+)
+
+// Write answers the Write RPC. The error is a gRPC status; if it concerns updates, its code is UNKNOWN and its
+// details hold one p4.Error per update.
+//
+// Write keeps references to parts of the request: the caller must not change it afterwards. One request may be
+// written to many switches.
+func (c *Core) Write(req *p4.WriteRequest) error {
+	key := roleKey{name: req.GetRole(), id: req.GetRoleId()} //nolint:staticcheck // old controllers use the id
+	r, err := c.writer(req.GetDeviceId(), key, req.GetElectionId())
+	if err != nil {
+		return rpc.Status(err)
+	}
+	p := c.current()
+	if p == nil {
+		return rpc.Status(errNoPipeline())
+	}
+	if err := c.checkUpdates(req); err != nil {
+		return rpc.Status(err)
+	}
+	c.plane.lock()
+	p.sw.SetTime(c.dataplaneNow())
+	err = p.write(r, req)
+	c.plane.unlock()
+	if p.portTables && p == c.live && c.cfg.OnPortTables != nil {
+		p.portTables = false
+		c.cfg.OnPortTables()
+	}
+	return err
+}
+
+// checkUpdates checks a request against the budget.
+func (c *Core) checkUpdates(req *p4.WriteRequest) error {
+	name, most := "updates", c.budget.Updates
+	switch req.GetAtomicity() {
+	case p4.WriteRequest_ROLLBACK_ON_ERROR:
+		name, most = "rollback-updates", c.budget.RollbackUpdates
+	case p4.WriteRequest_DATAPLANE_ATOMIC:
+		name, most = "atomic-updates", c.budget.AtomicUpdates
+	}
+	if n := len(req.GetUpdates()); n > most {
+		return rpc.Over(name, n, most, "split the request")
+	}
+	return nil
+}
+
+// write carries out the updates with the request's atomicity.
+func (p *pipeline) write(r *role, req *p4.WriteRequest) error {
+	switch a := req.GetAtomicity(); a {
+	case p4.WriteRequest_CONTINUE_ON_ERROR:
+		var errs []error // made at the first failure
+		for i, u := range req.GetUpdates() {
+			if err := p.apply(r, u); err != nil {
+				if errs == nil {
+					errs = make([]error, len(req.GetUpdates()))
+				}
+				errs[i] = err
+			}
+			p.core.plane.did(updateUnits)
+		}
+		return p.core.batchError("updates", errs)
+	case p4.WriteRequest_ROLLBACK_ON_ERROR, p4.WriteRequest_DATAPLANE_ATOMIC:
+		p.core.plane.whole = a == p4.WriteRequest_DATAPLANE_ATOMIC
+		return p.applyAll(r, req.GetUpdates())
+	default:
+		return rpc.Status(rpc.Invalidf("atomicity %v", a))
+	}
+}
+
+// applyAll carries out all updates or none.
+func (p *pipeline) applyAll(r *role, updates []*p4.Update) error {
+	p.begin()
+	for i, u := range updates {
+		err := p.apply(r, u)
+		if err == nil {
+			p.core.plane.did(updateUnits)
+			continue
+		}
+		p.end(false)
+		errs := make([]error, len(updates))
+		for j := range errs {
+			errs[j] = rpc.Errorf(codes.Aborted, "rolled back, because update %d of the batch failed", i)
+		}
+		errs[i] = err
+		return p.core.batchError("updates", errs)
+	}
+	p.end(true)
+	return nil
+}
+
+// apply carries out one update.
+func (p *pipeline) apply(r *role, u *p4.Update) error {
+	typ := u.GetType()
+	switch typ {
+	case p4.Update_INSERT, p4.Update_MODIFY, p4.Update_DELETE:
+	default:
+		return rpc.Invalidf("update type %v; it must be INSERT, MODIFY or DELETE", typ)
+	}
+	entity, err := p.numbered(u.GetEntity())
+	if err != nil {
+		return err
+	}
+	switch e := entity.GetEntity().(type) {
+	case *p4.Entity_TableEntry:
+		return p.writeTable(r, typ, e.TableEntry)
+	case *p4.Entity_ActionProfileMember:
+		return p.writeMember(r, typ, e.ActionProfileMember)
+	case *p4.Entity_ActionProfileGroup:
+		return p.writeGroup(r, typ, e.ActionProfileGroup)
+	case *p4.Entity_CounterEntry:
+		return p.writeCounter(r, typ, e.CounterEntry)
+	case *p4.Entity_DirectCounterEntry:
+		return p.writeDirectCounter(r, typ, e.DirectCounterEntry)
+	case *p4.Entity_MeterEntry:
+		return p.writeMeter(r, typ, e.MeterEntry)
+	case *p4.Entity_DirectMeterEntry:
+		return p.writeDirectMeter(r, typ, e.DirectMeterEntry)
+	case *p4.Entity_PacketReplicationEngineEntry:
+		return p.writeReplication(typ, e.PacketReplicationEngineEntry)
+	case *p4.Entity_ValueSetEntry:
+		return p.writeValueSet(r, typ, e.ValueSetEntry)
+	case *p4.Entity_RegisterEntry:
+		return p.writeRegister(r, typ, e.RegisterEntry)
+	case *p4.Entity_DigestEntry:
+		return p.writeDigest(r, typ, e.DigestEntry)
+	case *p4.Entity_ExternEntry:
+		return rpc.Errorf(codes.Unimplemented, "this architecture has no extern entries")
+	default:
+		return rpc.Invalidf("the update has no entity")
+	}
+}
+
+// checkOwner refuses a role that may not access the object.
+func (r *role) checkOwner(kind string, o object) error {
+	if !r.may(o) {
+		return rpc.Errorf(codes.PermissionDenied, "%s %s does not belong to role %q", kind, o.name, r.key.name)
+	}
+	return nil
+}
+
+// cells returns the range of an array's cells that an index names: one, or all if it is unset.
+func cells(index *p4.Index, size int) (from, to int, err error) {
+	if index == nil {
+		return 0, size, nil
+	}
+	switch i := index.GetIndex(); {
+	case i < 0:
+		return 0, 0, rpc.Invalidf("index %d; it must not be negative", i)
+	case i >= int64(size):
+		return 0, 0, rpc.Errorf(codes.OutOfRange, "index %d; the array has %d cells", i, size)
+	default:
+		return int(i), int(i) + 1, nil
+	}
+}

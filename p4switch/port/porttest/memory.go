@@ -1,0 +1,144 @@
+package porttest
+
+import (
+	"sync"
+
+	"github.com/ethereal-fabric/ethereal/p4switch/port"
+)
+
+// Memory is one end of a [Pair]. Unlike other ports it may be used from any
+// goroutine.
+type Memory struct {
+	peer *Memory
+	size int
+
+	mu      sync.Mutex
+	queue   [][]byte // towards this end
+	free    [][]byte
+	starved bool // the peer was refused
+	closed  bool
+	count   port.Counters
+	poller  *port.Poller
+	id      int
+}
+
+// Pair makes two ports; what one sends, the other receives. Each direction
+// holds at most size frames: a reader that does not read blocks its peer.
+func Pair(size int) (*Memory, *Memory) {
+	a, b := &Memory{size: size}, &Memory{size: size}
+	a.peer, b.peer = b, a
+	return a, b
+}
+
+// Attach implements [port.Port].
+func (m *Memory) Attach(p *port.Poller, id int) error {
+	m.mu.Lock()
+	m.poller, m.id = p, id
+	waiting := len(m.queue) > 0
+	m.mu.Unlock()
+	if waiting {
+		p.Notify(port.Event{ID: id, In: true})
+	}
+	return nil
+}
+
+// Receive implements [port.Port].
+func (m *Memory) Receive(limit int, f func([]byte)) int {
+	n := 0
+	for n < limit {
+		m.mu.Lock()
+		if len(m.queue) == 0 {
+			m.mu.Unlock()
+			break
+		}
+		frame := m.queue[0]
+		m.queue = m.queue[1:]
+		m.count.InPkts++
+		m.count.InOctets += uint64(len(frame))
+		m.mu.Unlock()
+		f(frame)
+		n++
+		m.mu.Lock()
+		if len(m.free) < m.size {
+			m.free = append(m.free, frame)
+		}
+		m.mu.Unlock()
+	}
+	if n > 0 {
+		m.mu.Lock()
+		starved := m.starved
+		m.starved = false
+		m.mu.Unlock()
+		if starved {
+			m.peer.notify(port.Event{Out: true})
+		}
+	}
+	return n
+}
+
+// Send implements [port.Port].
+func (m *Memory) Send(frames [][]byte) int {
+	n, octets, dead := m.peer.put(frames)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if dead {
+		m.count.OutDown += uint64(len(frames))
+		return len(frames)
+	}
+	m.count.OutPkts += uint64(n)
+	m.count.OutOctets += uint64(octets)
+	return n
+}
+
+// put queues frames towards this end.
+func (m *Memory) put(frames [][]byte) (n, octets int, dead bool) {
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		return 0, 0, true
+	}
+	was := len(m.queue)
+	for n < len(frames) && len(m.queue) < m.size {
+		var b []byte
+		if k := len(m.free); k > 0 {
+			b, m.free = m.free[k-1][:0], m.free[:k-1]
+		}
+		m.queue = append(m.queue, append(b, frames[n]...))
+		octets += len(frames[n])
+		n++
+	}
+	m.starved = m.starved || n < len(frames)
+	m.mu.Unlock()
+	if was == 0 && n > 0 {
+		m.notify(port.Event{In: true})
+	}
+	return n, octets, false
+}
+
+// notify reports an event to the poller of this end.
+func (m *Memory) notify(ev port.Event) {
+	m.mu.Lock()
+	p := m.poller
+	ev.ID = m.id
+	m.mu.Unlock()
+	if p != nil {
+		p.Notify(ev)
+	}
+}
+
+// Counters implements [port.Port].
+func (m *Memory) Counters() port.Counters {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.count
+}
+
+// Close implements [port.Port]. What the peer sends from now on is lost.
+func (m *Memory) Close() error {
+	m.mu.Lock()
+	m.closed = true
+	m.queue = nil
+	m.mu.Unlock()
+	m.peer.notify(port.Event{Out: true})
+	return nil
+}

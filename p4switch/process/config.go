@@ -1,0 +1,155 @@
+package process
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/p4switch/ebpf"
+	"github.com/ethereal-fabric/ethereal/p4switch/port"
+	"github.com/ethereal-fabric/ethereal/p4switch/rpc"
+)
+
+// PortEvents selects when the switch notifies the program of its ports by port-event packets.
+type PortEvents uint8
+
+const (
+	// PortEventsAuto notifies a program that has a register named port_down.
+	PortEventsAuto PortEvents = iota
+	// PortEventsOn always notifies.
+	PortEventsOn
+	// PortEventsOff never notifies.
+	PortEventsOff
+)
+
+// ParsePortEvents reads auto, on or off.
+func ParsePortEvents(s string) (PortEvents, error) {
+	switch s {
+	case "auto":
+		return PortEventsAuto, nil
+	case "on":
+		return PortEventsOn, nil
+	case "off":
+		return PortEventsOff, nil
+	}
+	return 0, fmt.Errorf("switch: port events %q; it is auto, on or off", s)
+}
+
+// Defaults of Config.
+const (
+	DefaultQueueDepth = 64
+	DefaultDropPort   = 511
+	DefaultCoalesce   = 50 * time.Microsecond
+	maxQueues         = 8 // v1model's priority has three bits
+)
+
+// PortConfig is one port of the switch.
+type PortConfig struct {
+	Number uint32    // in the P4 program
+	Name   string    // towards gNMI and in the log
+	Port   port.Port // the device owns and closes it
+	Index  int       // the interface's index in Config.Links; 0: no link state
+}
+
+// Links is the source of link states; [port.Links] is one.
+type Links interface {
+	Attach(p *port.Poller, id int) error
+	List() ([]port.Link, error)
+	Read(f func(port.Link)) error
+	SetUp(index int, up bool) error
+	Close() error
+}
+
+// Config sets up a Device. Only Ports is required.
+type Config struct {
+	Ports []PortConfig
+	// Links follows and changes the ports' interfaces. The device closes it. Nil: links are up, and disabling a
+	// port only stops its traffic.
+	Links Links
+
+	DeviceID uint64 // of P4Runtime; 0 is a normal id, as in BMv2
+	CPUPort  uint32 // port of packet-in and packet-out; 0: none
+	// PartialPacketOut is as in p4runtime.Config.
+	PartialPacketOut bool
+	// NumberAsIndex makes gNMI report a port's number as its ifindex, as BMv2 and Stratum do.
+	NumberAsIndex bool
+	// Unrestricted is as in p4runtime.Config.
+	Unrestricted bool
+
+	DropPort uint32 // egress port that means drop; 0: DefaultDropPort
+	Queues   int    // priorities per port, 1 to 8; 0: 1
+
+	QueueDepth int // packets a queue holds; 0: DefaultQueueDepth
+	QueueRate  int // packets per second from a queue; 0: no limit
+
+	// Coalesce is the time for which packets may gather before they are handled, if they arrive so fast that a
+	// wake-up per packet costs more than the packet itself. It bounds the latency that this adds. 0:
+	// DefaultCoalesce; negative: every packet wakes the switch.
+	Coalesce time.Duration
+
+	// Realtime is the real-time priority of forwarding's thread, 1 to 99, which then runs ahead of the control side
+	// and of other processes. It needs CAP_SYS_NICE. 0: none.
+	Realtime int
+
+	// Kernel runs the program in the kernel, at the interfaces' ingress. Packets that it does not finish there are
+	// forwarded here, and so are all packets while the kernel does not accept the program. Each port must be a
+	// [port.Interface]. See [Stats].Kernel.
+	Kernel bool
+	// KernelOptional makes a switch forward all packets here if programs cannot be attached to its interfaces.
+	// Without it that is an error.
+	KernelOptional bool
+	// KernelHook is where the program is attached; "": the best available hook.
+	KernelHook ebpf.HookKind
+
+	// Model makes the functional model of a Tofino forward, with the program for that chip; see package tofino.
+	Model Model
+
+	// Budget bounds controllers' requests and stored state.
+	Budget rpc.Budget
+
+	PortEvents PortEvents
+	// Log receives events of the switch, not of packets, except for the program's log_msg if LogMessages is set.
+	// Nil: no log.
+	Log         *slog.Logger
+	LogMessages bool
+}
+
+func (c *Config) setDefaults() error {
+	if c.DropPort == 0 {
+		c.DropPort = DefaultDropPort
+	}
+	if c.Queues == 0 {
+		c.Queues = 1
+	}
+	if c.QueueDepth == 0 {
+		c.QueueDepth = DefaultQueueDepth
+	}
+	if c.Coalesce == 0 {
+		c.Coalesce = DefaultCoalesce
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	switch {
+	case c.Queues < 0 || c.Queues > maxQueues:
+		return fmt.Errorf("switch: %d priority queues; it is 1 to %d", c.Queues, maxQueues)
+	case c.QueueDepth < 0:
+		return fmt.Errorf("switch: queue depth %d is negative", c.QueueDepth)
+	case c.QueueRate < 0:
+		return fmt.Errorf("switch: queue rate %d is negative", c.QueueRate)
+	case c.Kernel && c.QueueRate > 0:
+		return fmt.Errorf("switch: the kernel's data path has no queues, so no queue rate; leave one of them out")
+	}
+	if err := c.Model.excludes(c); err != nil {
+		return err
+	}
+	for _, p := range c.Ports {
+		switch {
+		case p.Port == nil:
+			return fmt.Errorf("switch: port %d (%s) is not opened", p.Number, p.Name)
+		case p.Number == c.CPUPort && c.CPUPort != 0:
+			return fmt.Errorf("switch: CPU port %d is port %s too; choose another number", p.Number, p.Name)
+		}
+	}
+	return nil
+}

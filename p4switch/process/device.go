@@ -1,0 +1,550 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/certs"
+	"github.com/ethereal-fabric/ethereal/internal/introspect"
+	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/p4switch/gnmi"
+	"github.com/ethereal-fabric/ethereal/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/p4switch/p4runtime"
+	"github.com/ethereal-fabric/ethereal/p4switch/port"
+	"github.com/ethereal-fabric/ethereal/p4switch/portstate"
+	"github.com/ethereal-fabric/ethereal/p4switch/rpc"
+)
+
+// linksID is the poller's id of Config.Links; ports have their index.
+const linksID = -1
+
+// maxPending is the largest number of control packets that wait to be injected.
+const maxPending = 4096
+
+// maxRecirculated is the largest number of packets that wait for another pass, as in BMv2's input buffer.
+const maxRecirculated = 1024
+
+// Device is a switch.
+type Device struct {
+	cfg    Config
+	log    *slog.Logger
+	base   time.Time // when the data plane's clock was 0
+	start  int64     // the same, in ns since the Unix epoch
+	poller *port.Poller
+
+	// control guards the control side: the P4Runtime and gNMI services. It is taken before mu, and never by
+	// forwarding.
+	control    sync.Mutex
+	core       *p4runtime.Core
+	states     *portstate.Ports
+	p4Server   *p4runtime.Server
+	gnmiServer *gnmi.Server
+
+	// mu guards the rest, which belongs to forwarding.
+	mu     lock
+	sw     *interp.Switch // in the data path; nil: none
+	toTell pendingNotices
+
+	kernel inKernel
+	model  onModel
+
+	ports    []*egress // by position
+	byNumber []*egress // by number, for small numbers
+	others   map[uint32]*egress
+	byIndex  map[int]*egress
+	ready    []*egress // Receive may have more
+	staged   []*egress // with a batch to send
+
+	blocked     int    // ports
+	rounds      uint64 // of work
+	lastWork    int64  // ns: when the data plane last became idle
+	lastIngress uint64 // Stats.Ingress then
+
+	pending  []frame // to be injected, oldest first
+	recirc   fifo
+	portless fifo // for ports without an interface
+	batch    interp.Batch
+	now      int64 // ns on the data plane's clock
+	eventsOn bool  // the program wants port events
+	linksDue bool  // Links have changes
+	stats    Stats
+}
+
+// frame is a packet that the switch itself injects.
+type frame struct {
+	port uint32
+	data []byte
+}
+
+// Stats counts packets in the traffic manager. Pipeline has the pipelines' drops.
+type Stats struct {
+	Ingress       uint64 // packets that entered the ingress pipeline from ports
+	Sent          uint64 // packets handed to ports
+	PacketIn      uint64 // packets that left at the CPU port
+	TailDrops     uint64 // their queue was full
+	NoPort        uint64 // sent to a port without interface
+	PortDown      uint64 // their port was down
+	NoProgram     uint64 // arrived before the first program
+	Recirculated  uint64
+	RecircDrops   uint64        // too many waited for another pass
+	InjectDrops   uint64        // too many control packets waited
+	NoticeDrops   uint64        // packets and digests for controllers while too many waited
+	LongestHold   time.Duration // longest time that packets waited for the control side
+	PortEvents    uint64        // port-event packets injected
+	PipelineDrops interp.DropCounts
+	Kernel        *KernelStats // nil: Config.Kernel is not set; its packets are also in the counts above
+}
+
+// Drop is the number of packets dropped for one reason.
+type Drop struct {
+	Reason  string `json:"reason"`
+	Packets uint64 `json:"packets"`
+}
+
+// Drops returns the reasons for which packets were dropped.
+func (s Stats) Drops() []Drop {
+	all := []Drop{
+		{"queue full", s.TailDrops}, {"no port", s.NoPort}, {"port down", s.PortDown}, {"no program", s.NoProgram},
+		{"recirculation full", s.RecircDrops}, {"too many control packets waiting", s.InjectDrops}, {"controllers too slow", s.NoticeDrops},
+	}
+	for i, n := range s.PipelineDrops {
+		if reason := interp.DropReason(i); reason != interp.DropTrafficManager { // counted above, by cause
+			all = append(all, Drop{reason.String(), n})
+		}
+	}
+	return slices.DeleteFunc(all, func(x Drop) bool { return x.Packets == 0 })
+}
+
+// New makes a switch of opened ports. After an error the ports stay the caller's.
+func New(cfg Config) (*Device, error) {
+	if err := cfg.setDefaults(); err != nil {
+		return nil, err
+	}
+	d := &Device{cfg: cfg, log: cfg.Log, others: map[uint32]*egress{}, byIndex: map[int]*egress{}}
+	d.base = time.Now()
+	d.start = d.base.UnixNano()
+	d.toTell.ready = make(chan struct{}, 1)
+	poller, err := port.NewPoller()
+	if err != nil {
+		return nil, err
+	}
+	d.poller = poller
+	if err = d.addPorts(); err == nil {
+		err = d.addServices()
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.closeModel(), d.detach(), poller.Close())
+	}
+	return d, nil
+}
+
+func (d *Device) addPorts() error {
+	var configs []portstate.Config
+	found := map[int]port.Link{}
+	if d.cfg.Links != nil {
+		if err := d.cfg.Links.Attach(d.poller, linksID); err != nil {
+			return err
+		}
+		links, err := d.cfg.Links.List() // after Attach, so that no change is missed
+		if err != nil {
+			return err
+		}
+		for _, l := range links {
+			found[l.Index] = l
+		}
+	}
+	for i, pc := range d.cfg.Ports {
+		e := newEgress(d, pc)
+		d.ports = append(d.ports, e)
+		if pc.Number < 4096 {
+			for int(pc.Number) >= len(d.byNumber) {
+				d.byNumber = append(d.byNumber, nil)
+			}
+			d.byNumber[pc.Number] = e
+		} else {
+			d.others[pc.Number] = e
+		}
+		enabled := true
+		e.up = true
+		if d.cfg.Links != nil && pc.Index != 0 {
+			d.byIndex[pc.Index] = e
+			e.up, enabled = found[pc.Index].Up, found[pc.Index].Enabled
+		}
+		index, l := uint32(pc.Index), found[pc.Index]
+		if d.cfg.NumberAsIndex {
+			index = pc.Number
+		}
+		e.hardware = l.Hardware
+		configs = append(configs, portstate.Config{Name: pc.Name, Number: pc.Number, IfIndex: index, Down: !e.up, Disable: !enabled,
+			MAC: l.MAC, Speed: speedName(l), Autoneg: l.Autoneg, MTU: uint16(l.MTU)})
+		if err := d.poller.Add(pc.Port, i); err != nil {
+			return fmt.Errorf("switch: port %s: %w", pc.Name, err)
+		}
+		d.markReady(e) // earlier packets are there, though no event reports them
+	}
+	var err error
+	if d.states, err = portstate.New(configs); err != nil {
+		return err
+	}
+	d.states.Counters = d.portCounters
+	d.states.Casts = !d.cfg.Kernel // the kernel's packets are only counted by number
+	if d.cfg.Kernel {
+		if err := d.attach(); err != nil && !d.cfg.KernelOptional {
+			return err
+		} else if err != nil {
+			err = errors.Join(err, d.detach())
+			d.kernel.failed, d.cfg.Kernel = err, false
+			d.log.Warn("the kernel takes no packets", "err", err)
+		}
+	}
+	if err := d.openModel(); err != nil {
+		return err
+	}
+	d.states.OnAdmin = d.setAdmin
+	d.states.Watch(d.portChanged)
+	return nil
+}
+
+func (d *Device) addServices() (err error) {
+	cfg := interp.Config{QueuesPerPort: d.cfg.Queues, DropPort: d.cfg.DropPort}
+	if d.cfg.LogMessages {
+		cfg.Log = func(r interp.LogRecord) { d.log.Info("program", "message", r.Text) }
+	}
+	d.core, err = p4runtime.New(p4runtime.Config{
+		DeviceID: d.cfg.DeviceID, AllowDeviceZero: true, Ports: d.states, CPUPort: d.cfg.CPUPort,
+		Budget: d.cfg.Budget, DataPath: &d.mu, Later: d.later,
+		Now: d.unix, Epoch: d.start, Switch: cfg,
+		OnSwitch: d.useSwitch, OnPacketOut: d.packetOut, PartialPacketOut: d.cfg.PartialPacketOut, Unrestricted: d.cfg.Unrestricted, OnPortEvent: d.onPortEvent,
+		PortTables: p4src.PortTables(), OnPortTables: d.repeatPortEvents,
+	})
+	if err != nil {
+		return err
+	}
+	telemetry, err := gnmi.New(gnmi.Config{Ports: d.states, Now: d.unix, Budget: d.cfg.Budget})
+	if err != nil {
+		return err
+	}
+	d.p4Server, d.gnmiServer = p4runtime.NewServer(&d.control, d.core), gnmi.NewServer(&d.control, telemetry)
+	return nil
+}
+
+// Run forwards packets and handles timers until ctx ends or the switch fails. It returns ctx's error or the
+// failure. It may be called once.
+func (d *Device) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return d.p4Server.Run(ctx) })
+	g.Go(func() error { return d.gnmiServer.Run(ctx) })
+	g.Go(func() error { return d.notifyLoop(ctx) })
+	if d.cfg.Kernel {
+		g.Go(func() error { return d.followQueues(ctx) })
+	}
+	g.Go(func() error {
+		defer whenDone(ctx, d.poller.Wake)()
+		return d.forward(ctx)
+	})
+	return g.Wait()
+}
+
+// whenDone calls f when ctx ends. The function that it returns cancels that, or waits until f has returned.
+func whenDone(ctx context.Context, f func()) (stop func()) {
+	called := make(chan struct{})
+	cancel := context.AfterFunc(ctx, func() {
+		defer close(called)
+		f()
+	})
+	return func() {
+		if !cancel() {
+			<-called
+		}
+	}
+}
+
+// Serve answers P4Runtime and gNMI requests on the listener, which it closes, until ctx ends.
+func (d *Device) Serve(ctx context.Context, l net.Listener, opts ...grpc.ServerOption) error {
+	s := grpc.NewServer(append(append(rpc.Options(d.cfg.Budget, certs.RoleOf), grpc.WaitForHandlers(true)), opts...)...)
+	d.p4Server.Register(s)
+	d.gnmiServer.Register(s)
+	stopping := introspect.Register(s)
+	defer whenDone(ctx, func() {
+		stopping()
+		s.Stop()
+	})()
+	if err := s.Serve(rpc.Limit(l, d.cfg.Budget)); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("switch: serve: %w", err)
+	}
+	s.Stop() // waits for the handlers
+	return ctx.Err()
+}
+
+// Do calls f with the switch's P4Runtime side, under the control side's lock: f must neither wait nor call the
+// device, nor touch the switch in the data path.
+func (d *Device) Do(f func(*p4runtime.Core)) {
+	d.control.Lock()
+	defer d.control.Unlock()
+	f(d.core)
+}
+
+// Inspect calls f with the switch in the data path, or nil, while no packet passes: f must neither wait nor call
+// the device.
+func (d *Device) Inspect(f func(*interp.Switch)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f(d.sw)
+}
+
+// Install puts a program into the data path without a controller. info may be nil: the program then runs with its
+// constant entries and default actions until a controller pushes a pipeline.
+func (d *Device) Install(json []byte, info *p4config.P4Info) error {
+	if info == nil {
+		info = &p4config.P4Info{}
+	}
+	d.control.Lock()
+	defer d.control.Unlock()
+	return d.core.Install(&p4.ForwardingPipelineConfig{P4DeviceConfig: json, P4Info: info})
+}
+
+// Stats returns the counts so far.
+func (d *Device) Stats() Stats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.stats
+	s.LongestHold = d.mu.longest
+	if d.sw != nil {
+		for i, n := range d.sw.Drops() {
+			s.PipelineDrops[i] += n
+		}
+	}
+	d.kernel.addTo(&s)
+	return s
+}
+
+// Close frees the ports and everything else. Run and Serve must have returned.
+func (d *Device) Close() error {
+	errs := []error{d.closeModel()}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	errs = append(errs, d.detach())
+	for _, e := range d.ports {
+		errs = append(errs, e.port.Close())
+	}
+	if d.cfg.Links != nil {
+		errs = append(errs, d.cfg.Links.Close())
+	}
+	return errors.Join(append(errs, d.poller.Close())...)
+}
+
+// useSwitch puts a new switch into the data path. Packets of the old one finish in the old one.
+func (d *Device) useSwitch(sw *interp.Switch) {
+	next, err := d.lower(sw)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.sw != nil { // its counts are kept
+		for i, n := range d.sw.Drops() {
+			d.stats.PipelineDrops[i] += n
+		}
+		for _, e := range d.ports {
+			e.drops += d.sw.PortDrops(e.number)
+		}
+	}
+	d.sw = sw
+	d.useKernel(next, err)
+	d.modelBy(sw)
+	_, has := sw.Program().RegisterByName("port_down")
+	d.eventsOn = d.cfg.PortEvents == PortEventsOn || d.cfg.PortEvents == PortEventsAuto && has
+	for _, e := range d.ports {
+		e.notifiedUp = true // a new program assumes ports up
+	}
+	d.pending = d.pending[:0]
+}
+
+// packetOut injects a controller's packet.
+func (d *Device) packetOut(data []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.inject(frame{d.cfg.CPUPort, data})
+}
+
+func (d *Device) inject(f frame) {
+	if len(d.pending) >= maxPending {
+		d.stats.InjectDrops++
+		return
+	}
+	d.pending = append(d.pending, f)
+	d.poller.Wake()
+}
+
+// onPortEvent makes the packet that notifies the program of a port.
+func (d *Device) onPortEvent(number uint32, up bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if e := d.egress(number); e != nil {
+		d.portEvent(e, up)
+	}
+}
+
+func (d *Device) portEvent(e *egress, up bool) {
+	if !d.eventsOn || e.notifiedUp == up || e.number >= p4src.MaxPorts {
+		return
+	}
+	e.notifiedUp = up
+	e.epoch++
+	d.stats.PortEvents++
+	d.inject(frame{p4src.PortEventPort, p4src.AppendPortEvent(nil, uint16(e.number), up, e.epoch)})
+}
+
+// repeatPortEvents sends the program the last port events again, because it has only now learned which ports are
+// uplinks. Ports that are up come first, since an uplink's index may have moved from a dead port to a live one.
+func (d *Device) repeatPortEvents() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.eventsOn || !slices.ContainsFunc(d.ports, func(e *egress) bool { return e.epoch > 0 }) {
+		return
+	}
+	for _, up := range []bool{true, false} {
+		for _, e := range d.ports {
+			if e.notifiedUp == up && e.number < p4src.MaxPorts {
+				d.stats.PortEvents++
+				d.inject(frame{p4src.PortEventPort, p4src.AppendPortEvent(nil, uint16(e.number), up, e.epoch)})
+			}
+		}
+	}
+}
+
+// portChanged applies a change of the state that gNMI shows.
+func (d *Device) portChanged(ev portstate.Event) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e := d.egress(ev.State.Number)
+	if e == nil || !ev.OperChanged {
+		return
+	}
+	e.up = ev.State.Oper
+	d.openInKernel(e)
+	if !e.up {
+		e.flush()
+	} else {
+		d.markReady(e)
+	}
+	d.log.Info("port", "number", ev.State.Number, "name", ev.State.Name, "up", ev.State.Oper)
+}
+
+// setAdmin takes a port's interface down or up.
+func (d *Device) setAdmin(number uint32, enabled bool) error {
+	e := d.egress(number)
+	if e == nil || d.cfg.Links == nil || e.index == 0 {
+		return nil
+	}
+	if err := d.cfg.Links.SetUp(e.index, enabled); err != nil {
+		return err
+	}
+	// The kernel's notification of the change has arrived already. If it is read now, it is not taken for another
+	// program's change after the next Set.
+	d.mu.Lock()
+	err := d.cfg.Links.Read(d.linkChanged)
+	d.mu.Unlock()
+	d.notifyNow()
+	return err
+}
+
+// linkChanged processes an interface's change. Forwarding learns at once that a link is down; the control side
+// handles the rest.
+func (d *Device) linkChanged(l port.Link) {
+	e := d.byIndex[l.Index]
+	if e == nil {
+		return
+	}
+	if !l.Up && e.up {
+		e.up = false
+		d.openInKernel(e)
+		e.flush()
+		d.portEvent(e, false)
+	}
+	d.toTell.links = append(d.toTell.links, l)
+	d.toTell.signal()
+}
+
+// noteLink passes an interface's change to the control side. If another program takes it up or down, the port's
+// configuration changes, so that gNMI can undo it.
+func (d *Device) noteLink(l port.Link) {
+	e := d.byIndex[l.Index]
+	if err := d.states.SetOper(e.number, l.Up, d.unix()); err != nil {
+		d.log.Error("link state", "err", err)
+	}
+	if l.Gone {
+		return
+	}
+	if err := d.states.NoteAdmin(e.number, l.Enabled, d.unix()); err != nil {
+		d.log.Error("admin state", "err", err)
+	}
+	if l.MTU != 0 {
+		d.states.SetMTU(e.number, uint16(l.MTU), d.unix()) //nolint:errcheck // the port is there
+	}
+	if !e.hardware {
+		return
+	}
+	links, err := d.cfg.Links.List()
+	if err != nil {
+		d.log.Error("link speed", "err", err)
+	}
+	for _, l := range links {
+		if l.Index == e.index {
+			d.states.SetSpeed(e.number, speedName(l), d.unix()) //nolint:errcheck // the port is there
+		}
+	}
+}
+
+func speedName(l port.Link) string {
+	if l.Mbps == 0 {
+		return ""
+	}
+	return fabric.SpeedName(fabric.Rate(l.Mbps) * fabric.Mbps)
+}
+
+func (d *Device) egress(number uint32) *egress {
+	if int(number) < len(d.byNumber) {
+		return d.byNumber[number]
+	}
+	if len(d.others) == 0 {
+		return nil
+	}
+	return d.others[number]
+}
+
+func (d *Device) portCounters(number uint32) portstate.Counters {
+	e := d.egress(number)
+	if e == nil {
+		return portstate.Counters{}
+	}
+	c := d.passed(e)
+	d.mu.Lock()
+	drops := e.drops
+	if d.sw != nil {
+		drops += d.sw.PortDrops(number)
+	}
+	d.mu.Unlock()
+	if l, ok := d.cfg.Links.(interface {
+		Counters(index int) (port.Counters, error)
+	}); ok && e.index != 0 {
+		if all, err := l.Counters(e.index); err == nil { // otherwise the interface is gone
+			c.InFCS = all.InFCS
+		}
+	}
+	return portstate.Counters{
+		InMulticast: c.InMulticast, InBroadcast: c.InBroadcast, OutMulticast: c.OutMulticast, OutBroadcast: c.OutBroadcast,
+		InOctets: c.InOctets, OutOctets: c.OutOctets, InPkts: c.InPkts, OutPkts: c.OutPkts, InFCSErrors: c.InFCS,
+		InDiscards: c.InLost, OutDiscards: c.OutDown + c.OutLost + drops,
+		InErrors: c.InTooLong, OutErrors: c.OutTooLong,
+	}
+}

@@ -1,0 +1,263 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/p4switch/port"
+)
+
+// burst is the largest number of frames taken from a port before the next port's turn.
+const burst = 64
+
+// forward is the data plane's goroutine.
+func (d *Device) forward(ctx context.Context) error {
+	defer port.LockThread()()
+	if d.cfg.Realtime > 0 {
+		if err := port.Realtime(d.cfg.Realtime); err != nil {
+			return fmt.Errorf("switch: priority %d: %w; it takes CAP_SYS_NICE", d.cfg.Realtime, err)
+		}
+	}
+	var events []port.Event
+	timeout := time.Duration(0) // ports may hold frames from before Attach
+	for ctx.Err() == nil {
+		var err error
+		if events, err = d.poller.Wait(timeout, events[:0]); err != nil {
+			return err
+		}
+		d.mu.enter()
+		for {
+			d.now = d.clock()
+			d.take(events)
+			events = events[:0]
+			d.work()
+			pause := time.Duration(0)
+			if len(d.ready) == 0 && len(d.pending) == 0 && d.recirc.n == 0 && d.portless.n == 0 {
+				if pause = d.pause(); pause == 0 {
+					break
+				}
+			}
+			d.mu.leave()
+			if pause > 0 {
+				d.poller.Pause(pause)
+			} else {
+				d.mu.yield()
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			// A port that just got room must not wait for busy ones.
+			if d.rounds++; d.poller.Pending() || d.blocked > 0 || d.rounds%lookEvery == 0 {
+				if events, err = d.poller.Wait(0, events[:0]); err != nil {
+					return err
+				}
+			}
+			d.mu.enter()
+			if pause > 0 {
+				for _, e := range d.ports {
+					d.markReady(e)
+				}
+			}
+		}
+		timeout = d.untilRelease()
+		d.mu.leave()
+	}
+	return ctx.Err()
+}
+
+// lookEvery is the number of rounds after which a busy data plane checks for link changes.
+const lookEvery = 16
+
+// pause returns how long to let packets gather, or 0 if they are rare, or so many packets wait for timers, that it
+// must wait for the next event.
+//
+// A thread that is woken for every packet spends more time on waking up than on the packet. So if the last wake-up
+// was less than two pauses ago and brought something, the next is delayed by one pause.
+func (d *Device) pause() time.Duration {
+	w := d.cfg.Coalesce
+	now := d.clock()
+	since := now - d.lastWork
+	got := d.stats.Ingress != d.lastIngress
+	d.lastWork, d.lastIngress = now, d.stats.Ingress
+	if w <= 0 || !got || since > 2*int64(w) || d.cfg.QueueRate > 0 {
+		return 0
+	}
+	return w
+}
+
+// clock returns the time on the data plane's clock, in ns. It does not jump when the system's wall clock is set.
+func (d *Device) clock() int64 { return int64(time.Since(d.base)) }
+
+// unix returns the same time in ns since the Unix epoch.
+func (d *Device) unix() int64 { return d.start + d.clock() }
+
+// take handles the poller's events.
+func (d *Device) take(events []port.Event) {
+	for _, ev := range events {
+		if ev.ID == linksID {
+			d.linksDue = true
+			continue
+		}
+		e := d.ports[ev.ID]
+		if ev.In {
+			d.markReady(e)
+		}
+		if ev.Out && e.blocked {
+			e.unblock()
+			e.send()
+			e.drain()
+		}
+	}
+	if d.linksDue && len(d.toTell.links) < maxLinks {
+		d.linksDue = false
+		if err := d.cfg.Links.Read(d.linkChanged); err != nil {
+			d.log.Error("link state", "err", err) // forwarding continues
+		}
+	}
+}
+
+func (d *Device) markReady(e *egress) {
+	if !e.isReady {
+		e.isReady = true
+		d.ready = append(d.ready, e)
+	}
+}
+
+// work does one round: injected packets, recirculated packets, a burst from each ready port, packets without port,
+// and the sending of all batches.
+func (d *Device) work() {
+	for i := 0; i < len(d.pending); i++ {
+		f := d.pending[i]
+		d.pending[i] = frame{}
+		d.ingress(f.port, f.data, 0)
+	}
+	d.pending = d.pending[:0]
+	for n := d.recirc.n; n > 0; n-- {
+		x := d.recirc.pop()
+		at := len(d.batch.Packets)
+		tag := x.p.Tag
+		x.sw.Resume(x.p, d.now, &d.batch)
+		d.route(x.sw, at, tag)
+	}
+	keep := d.ready[:0]
+	for _, e := range d.ready {
+		if e.port.Receive(burst, e.receive) == burst {
+			keep = append(keep, e)
+		} else {
+			e.isReady = false
+		}
+	}
+	d.ready = keep
+	d.fromModel()
+	for n := d.portless.n; n > 0; n-- {
+		d.leaveNowhere(d.portless.pop(), uint32(d.portless.n))
+	}
+	if d.cfg.QueueRate > 0 {
+		for _, e := range d.ports {
+			e.drain()
+		}
+	}
+	for _, e := range d.staged {
+		if !e.blocked {
+			e.send()
+		}
+		e.staged = false
+	}
+	d.staged = d.staged[:0]
+}
+
+// untilRelease returns the time until a queue's rate permits a packet; -1: for ever.
+func (d *Device) untilRelease() time.Duration {
+	if d.cfg.QueueRate == 0 {
+		return -1
+	}
+	wait := time.Duration(-1)
+	for _, e := range d.ports {
+		if at, ok := e.nextRelease(); ok && !e.blocked {
+			w := max(time.Duration(at-d.clock()), 0)
+			if wait < 0 || w < wait {
+				wait = w
+			}
+		}
+	}
+	return wait
+}
+
+// arrive processes a frame from a port. All resulting packets have its tag.
+func (d *Device) arrive(number uint32, b []byte, tag uint64) {
+	d.stats.Ingress++
+	d.ingress(number, b, tag)
+}
+
+func (d *Device) ingress(number uint32, b []byte, tag uint64) {
+	if d.sw == nil {
+		d.stats.NoProgram++
+		return
+	}
+	d.now = d.clock()
+	if d.model.in != nil {
+		d.toModel(number, b)
+		return
+	}
+	at := len(d.batch.Packets)
+	d.sw.Ingress(interp.Input{Port: number, Data: b, Now: d.now}, &d.batch)
+	d.route(d.sw, at, tag)
+}
+
+// route forwards the packets of the batch from position at on, with a tag, and removes them.
+func (d *Device) route(sw *interp.Switch, at int, tag uint64) {
+	for i := at; i < len(d.batch.Packets); i++ {
+		p := d.batch.Packets[i]
+		p.Tag = tag
+		if p.Stage == interp.StageIngress {
+			if d.recirc.n >= maxRecirculated {
+				d.stats.RecircDrops++
+				sw.Free(p)
+				continue
+			}
+			d.stats.Recirculated++
+			d.recirc.push(queued{sw: sw, p: p})
+			continue
+		}
+		if e := d.egress(p.EgressPort); e != nil {
+			e.offer(queued{sw: sw, p: p})
+			continue
+		}
+		if p.EgressPort != d.cfg.CPUPort || d.cfg.CPUPort == 0 {
+			d.queueNowhere(queued{sw: sw, p: p, at: d.now, depth: uint32(d.portless.n)})
+			continue
+		}
+		o, ok := sw.Egress(p, interp.QueueState{EnqTime: d.now, DeqTime: d.now}, &d.batch)
+		if ok {
+			d.stats.PacketIn++
+			data := slices.Clone(o.Data)
+			d.later(func() { d.core.PacketIn(data) })
+		}
+	}
+	d.batch.Packets = d.batch.Packets[:at]
+}
+
+// queueNowhere queues a packet for a port without interface. Its egress pipeline runs nevertheless, as it may clone
+// or recirculate the packet; the missing interface is noticed on transmission, as in BMv2.
+func (d *Device) queueNowhere(x queued) {
+	if d.portless.n >= d.cfg.QueueDepth {
+		d.stats.TailDrops++
+		x.sw.Free(x.p)
+		return
+	}
+	d.portless.push(x)
+}
+
+// leaveNowhere runs the egress pipeline of a packet whose port has no interface.
+func (d *Device) leaveNowhere(x queued, depth uint32) {
+	at := len(d.batch.Packets)
+	state := interp.QueueState{EnqTime: x.at, DeqTime: d.now, EnqDepth: x.depth, DeqDepth: depth}
+	tag := x.p.Tag
+	if _, ok := x.sw.Egress(x.p, state, &d.batch); ok {
+		d.stats.NoPort++
+	}
+	d.route(x.sw, at, tag)
+}

@@ -1,0 +1,122 @@
+package tofino
+
+import (
+	"encoding/binary"
+	"fmt"
+	"regexp"
+	"strconv"
+
+	"github.com/ethereal-fabric/ethereal/controller/p4rt"
+	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/p4switch/program"
+)
+
+// Bytes of a packet that the chip counts and v1model does not.
+const (
+	checksumBytes = 4 // the frame check sequence
+	bridgeBytes   = 1 // in egress: bridge_t of the program
+)
+
+// portDown is the register of ports that are down.
+const portDown = "port_down"
+
+// The harness's lines about a cell of a counter and of a register. A register has such a line once it was used.
+var (
+	counterLine  = regexp.MustCompile(`^counter [a-z_]+\(virtual [0-9]+\): bytes=([0-9]+) packets=([0-9]+)$`)
+	registerLine = regexp.MustCompile(`^register [a-z_]+\(physical [0-9]+\): lo=([0-9]+)$`)
+)
+
+// cell is a cell of an indirect counter.
+type cell struct {
+	counter program.CounterID
+	index   int
+}
+
+// count is what a cell holds.
+type count struct{ packets, bytes uint64 }
+
+// Counted returns what the chip has counted in a cell of an indirect counter since [Mirror.Use]. The bytes are those
+// that v1model counts. See [interp.Counting].
+func (m *Mirror) Counted(id program.CounterID, index int) (packets, bytes uint64, err error) {
+	c, err := m.count(id, index)
+	before := m.before[cell{id, index}]
+	return c.packets - before.packets, c.bytes - before.bytes, err
+}
+
+func (m *Mirror) count(id program.CounterID, index int) (c count, err error) {
+	name, more := m.sw.Program().Counters[id].Name, uint64(checksumBytes)
+	if name == p4rt.CounterData || name == p4rt.CounterControl {
+		more += bridgeBytes
+		switch {
+		case index == p4src.CPUPort:
+			index = cpuPort
+		case index > LastPort:
+			return count{}, nil
+		}
+	}
+	r, err := m.model.Do(fmt.Sprintf("check_counter %s(%d)", name, index))
+	if err != nil {
+		return count{}, err
+	}
+	for _, line := range r.Text {
+		if f := counterLine.FindStringSubmatch(line); f != nil {
+			if c.bytes, err = strconv.ParseUint(f[1], 10, 64); err == nil {
+				c.packets, err = strconv.ParseUint(f[2], 10, 64)
+			}
+			c.bytes -= c.packets * more
+			return c, err
+		}
+	}
+	return count{}, fmt.Errorf("tofino: model: no answer about cell %d of counter %s", index, name)
+}
+
+// countAll remembers what the chip has counted, so that a new program's counters begin at 0.
+func (m *Mirror) countAll() error {
+	m.before = map[cell]count{}
+	for id, info := range m.sw.Program().Counters {
+		for index := range info.Size {
+			c, err := m.count(program.CounterID(id), index)
+			if err != nil {
+				return err
+			}
+			if c != (count{}) {
+				m.before[cell{program.CounterID(id), index}] = c
+			}
+		}
+	}
+	return nil
+}
+
+// CountedAt returns 0: the chip counts source_route's packets by label, not by entry. See [interp.Counting].
+func (*Mirror) CountedAt(program.TableID, int) (packets, bytes uint64, err error) { return 0, 0, nil }
+
+// KeepPortDown has the switch's register port_down be as the chip's is, after port-event packets. Other registers of the
+// chip hold something else than v1model's of their names.
+func (m *Mirror) KeepPortDown() error {
+	if m.sw == nil || len(m.events) == 0 {
+		return nil
+	}
+	id, ok := m.sw.Program().RegisterByName(portDown)
+	if !ok {
+		return fmt.Errorf("tofino: the program has no register %s", portDown)
+	}
+	for port := range m.events {
+		r, err := m.model.Do(fmt.Sprintf("check_register %s(%d)", portDown, port))
+		if err != nil {
+			return err
+		}
+		value := uint64(0)
+		for _, line := range r.Text {
+			if f := registerLine.FindStringSubmatch(line); f != nil {
+				if value, err = strconv.ParseUint(f[1], 10, 64); err != nil {
+					return err
+				}
+			}
+		}
+		if err := m.sw.SetRegister(id, int(port), binary.BigEndian.AppendUint64(nil, value)); err != nil {
+			return err
+		}
+	}
+	clear(m.events)
+	return nil
+}

@@ -1,0 +1,256 @@
+package tofino
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/p4switch/program"
+)
+
+// cpuPort is the chip's port to the CPU: the program is compiled with it.
+const cpuPort = 63
+
+// LastPort is the last port that a packet may come in by.
+const LastPort = cpuPort - 1
+
+// unused is the parameter of set_device that the chip's program does not read, so that the harness does not know it.
+const unused = "uplinks"
+
+// interval is the parameter of set_device for the least time between quenches. The model's clock advances with packets:
+// 1 of the chip's microseconds is 128 of them, and a switch's usual 1,000 as good as never.
+const (
+	interval    = "quench_interval_us"
+	neverQuench = "0xffffffff"
+)
+
+// Mirror has a model's tables be as a switch's are. It is not safe for concurrent use.
+type Mirror struct {
+	model    *Model
+	selector selector
+	sw       *interp.Switch
+	device   string // what its only entry does in the model
+	rows     map[string]*rows
+	exact    map[string]*entries
+
+	uplinks  map[uint32]int // by port: its index among the uplinks
+	groups   map[string]*group
+	trees    map[uint32]tree // multicast groups
+	sessions map[uint32]session
+	down     map[uint32]bool // ports of which the model saw a down event last
+
+	before map[cell]count      // what was counted before the switch's program was set
+	events map[uint32]struct{} // ports whose events KeepPortDown has not followed
+}
+
+// misses are the actions that do what a miss does.
+var misses = map[controller.Table]string{
+	controller.RouteV4: "discard()", controller.RouteV6: "discard()", controller.SourceRoute: "NoAction()",
+	controller.LabelCarrier: "NoAction()", controller.UplinkOfPort: "NoAction()", controller.Notice: "NoAction()",
+	controller.ECNProfile: "NoAction()",
+}
+
+// NewMirror returns a mirror whose model has empty tables.
+func NewMirror(m *Model) (*Mirror, error) {
+	s, err := readSelector(m.pipeline)
+	if err != nil {
+		return nil, err
+	}
+	var w writes
+	w.mirrors()
+	if err := m.write(w); err != nil {
+		return nil, err
+	}
+	return &Mirror{model: m, selector: s, rows: map[string]*rows{}, exact: map[string]*entries{},
+		groups: map[string]*group{}, trees: map[uint32]tree{}, sessions: map[uint32]session{}, down: map[uint32]bool{},
+		events: map[uint32]struct{}{}}, nil
+}
+
+// Use has the model follow a switch's tables from now on, and the switch's counters be the model's.
+func (m *Mirror) Use(sw *interp.Switch) error {
+	m.sw = sw
+	return m.countAll()
+}
+
+// Sync writes what has changed.
+func (m *Mirror) Sync() error {
+	if m.sw == nil {
+		return nil
+	}
+	if err := m.syncDevice(); err != nil {
+		return err
+	}
+	for _, t := range controller.Tables() {
+		miss, ok := misses[t]
+		if !ok {
+			continue
+		}
+		if err := m.syncTable(t.String(), miss); err != nil {
+			return fmt.Errorf("%w (table %v)", err, t)
+		}
+	}
+	if err := m.readUplinks(); err != nil {
+		return err
+	}
+	if err := m.syncECMP(); err != nil {
+		return err
+	}
+	return m.syncReplication()
+}
+
+// readUplinks reads which ports are uplinks.
+func (m *Mirror) readUplinks() error {
+	id, ok := m.sw.Program().TableByName(controller.UplinkOfPort.String())
+	if !ok {
+		return fmt.Errorf("tofino: the program has no table %v", controller.UplinkOfPort)
+	}
+	m.uplinks = map[uint32]int{}
+	for _, e := range m.sw.Entries(id) {
+		if len(e.Target.Call.Args) == 1 {
+			m.uplinks[uint32(number(e.Match[0].Value))] = int(number(e.Target.Call.Args[0]))
+		}
+	}
+	return nil
+}
+
+func (m *Mirror) syncDevice() error {
+	id, ok := m.sw.Program().TableByName(controller.Device.String())
+	if !ok {
+		return fmt.Errorf("tofino: the program has no table %v", controller.Device)
+	}
+	target, ok := m.sw.Default(id)
+	if !ok {
+		return nil
+	}
+	action := m.action(target)
+	if action == m.device {
+		return nil
+	}
+	if _, err := m.model.Do(fmt.Sprintf("setdefault %v %s", controller.Device, action)); err != nil {
+		return err
+	}
+	m.device = action
+	return nil
+}
+
+func (m *Mirror) syncTable(name, miss string) error {
+	id, ok := m.sw.Program().TableByName(name)
+	if !ok {
+		return fmt.Errorf("tofino: the program has no table %s", name)
+	}
+	info := m.sw.Program().Tables[id].Info
+	if len(info.Key) == 1 && info.Key[0].Kind != program.Exact {
+		return m.syncRows(id, info, miss)
+	}
+	t := m.exact[name]
+	if t == nil {
+		t = &entries{table: name, miss: miss}
+		m.exact[name] = t
+	}
+	want := map[string]string{}
+	for _, e := range m.sw.Entries(id) {
+		var key []string
+		for i, k := range info.Key {
+			key = append(key, exactly(k, e.Match[i]))
+		}
+		want[strings.Join(key, " ")] = m.action(e.Target)
+	}
+	return t.write(m.model, want)
+}
+
+func (m *Mirror) syncRows(id program.TableID, info program.TableInfo, miss string) error {
+	t := m.rows[info.Name]
+	if t == nil {
+		any := ternary(info.Key[0], program.FieldMatch{Any: true})
+		t = &rows{table: info.Name, any: row{any, miss}}
+		m.rows[info.Name] = t
+	}
+	type ranked struct {
+		rank int
+		row
+	}
+	var all []ranked
+	for _, e := range m.sw.Entries(id) {
+		rank := int(e.Priority)
+		if info.Key[0].Kind == program.LPM {
+			rank = e.Match[0].PrefixLen
+		}
+		all = append(all, ranked{rank, row{ternary(info.Key[0], e.Match[0]), m.action(e.Target)}})
+	}
+	slices.SortFunc(all, func(a, b ranked) int {
+		if a.rank != b.rank {
+			return a.rank - b.rank
+		}
+		return strings.Compare(a.key, b.key)
+	})
+	want := make([]row, len(all))
+	for i, r := range all {
+		want[i] = r.row
+	}
+	if commands := t.write(want); len(commands) > 0 {
+		if _, err := m.model.Do(commands...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// action returns what an entry does, in the harness's words.
+func (m *Mirror) action(g interp.Target) string {
+	info := m.sw.Program().Actions[g.Call.Action].Info
+	var args []string
+	for i, p := range info.Params {
+		value := hexadecimal(g.Call.Args[i])
+		if p.Name == interval && value != neverQuench {
+			value = "0x1"
+		}
+		if p.Name != unused {
+			args = append(args, p.Name+":"+value)
+		}
+	}
+	return fmt.Sprintf("%s(%s)", info.Name, strings.Join(args, ", "))
+}
+
+// Inject has a packet come in by a port of v1model's numbers, and returns what leaves, by such numbers.
+func (m *Mirror) Inject(port uint32, data []byte) ([]Packet, error) {
+	return m.InjectAll([]Packet{{port, data}})
+}
+
+// InjectAll is Inject for several packets, one after the other.
+func (m *Mirror) InjectAll(packets []Packet) ([]Packet, error) {
+	var commands []string
+	for _, p := range packets {
+		switch {
+		case p.Port == p4src.CPUPort:
+			p.Port = cpuPort
+		case p.Port == p4src.PortEventPort:
+			m.note(p.Data)
+			p = Packet{cpuPort, append([]byte{p4src.PortEventPort >> 8, p4src.PortEventPort & 0xff}, p.Data...)}
+		case p.Port > LastPort:
+			return nil, fmt.Errorf("tofino: port %d; the model's ports are 0 to %d", p.Port, LastPort)
+		}
+		commands = append(commands, fmt.Sprintf("packet %d %x", p.Port, p.Data))
+	}
+	r, err := m.model.Do(commands...)
+	for i := range r.Packets {
+		if r.Packets[i].Port == cpuPort {
+			r.Packets[i].Port = p4src.CPUPort
+		}
+	}
+	return r.Packets, err
+}
+
+// note takes down what a port-event packet says, since a group that is written later begins with its live members.
+func (m *Mirror) note(data []byte) {
+	if len(data) < p4src.PortEventBytes {
+		return
+	}
+	if event := data[p4src.PortEventBytes-8:]; event[0] == 1 {
+		port := uint32(event[2])<<8 | uint32(event[3])
+		m.down[port] = event[1] == 0
+		m.events[port] = struct{}{}
+	}
+}

@@ -1,0 +1,227 @@
+//go:build linux
+
+package device
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
+)
+
+// gram is a datagram: a message of one flow, without a place in a stream.
+type gram struct {
+	until fabric.Time // when it is given up
+	// over is called once: when it has arrived, or is given up.
+	over func(now fabric.Time, arrived bool)
+}
+
+// sendGram sends a datagram's bytes, which are not the program's, to a host.
+func (n *NIC) sendGram(now fabric.Time, q *queuePair, key uint32, dst fabric.NodeID, b []byte, g *gram) {
+	s := &outStream{q: q, key: key, dst: dst, moved: now}
+	s.put(content{local: b})
+	f := &flow{s: s, span: span{0, int64(s.next)}, left: int64(s.next), gram: g}
+	if len(n.sending) == 0 {
+		n.checkAt = 0
+	}
+	n.post(now, f)
+	n.sending = append(n.sending, f)
+}
+
+// lose forgets a datagram that will not arrive.
+func (n *NIC) lose(now fabric.Time, f *flow) {
+	n.drop(f)
+	f.gram.over(now, false)
+	n.touch(f.s.q)
+}
+
+type gramKey struct {
+	src fabric.NodeID
+	qpn uint32 // of the endpoint
+}
+
+// maxGrams bounds the datagrams of which the end is missing.
+const maxGrams = 1024
+
+// sendDatagram sends a work request's datagram. It is complete when it is sent.
+func (q *queuePair) sendDatagram(now fabric.Time, r *sendRequest, ok bool) {
+	n := total(r.sges) + uint64(len(r.inline))
+	done := completion{id: r.id, opcode: wcSend, bytes: uint32(n), qpn: q.number}
+	sges, valid := q.c.translate(q.pd, r.sges, 0)
+	dst, known := q.n.cfg.Fabric.HostByAddr(addrOf(r.udAddr))
+	data := append([]byte(nil), r.inline...)
+	switch {
+	case !ok || r.opcode != wrSend && r.opcode != wrSendImm:
+		done.status = locQPOpErr
+	case n > maxDatagram:
+		done.status = locLenErr
+	case !valid:
+		done.status = locProtErr
+	case known:
+		h := header{op: msgDatagram, length: uint32(n), imm: r.imm, aux: q.number, a: uint64(r.qkey)}
+		if r.qkey&(1<<31) != 0 {
+			h.a = uint64(q.qkey)
+		}
+		if r.flags&sendSolicited != 0 {
+			h.flags |= flagSolicited
+		}
+		if r.opcode == wrSendImm {
+			h.flags |= flagImm
+		}
+		if len(sges) > 0 { // the program has its memory back when this returns
+			data = make([]byte, n)
+			c := content{memory: q.c, sges: sges}
+			if c.read(data, 0) != nil {
+				done.status = locProtErr
+				break
+			}
+		}
+		q.grams++
+		q.n.sendGram(now, q, streamKey(kindDatagrams, r.udQPN&0xffffff), dst, append(h.append(nil), data...), &gram{
+			until: now + datagramLife, over: func(fabric.Time, bool) { q.grams-- },
+		})
+	}
+	q.sq.release(1)
+	if q.sigAll || r.flags&sendSignaled != 0 || done.status != success {
+		q.sendCQ.push(&done)
+	}
+}
+
+// Datagrams that are sent and have not arrived: of one queue pair, and of all. More stay with the program.
+const (
+	maxSending    = 64
+	maxAllSending = 4096 // 16 MiB
+)
+
+// datagramLife is how long a datagram without an answer is retransmitted. Datagrams may be lost, and one to a host that
+// is gone must not stand in others' way for ever.
+const datagramLife = 2 * fabric.Second
+
+// forgetDatagrams forgets datagrams that have arrived, and gives up those that are too old.
+func (n *NIC) forgetDatagrams(now fabric.Time) {
+	old := map[*outStream]*flow{}
+	n.sending = slices.DeleteFunc(n.sending, func(f *flow) bool {
+		if n.flows[f.id] != f {
+			return true
+		}
+		if now <= f.gram.until {
+			return false
+		}
+		old[f.s] = f
+		return true
+	})
+	if len(old) == 0 {
+		return
+	}
+	for qp, p := range n.pieces {
+		if old[p.f.s] != nil {
+			delete(n.pieces, qp)
+			n.host.CloseFlow(now, qp)
+		}
+	}
+	for _, f := range old {
+		n.lose(now, f)
+	}
+}
+
+// maxDatagram is the longest datagram in bytes: the largest MTU of verbs.
+const maxDatagram = 4096
+
+// placeGram takes a packet of a datagram to a queue pair, or, q being nil, of one about connections. What cannot be
+// delivered is dropped.
+func (n *NIC) placeGram(now fabric.Time, p *transport.Placement, kind uint32, q *queuePair, payload []byte) {
+	b := n.gather(p, payload)
+	switch {
+	case b == nil:
+	case kind == kindCM:
+		if err := n.manager.Receive(now, p.Src, b); err != nil {
+			n.cut.Warn("dropped what another host sent", "host", n.cfg.Fabric.Name(p.Src), "err", err)
+		}
+	case len(b) >= headerSize && q != nil && q.typ == qptUD && q.state >= qpsRTR && q.state != qpsErr:
+		q.datagram(p.Src, parseHeader(b), b[headerSize:])
+	}
+}
+
+// gather puts a datagram's packets together. It returns it when the last one is there.
+func (n *NIC) gather(p *transport.Placement, payload []byte) []byte {
+	if p.Length > headerSize+maxDatagram {
+		return nil
+	}
+	key := gramKey{p.Src, p.QPN}
+	b := n.grams[key]
+	if p.Offset == 0 {
+		b = nil
+	}
+	if int64(len(b)) != p.Offset {
+		delete(n.grams, key)
+		return nil
+	}
+	b = append(b, payload...)
+	if !p.Last {
+		if len(n.grams) >= maxGrams {
+			clear(n.grams)
+		}
+		n.grams[key] = b
+		return nil
+	}
+	delete(n.grams, key)
+	return b
+}
+
+// datagram delivers a datagram, behind what stands for its GRH.
+func (q *queuePair) datagram(src fabric.NodeID, h header, data []byte) {
+	r, maxSGE, slot := q.receives()
+	if h.op != msgDatagram || uint32(h.a) != q.qkey || int(h.length) != len(data) || r.waiting() == 0 {
+		return
+	}
+	in := &inMessage{header: h}
+	in.length += grhSize
+	copy(slot, r.slot(r.index))
+	if w, ok := parseRecv(slot, maxSGE); ok && total(w.sges) < uint64(in.length) {
+		return // the request stays for a datagram that it has room for (class D faults of the specification)
+	}
+	w, ok := q.takeReceive()
+	in.recv = &w
+	sges, valid := q.c.translate(q.receivePD(), w.sges, accessLocalWrite)
+	st := success
+	switch {
+	case !ok:
+		st = locQPOpErr
+	case !valid:
+		st = locProtErr
+	case total(sges) < uint64(in.length):
+		st = locLenErr
+	default:
+		b := append(q.n.grh(src, len(data)), data...)
+		if walk(sges, 0, uint64(len(b)), func(addr, m uint64) error {
+			err := q.c.memory.write(b[:m], addr)
+			b = b[m:]
+			return err
+		}) != nil {
+			st = locProtErr
+		}
+	}
+	c := completion{
+		id: w.id, status: st, opcode: wcRecv, bytes: in.length, qpn: q.number, src: h.aux, flags: wcGRH,
+		solicited: h.flags&flagSolicited != 0,
+	}
+	if h.flags&flagImm != 0 {
+		c.imm, c.flags = h.imm, c.flags|wcWithImm
+	}
+	q.recvCQ.push(&c)
+}
+
+// grh is the 40 bytes before a datagram's, as InfiniBand has them, with addresses in
+// IPv6 form. RNICs put the IPv4 header into the last 20: but UCX takes a device that
+// is not in sysfs for one of RoCEv1. Both end with the destination.
+func (n *NIC) grh(src fabric.NodeID, length int) []byte {
+	b := make([]byte, grhSize, grhSize+length)
+	b[0], b[6], b[7] = 0x60, 0x1b, 64
+	binary.BigEndian.PutUint16(b[4:], uint16(12+length))
+	from := n.cfg.Fabric.HostAddr4(src).As16()
+	copy(b[8:], from[:])
+	to := addrOf(n.addr).As16()
+	copy(b[24:], to[:])
+	return b
+}

@@ -1,0 +1,446 @@
+//go:build linux
+
+package device
+
+import (
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/loglimit"
+	"github.com/ethereal-fabric/ethereal/roce/device/cm"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
+	"github.com/ethereal-fabric/ethereal/roce/soft"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
+)
+
+// Host is what a NIC sends by: the process that has the interface and the agent.
+type Host interface {
+	// PostFlow has the agent deal a flow's bytes out. It opens queue pairs for them, and
+	// asks [NIC.Open] for each.
+	PostFlow(now fabric.Time, flow uint64, dst fabric.NodeID, bytes int64)
+	// CloseFlow ends a queue pair that was opened so.
+	CloseFlow(now fabric.Time, qp transport.QP)
+	// Connected reports whether bytes for a host are sent in their turn, or wait for its answer.
+	Connected(dst fabric.NodeID) bool
+}
+
+// Config is what a [NIC] needs to know.
+type Config struct {
+	Fabric  *fabric.Fabric
+	Host    fabric.NodeID
+	Payload int // of a full packet, bytes
+	Log     *slog.Logger
+}
+
+// NIC is the queue pairs, memory and streams of a host's programs; see the package
+// comment. It is not safe for concurrent use.
+type NIC struct {
+	cfg  Config
+	host Host
+	addr uint32 // IPv4
+
+	clients map[*client]struct{}
+	qps     map[uint32]*queuePair
+	regions map[uint32]*region
+	windows map[uint32]*memoryWindow // by index
+	flows   map[uint64]*flow
+	lastID  uint64
+	// lastHandle is the number of the newest object of any program.
+	lastHandle uint32
+	pools      pools
+	fetched    fetched
+	pieces     map[transport.QP]*piece
+	grams      map[gramKey][]byte // datagrams of which the end is missing
+
+	dirty   []*queuePair // to be looked at
+	waiting map[*queuePair]struct{}
+	checkAt fabric.Time
+	local   []*flow                    // to this host itself
+	copied  []byte                     // of them, a part at a time
+	sending []*flow                    // datagrams, some of which have arrived meanwhile
+	leaving map[*outStream]fabric.Time // answers of queue pairs that are gone, and until when they are sent
+	stages  []*stage
+	staged  int // in use
+
+	manager *cm.Manager
+	cut     *loglimit.Limiter // of what other hosts send
+	turned  *loglimit.Limiter // of programs that are refused
+}
+
+// maxStages bounds what is kept of streams out of turn: 256 MiB.
+const maxStages = 256
+
+// checkEvery is how often queue pairs that wait for the other side are looked at.
+const checkEvery = 10 * fabric.Millisecond
+
+// New returns a NIC that nobody uses.
+func New(c Config, h Host) *NIC {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	a := c.Fabric.HostAddr4(c.Host).As4()
+	n := &NIC{
+		cfg: c, host: h, addr: uint32(a[0])<<24 | uint32(a[1])<<16 | uint32(a[2])<<8 | uint32(a[3]),
+		clients: map[*client]struct{}{}, qps: map[uint32]*queuePair{}, regions: map[uint32]*region{}, windows: map[uint32]*memoryWindow{}, flows: map[uint64]*flow{},
+		copied: make([]byte, 64<<10), pieces: map[transport.QP]*piece{}, grams: map[gramKey][]byte{}, waiting: map[*queuePair]struct{}{},
+		leaving: map[*outStream]fabric.Time{}, pools: newPools(), cut: loglimit.New(c.Log, time.Second),
+		turned: loglimit.New(c.Log, time.Second),
+	}
+	n.fetched.wake = -1
+	n.manager = cm.New(cm.Config{Fabric: c.Fabric, Host: c.Host, GUID: n.guid(), MTU: mtu(c.Payload), Send: n.sendMessage})
+	return n
+}
+
+// Reset ends what is under way: the host's endpoint has begun anew.
+func (n *NIC) Reset(now fabric.Time) {
+	lost := n.sending
+	n.local, n.sending = nil, nil
+	for _, f := range lost {
+		if n.flows[f.id] == f {
+			n.lose(now, f)
+		}
+	}
+	clear(n.flows)
+	for c := range n.clients {
+		c.fetching.kept = 0
+	}
+	clear(n.pieces)
+	clear(n.leaving)
+	for _, q := range n.qps {
+		q.fail(now, retryExcErr)
+	}
+}
+
+// Open says what the bytes of a new queue pair of the endpoint's are, which are those
+// of a flow from off on, by which key and address they go, and in whose turn. ok is false
+// if the flow is not wanted any more.
+func (n *NIC) Open(qp transport.QP, id uint64, off, bytes int64) (m soft.Message, ok bool) {
+	f := n.flows[id]
+	if f == nil {
+		return m, false
+	}
+	p := &piece{f: f, off: off, n: bytes}
+	n.pieces[qp] = p
+	m = soft.Message{From: p, Key: f.s.key, Address: f.span.at + uint64(off)}
+	if f.s.q != nil {
+		m.Share = f.s.q.c.share
+	}
+	return m, true
+}
+
+// shareOf returns the share of a process: one for all its connections, from 1 on. Where the process is not known, pid 0,
+// each connection has its own.
+func (n *NIC) shareOf(pid int32) uint16 {
+	var used [maxClients + 2]bool
+	for c := range n.clients {
+		if pid != 0 && c.pid == pid {
+			return c.share
+		}
+		used[c.share] = true
+	}
+	share := uint16(1)
+	for used[share] {
+		share++
+	}
+	return share
+}
+
+// Acked takes note that bytes of a queue pair have arrived.
+func (n *NIC) Acked(now fabric.Time, qp transport.QP) {
+	if p := n.pieces[qp]; p != nil {
+		p.f.s.moved = now
+	}
+}
+
+// Done takes note that all of a queue pair has arrived.
+func (n *NIC) Done(now fabric.Time, qp transport.QP) {
+	p := n.pieces[qp]
+	if p == nil {
+		return
+	}
+	delete(n.pieces, qp)
+	n.arrived(now, p.f, p.n)
+}
+
+// arrived takes note that bytes of a flow have arrived.
+func (n *NIC) arrived(now fabric.Time, f *flow, bytes int64) {
+	if f.left -= bytes; f.left == 0 {
+		if f.gram != nil && n.flows[f.id] == f {
+			f.gram.over(now, true)
+		}
+		n.drop(f)
+	}
+	if f.probe {
+		f.s.probing = false
+	}
+	if f.of != nil {
+		f.of.left -= bytes
+		if f.of.left == 0 {
+			n.drop(f.of)
+		}
+	}
+	f.s.patience = 0
+	f.s.acknowledge(now)
+	n.touch(f.s.q)
+}
+
+// repost sends again what was refused, in as few parts as it can be.
+func (n *NIC) repost(now fabric.Time, s *outStream) {
+	again := s.again
+	s.again = nil
+	slices.SortFunc(again, func(a, b repeat) int { return int(int64(a.span.at-s.base) - int64(b.span.at-s.base)) })
+	for i := 0; i < len(again); {
+		r := again[i]
+		for i++; i < len(again) && again[i].of == r.of && again[i].span.at == r.span.at+uint64(r.span.n); i++ {
+			r.span.n += again[i].span.n
+		}
+		n.post(now, &flow{s: s, span: r.span, left: r.span.n, of: r.of})
+	}
+}
+
+// Refused takes note that the other side has no such queue pair, or none that is
+// ready: it may have one soon. Or it has no room: then it is there, at least.
+func (n *NIC) Refused(now fabric.Time, qp transport.QP, s frame.Syndrome) {
+	p := n.pieces[qp]
+	if p == nil {
+		return
+	}
+	delete(n.pieces, qp)
+	switch s {
+	case frame.NAKRemoteOperation:
+		p.f.s.moved = now
+	case frame.NAKInvalidRequest:
+		n.ended(now, p)
+		return
+	}
+	n.refused(now, p)
+}
+
+// ended takes note that the other side's queue pair has failed: requests end, as no time-out would help. That nothing
+// comes back for requests which have arrived is not its business: a fault of theirs may be one that is not answered.
+func (n *NIC) ended(now fabric.Time, p *piece) {
+	if q := p.f.s.q; q != nil && p.f.s == &q.requests && !p.f.probe {
+		q.fail(now, remOpErr)
+		return
+	}
+	n.refused(now, p)
+}
+
+// What was refused is tried again after refuseWait, then after twice as long, up to
+// refuseMost, until something is taken.
+const (
+	refuseWait = 5 * fabric.Millisecond
+	refuseMost = 80 * fabric.Millisecond
+)
+
+func (n *NIC) refused(now fabric.Time, p *piece) {
+	f, s := p.f, p.f.s
+	switch {
+	case f.gram != nil:
+		if n.flows[f.id] == f {
+			n.lose(now, f) // as datagrams are
+		}
+		return
+	case s.q == nil: // neither side has the queue pair any more
+		n.closeStream(now, s)
+		return
+	}
+	r := repeat{span{f.span.at + uint64(p.off), p.n}, f}
+	switch {
+	case f.probe:
+		s.probing = false
+		return
+	case f.of != nil:
+		r.of = f.of
+		if f.left -= p.n; f.left == 0 {
+			n.drop(f)
+		}
+	}
+	if len(s.again) == 0 {
+		s.patience = min(max(2*s.patience, refuseWait), refuseMost)
+	}
+	s.again = append(s.again, r)
+	s.againAt = now + s.patience
+	n.wait(s.q)
+}
+
+// touch has a queue pair looked at soon.
+func (n *NIC) touch(q *queuePair) {
+	if q != nil && !q.touched {
+		q.touched = true
+		n.dirty = append(n.dirty, q)
+	}
+}
+
+// wait has a queue pair looked at now and then.
+func (n *NIC) wait(q *queuePair) {
+	if q == nil {
+		return
+	}
+	if len(n.waiting) == 0 {
+		n.checkAt = 0
+	}
+	n.waiting[q] = struct{}{}
+}
+
+// send hands a stream's bytes to the agent, as far as its window goes.
+func (n *NIC) send(now fabric.Time, s *outStream) {
+	for s.sent != s.next && s.sent-s.base < window {
+		if s.base == s.sent {
+			s.moved = now
+		}
+		k := min(s.next-s.sent, maxFlow, window-(s.sent-s.base))
+		f := &flow{s: s, span: span{s.sent, int64(k)}, left: int64(k)}
+		s.sent += k
+		s.flows = append(s.flows, f)
+		n.post(now, f)
+	}
+	if s.q != nil && s.waits() {
+		n.wait(s.q)
+	}
+}
+
+func (n *NIC) post(now fabric.Time, f *flow) {
+	n.lastID++
+	f.id = n.lastID
+	n.flows[f.id] = f
+	if n.fetched.wake >= 0 {
+		if c := f.ofFile(); c != nil {
+			c.fetch(f)
+			return
+		}
+	}
+	n.carry(now, f)
+}
+
+// carry hands a flow to the agent.
+func (n *NIC) carry(now fabric.Time, f *flow) {
+	if f.s.dst == n.cfg.Host {
+		n.local = append(n.local, f)
+		return
+	}
+	n.host.PostFlow(now, f.id, f.s.dst, f.span.n)
+}
+
+// closeStream forgets a stream's flows and ends their queue pairs.
+func (n *NIC) closeStream(now fabric.Time, s *outStream) {
+	for qp, p := range n.pieces {
+		if p.f.s == s {
+			delete(n.pieces, qp)
+			n.host.CloseFlow(now, qp)
+		}
+	}
+	for _, f := range n.flows {
+		if f.s == s {
+			n.drop(f)
+		}
+	}
+	delete(n.leaving, s)
+	s.segs, s.flows, s.again, s.probing = nil, nil, nil, false
+	s.base, s.sent = s.next, s.next
+}
+
+// carryLocal does the endpoint's work for flows to this host itself.
+func (n *NIC) carryLocal(now fabric.Time) {
+	if len(n.local) == 0 {
+		return
+	}
+	local, b := n.local, n.copied
+	n.local = nil
+	for _, f := range local {
+		if n.flows[f.id] != f {
+			continue
+		}
+		p := &piece{f: f}
+		for p.off < f.span.n {
+			k := min(int64(len(b)), f.span.n-p.off)
+			at := transport.Placement{
+				Src: n.cfg.Host, QPN: uint32(f.id), RKey: f.s.key, Address: f.span.at, Length: f.span.n, Offset: p.off, Payload: int(k),
+				Last: p.off+k == f.span.n,
+			}
+			if p.Read(b[:k], 0) != nil {
+				n.touch(f.s.q)
+				break
+			}
+			if placed := n.Place(now, &at, b[:k]); placed != transport.Placed {
+				p.n = f.span.n - p.off
+				if placed == transport.Invalid {
+					n.ended(now, p)
+				} else {
+					n.refused(now, p)
+				}
+				break
+			}
+			p.off += k
+		}
+		if p.off > 0 {
+			n.arrived(now, f, p.off)
+		}
+	}
+}
+
+// Tick does what programs ask for, and what is due.
+func (n *NIC) Tick(now fabric.Time) {
+	n.takeFetched(now)
+	for c := range n.clients {
+		c.look(n)
+	}
+	n.manager.Tick(now)
+	for len(n.dirty)+len(n.local) > 0 {
+		dirty := n.dirty
+		n.dirty = nil
+		for _, q := range dirty {
+			q.touched = false
+			q.work(now)
+		}
+		n.carryLocal(now)
+	}
+	if len(n.waiting)+len(n.sending)+len(n.leaving) > 0 && now >= n.checkAt {
+		n.checkAt = now + checkEvery
+		n.forgetDatagrams(now)
+		for s, until := range n.leaving {
+			if s.base == s.next || now >= until {
+				n.closeStream(now, s)
+			}
+		}
+		for q := range n.waiting {
+			if !q.check(now) {
+				delete(n.waiting, q)
+			}
+		}
+	}
+}
+
+// Wake returns when Tick is to be called; ok is false if not at all. Programs that
+// post from now on wake the NIC.
+func (n *NIC) Wake() (at fabric.Time, ok bool) {
+	for c := range n.clients {
+		if c.rung() {
+			return 0, true
+		}
+	}
+	if len(n.dirty)+len(n.local) > 0 || n.fetched.any.Load() {
+		return 0, true
+	}
+	if at, ok = n.manager.Wake(); len(n.waiting)+len(n.sending)+len(n.leaving) == 0 {
+		return at, ok
+	}
+	if !ok || n.checkAt < at {
+		at = n.checkAt
+	}
+	return at, true
+}
+
+// newNumber draws a number that is not in use.
+func newNumber[T any](used map[uint32]T, mask uint32) uint32 {
+	for {
+		if x := rand.Uint32() & mask; x > 1 && x != mask {
+			if _, is := used[x]; !is {
+				return x
+			}
+		}
+	}
+}

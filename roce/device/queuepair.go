@@ -1,0 +1,408 @@
+//go:build linux
+
+package device
+
+import (
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// queuePair is a program's queue pair.
+type queuePair struct {
+	n      *NIC
+	c      *client
+	number uint32
+	typ    uint64
+	pd     *domain
+	sendCQ *completionQueue
+	recvCQ *completionQueue
+	srq    *sharedReceive
+	cookie uint64
+	sigAll bool
+
+	mem                *shared
+	sq, rq             ring
+	slot               []byte // a copy of a work request
+	sendSGEs, recvSGEs int
+	inline             int
+
+	state    uint64
+	access   uint64
+	peer     uint32 // its queue pair's number
+	dst      fabric.NodeID
+	timeout  uint64 // 4.096 us * 2^timeout
+	retries  uint64
+	rnr      uint64 // retries, 7: for ever
+	minRNR   uint64
+	maxReads uint64
+	maxDest  uint64
+	qkey     uint32
+	sqPSN    uint32
+	rqPSN    uint32
+
+	touched bool
+	grams   int // datagrams under way
+
+	// As requester.
+	requests outStream
+	answers  inStream
+	sent     []*request // taken from the program and not complete, in order
+	msn      uint32     // of the next request
+	reads    int        // reads and atomics under way
+	asked    bool       // whether all up to askedMSN is complete
+	askedMSN uint32
+	rnrAt    fabric.Time
+	rnrMSN   uint32
+
+	// As responder.
+	inbound   inStream
+	responses outStream
+	ackDue    bool
+	ackMSN    uint32
+}
+
+// request is a work request to send under way.
+type request struct {
+	id       uint64
+	op       uint32
+	msn      uint32
+	bytes    uint32
+	signaled bool
+	done     bool
+	status   status
+	sges     []sge // where a read's data and an atomic's result go
+	unplaced bool  // they have no place that the program may write to
+}
+
+func (r *request) fetches() bool { return fetches(r.op) }
+
+// work does what the program has posted, and answers what the other side has sent.
+func (q *queuePair) work(now fabric.Time) {
+	if q.n.qps[q.number] != q {
+		return // destroyed meanwhile
+	}
+	if q.state == qpsErr {
+		q.flush()
+	} else if r, _, _ := q.receives(); q.inbound.blocked && r.waiting() > 0 {
+		q.inbound.resume(now)
+	}
+	if q.ackDue {
+		q.ackDue = false
+		q.respond(&header{op: msgAck, msn: q.ackMSN}, content{})
+	}
+	if q.state == qpsRTS {
+		q.take(now)
+		q.n.send(now, &q.requests)
+	}
+	q.n.send(now, &q.responses)
+	q.retire()
+}
+
+// take takes work requests while there is room in the stream.
+func (q *queuePair) take(now fabric.Time) {
+	for q.state == qpsRTS && q.sq.waiting() > 0 && q.room(now) {
+		r, ok := parseSend(append([]byte(nil), q.sq.slot(q.sq.index)...), q.sendSGEs, q.inline)
+		if ok && q.held(&r) {
+			return
+		}
+		q.sq.index++
+		if q.typ == qptUD {
+			q.sendDatagram(now, &r, ok)
+			continue
+		}
+		q.begin(now, &r, ok)
+	}
+}
+
+// room returns whether another request may be taken. What waits for it is in the program's memory.
+func (q *queuePair) room(now fabric.Time) bool {
+	if q.typ != qptUD {
+		return q.requests.room()
+	}
+	if q.grams < maxSending && len(q.n.sending) < maxAllSending {
+		return true
+	}
+	q.n.wait(q) // datagrams of others may be in the way
+	return false
+}
+
+// held reports whether a request has to wait for reads and atomics before it.
+func (q *queuePair) held(r *sendRequest) bool {
+	if isLocal(r.opcode) {
+		return !q.settled()
+	}
+	return q.reads > 0 && (r.flags&sendFence != 0 || fetches(r.opcode) && uint64(q.reads) >= max(1, q.maxReads))
+}
+
+// begin puts a request's message into the stream.
+func (q *queuePair) begin(now fabric.Time, r *sendRequest, ok bool) {
+	n := total(r.sges) + uint64(len(r.inline))
+	w := &request{id: r.id, op: min(r.opcode, wrSendInv), msn: q.msn, bytes: uint32(n), signaled: q.sigAll || r.flags&sendSignaled != 0}
+	q.sent = append(q.sent, w)
+	if ok && isLocal(r.opcode) {
+		if st := q.doLocal(r); st != success {
+			q.fail(now, st)
+			return
+		}
+		w.done = true
+		q.n.touch(q)
+		return
+	}
+	access := uint64(0)
+	if w.fetches() {
+		access = accessLocalWrite
+	}
+	sges, valid := q.c.translate(q.pd, r.sges, access)
+	switch {
+	case !ok || fetches(r.opcode) && r.flags&sendInline != 0:
+		q.fail(now, locQPOpErr)
+		return
+	case n > maxMessage || fetches(r.opcode) && r.opcode != wrRead && n != 8:
+		q.fail(now, locLenErr)
+		return
+	case !valid && !w.fetches():
+		q.fail(now, locProtErr)
+		return
+	}
+	q.msn++
+	h := header{
+		op: uint8(r.opcode), msn: w.msn, length: uint32(n), rkey: r.rkey, addr: r.remote, imm: r.imm, a: r.compare, b: r.swap,
+	}
+	if w.signaled {
+		h.flags |= flagAck
+	}
+	if !valid {
+		w.unplaced = true
+		h.flags |= flagCheckOnly // the other side's key is looked at first, and its memory left as it is
+	}
+	if r.flags&sendSolicited != 0 {
+		h.flags |= flagSolicited
+	}
+	if q.rnr != 7 {
+		h.flags |= flagTellNotReady
+	}
+	if r.opcode == wrSendImm || r.opcode == wrWriteImm {
+		h.flags |= flagImm
+	}
+	q.requests.put(content{local: h.append(nil)})
+	switch {
+	case w.fetches():
+		w.sges = sges
+		q.reads++
+	case len(r.inline) > 0:
+		q.requests.put(content{local: r.inline})
+	default:
+		q.requests.put(content{memory: q.c, sges: sges})
+	}
+}
+
+// respond puts a message into the stream of responses.
+func (q *queuePair) respond(h *header, data content) {
+	q.responses.put(content{local: h.append(nil)})
+	q.responses.put(data)
+	q.n.touch(q)
+}
+
+// maxLeaving bounds how many queue pairs' answers outlive them.
+const maxLeaving = 4096
+
+// leave has what the other side is still to receive go on without the queue pair: a program that has what it wanted
+// destroys it, or ends, before its last acknowledgement has arrived, and an RNIC would have sent that long since. Answers
+// that are in the program's memory end with it.
+func (q *queuePair) leave(now fabric.Time) {
+	if q.ackDue && q.state >= qpsRTR && q.state != qpsErr {
+		q.ackDue = false
+		q.respond(&header{op: msgAck, msn: q.ackMSN}, content{})
+	}
+	last := q.responses
+	ofProgram := func(s segment) bool { return s.memory != nil }
+	if last.base == last.next || len(last.again) > 0 || len(q.n.leaving) >= maxLeaving || slices.ContainsFunc(last.segs, ofProgram) {
+		return
+	}
+	last.q = nil
+	for _, f := range q.n.flows {
+		if f.s == &q.responses {
+			f.s = &last
+		}
+	}
+	q.responses = outStream{q: q}
+	q.n.leaving[&last] = now + patience
+	q.n.checkAt = 0
+	q.n.send(now, &last)
+}
+
+// acked takes note that the other side has carried out all requests up to one.
+func (q *queuePair) acked(msn uint32) {
+	for _, w := range q.sent {
+		if int32(msn-w.msn) < 0 {
+			break
+		}
+		w.done = w.done || !w.fetches()
+	}
+	if q.rnrAt != 0 && int32(msn-q.rnrMSN) >= 0 {
+		q.rnrAt = 0
+	}
+	q.n.touch(q)
+}
+
+// retire completes requests that are done, in order.
+func (q *queuePair) retire() {
+	k := 0
+	for ; k < len(q.sent) && q.sent[k].done; k++ {
+		q.sq.release(1) // before the program sees that it is complete, and posts again
+		q.complete(q.sent[k])
+	}
+	q.sent = q.sent[k:]
+}
+
+func (q *queuePair) complete(w *request) {
+	if w.signaled || w.status != success {
+		q.sendCQ.push(&completion{id: w.id, status: w.status, opcode: wcOpcode(w.op), bytes: w.bytes, qpn: q.number})
+	}
+}
+
+// fail ends the queue pair for its program: the first request that is not done has a
+// status, and all behind it are flushed.
+func (q *queuePair) fail(now fabric.Time, st status) {
+	if q.state == qpsErr || q.state == qpsReset {
+		return
+	}
+	was := q.state
+	q.state = qpsErr
+	for _, w := range q.sent {
+		if !w.done {
+			w.done, w.status = true, st
+			st = flushErr
+		}
+	}
+	q.n.closeStream(now, &q.requests)
+	q.reads, q.rnrAt, q.asked = 0, 0, false
+	q.retire()
+	q.answers.close()
+	if in := q.inbound.in; in != nil && in.recv != nil {
+		q.receiveDone(in, flushErr)
+	}
+	q.inbound.close()
+	q.flush()
+	if q.srq != nil && was >= qpsRTR {
+		q.c.event(q.cookie, eventLastWQE)
+	}
+}
+
+// flush ends what the program posts to a queue pair that has failed.
+func (q *queuePair) flush() {
+	// The program may go on posting, and is served again when it says so: what waits now is what ends.
+	for waits := q.sq.waiting(); waits > 0; waits-- {
+		r, _ := parseSend(append([]byte(nil), q.sq.slot(q.sq.index)...), q.sendSGEs, q.inline)
+		q.sq.index++
+		q.sq.release(1)
+		q.sendCQ.push(&completion{id: r.id, status: flushErr, opcode: wcOpcode(r.opcode), qpn: q.number})
+	}
+	if q.srq != nil {
+		return
+	}
+	for waits := q.rq.waiting(); waits > 0; waits-- {
+		q.rq.take(q.slot)
+		q.rq.release(1)
+		q.recvCQ.push(&completion{id: native.Uint64(q.slot), status: flushErr, opcode: wcRecv, qpn: q.number})
+	}
+}
+
+// patience is for how long the other side may be silent, at least: a path that has
+// died is left within it.
+const patience = 2 * fabric.Second
+
+// probeAfter is after how long an answer that does not come is asked for.
+const probeAfter = 250 * fabric.Millisecond
+
+// limit returns for how long nothing may arrive before the queue pair fails; 0: for
+// ever.
+func (q *queuePair) limit() fabric.Time {
+	if q.timeout == 0 {
+		return 0
+	}
+	return max(patience, fabric.Time(4096<<min(q.timeout, 31))*fabric.Time(q.retries+1)*fabric.Nanosecond)
+}
+
+// check does what is due of a queue pair that waits for the other side. It reports
+// whether there is anything to wait for.
+func (q *queuePair) check(now fabric.Time) bool {
+	if q.n.qps[q.number] != q {
+		return false
+	}
+	for _, s := range []*outStream{&q.requests, &q.responses} {
+		if s.broken {
+			s.broken = false
+			q.n.closeStream(now, s)
+			q.fail(now, locProtErr)
+			q.c.event(q.cookie, eventQPFatal)
+			return true
+		}
+		if limit := q.limit(); limit > 0 && s.waits() && now-s.moved > limit {
+			switch {
+			case s.queued():
+				s.moved = now
+			case s == &q.requests:
+				q.fail(now, retryExcErr)
+			default:
+				q.n.closeStream(now, s)
+			}
+		}
+		if len(s.again) > 0 && now >= s.againAt { // after the limit: what is posted now is queued, but not unanswered for that
+			q.n.repost(now, s)
+		}
+		s.probe(now)
+	}
+	if q.rnrAt != 0 && now >= q.rnrAt {
+		q.acked(q.rnrMSN - 1)
+		q.retire()
+		q.fail(now, rnrRetryErr)
+	}
+	q.n.touch(q)
+	return q.requests.waits() || q.responses.waits() || q.typ == qptUD && q.state == qpsRTS && q.sq.waiting() > 0
+}
+
+// queued reports whether all that is under way still waits for its turn in this host's endpoint: nobody can have answered.
+func (s *outStream) queued() bool {
+	if s.base == s.sent || len(s.again) > 0 || !s.q.n.host.Connected(s.dst) {
+		return false
+	}
+	for _, p := range s.q.n.pieces {
+		if p.f.s == s && p.begun {
+			return false
+		}
+	}
+	return true
+}
+
+// waits reports whether something of the stream has to come back.
+func (s *outStream) waits() bool {
+	return s.base != s.next || len(s.again) > 0 || s == &s.q.requests && len(s.q.sent) > 0
+}
+
+// probe asks the other side whether it is there, when all has arrived and nothing
+// comes back.
+func (s *outStream) probe(now fabric.Time) {
+	if s != &s.q.requests || s.probing || s.base != s.next || !s.waits() || now-s.moved < probeAfter {
+		return
+	}
+	s.probing = true
+	s.q.n.post(now, &flow{s: s, span: span{s.next - 1, 1}, left: 1, probe: true})
+}
+
+// rnrTimers are what a receiver that is not ready asks for, by code, in us.
+var rnrTimers = [32]fabric.Time{
+	655360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1280, 1920, 2560, 3840, 5120, 7680, 10240, 15360, 20480,
+	30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520,
+}
+
+// notReady takes note that the other side has no receive request for a message.
+func (q *queuePair) notReady(now fabric.Time, msn, code uint32) {
+	if q.rnr == 7 || q.rnrAt != 0 && q.rnrMSN == msn {
+		return
+	}
+	q.rnrMSN = msn
+	q.rnrAt = now + rnrTimers[code%32]*fabric.Time(q.rnr+1)*fabric.Microsecond
+	q.n.wait(q)
+}

@@ -1,0 +1,521 @@
+//go:build linux
+
+package device
+
+import (
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
+)
+
+// maxMessage is the longest message in bytes.
+const maxMessage = 1 << 30
+
+// Place takes the payload of a packet whose key is a stream's. It is
+// soft.Config.Place.
+func (n *NIC) Place(now fabric.Time, p *transport.Placement, payload []byte) transport.Placing {
+	kind, number := parseKey(p.RKey)
+	q := n.qps[number]
+	if kind == kindDatagrams || kind == kindCM {
+		n.placeGram(now, p, kind, q, payload)
+		return transport.Placed
+	}
+	if q == nil || q.typ != qptRC || q.dst != p.Src {
+		return transport.Refused
+	}
+	s := &q.inbound
+	if kind == kindResponses {
+		s = &q.answers
+	} else if kind != kindRequests {
+		return transport.Refused
+	}
+	if !s.open {
+		if q.state == qpsErr && kind == kindRequests {
+			return transport.Invalid
+		}
+		return transport.Refused
+	}
+	return s.accept(now, p.Address+uint64(p.Offset), payload)
+}
+
+// accept takes bytes of the stream, in whatever order they come.
+func (s *inStream) accept(now fabric.Time, at uint64, b []byte) transport.Placing {
+	off := int64(at - s.next)
+	switch {
+	case off <= -int64(len(b)):
+		return transport.Placed // it came before
+	case off > window-int64(len(b)): // off may be anything
+		if off < 2*window {
+			return transport.Unable
+		}
+		return transport.Refused
+	case off < 0:
+		at, b, off = s.next, b[-off:], 0
+	}
+	if off == 0 && s.stage == nil && !s.blocked {
+		k := s.consume(now, b)
+		if b = b[k:]; len(b) == 0 {
+			return transport.Placed
+		}
+		at = s.next
+	}
+	if s.stage == nil {
+		if s.stage = s.q.n.newStage(); s.stage == nil {
+			return transport.Unable
+		}
+	}
+	if len(s.stage.spans) >= maxSpans && at != s.next {
+		return transport.Unable
+	}
+	s.stage.put(at, b)
+	s.drain(now)
+	return transport.Placed
+}
+
+// drain takes what has come to its turn off the stage.
+func (s *inStream) drain(now fabric.Time) {
+	for s.open && !s.blocked && s.stage != nil {
+		b := s.stage.from(s.next)
+		if b == nil {
+			break
+		}
+		s.consume(now, b)
+	}
+	if s.stage == nil {
+		return
+	}
+	if s.stage.drop(s.next); len(s.stage.spans) == 0 || !s.open {
+		s.q.n.freeStage(s.stage)
+		s.stage = nil
+	}
+}
+
+// newStage returns a stage, nil if all are in use.
+func (n *NIC) newStage() *stage {
+	if n.staged == maxStages {
+		return nil
+	}
+	n.staged++
+	if k := len(n.stages); k > 0 {
+		g := n.stages[k-1]
+		n.stages = n.stages[:k-1]
+		return g
+	}
+	return &stage{}
+}
+
+func (n *NIC) freeStage(g *stage) {
+	g.spans = g.spans[:0]
+	n.staged--
+	n.stages = append(n.stages, g)
+}
+
+// close ends the stream: what still comes is refused.
+func (s *inStream) close() {
+	if s.stage != nil {
+		s.q.n.freeStage(s.stage)
+	}
+	*s = inStream{q: s.q}
+}
+
+// beginAt opens the stream.
+func (s *inStream) beginAt(psn uint32) { *s = inStream{q: s.q, open: true, next: firstPosition(psn)} }
+
+// inMessage is a message of which some bytes are still to come.
+type inMessage struct {
+	header
+	left, done uint64
+	sges       []sge        // where the data goes
+	recv       *recvRequest // which it uses up, if any
+	of         *request     // which it answers, if any
+}
+
+// consume takes bytes in order, and returns how many: fewer than all if a message
+// waits for a receive request.
+func (s *inStream) consume(now fabric.Time, b []byte) (n int) {
+	for s.open {
+		if s.in == nil {
+			k := copy(s.head[s.got:], b[n:])
+			s.got += k
+			s.next += uint64(k)
+			n += k
+			if s.got < headerSize || !s.begin(now) {
+				break
+			}
+		}
+		k := min(s.in.left, uint64(len(b)-n))
+		if k > 0 && s.in.sges != nil {
+			part := b[n : n+int(k)]
+			err := walk(s.in.sges, s.in.done, k, func(addr, m uint64) error {
+				err := s.q.c.memory.write(part[:m], addr)
+				part = part[m:]
+				return err
+			})
+			if err != nil {
+				s.q.memoryFault(now, s.in)
+				break
+			}
+		}
+		s.next += k
+		n += int(k)
+		s.in.left -= k
+		s.in.done += k
+		if s.in.left > 0 {
+			break
+		}
+		in := s.in
+		s.in, s.got = nil, 0
+		s.end(now, in)
+	}
+	if !s.open {
+		return len(b)
+	}
+	return n
+}
+
+// begin begins the message whose header is there. It reports false if the stream
+// cannot go on.
+func (s *inStream) begin(now fabric.Time) bool {
+	in := &inMessage{header: parseHeader(s.head[:])}
+	in.left = in.data()
+	ok := false
+	if s == &s.q.answers {
+		ok = s.q.beginAnswer(now, in)
+	} else {
+		ok = s.q.beginRequest(now, in)
+	}
+	if ok && s.open {
+		s.in = in
+		return true
+	}
+	return false
+}
+
+// resume goes on with a stream that waited for a receive request.
+func (s *inStream) resume(now fabric.Time) {
+	s.blocked = false
+	if !s.begin(now) {
+		return
+	}
+	if s.in.left == 0 {
+		in := s.in
+		s.in, s.got = nil, 0
+		s.end(now, in)
+	}
+	s.drain(now)
+}
+
+func (s *inStream) end(now fabric.Time, in *inMessage) {
+	if s == &s.q.answers {
+		s.q.endAnswer(in)
+	} else {
+		s.q.endRequest(now, in)
+	}
+}
+
+// memoryFault ends a queue pair whose program has unmapped what it registered.
+func (q *queuePair) memoryFault(now fabric.Time, in *inMessage) {
+	if in.of != nil {
+		q.failAt(now, in.msn, locProtErr)
+		return
+	}
+	q.refuse(now, in, remOpErr, locProtErr, 1)
+}
+
+// refuse answers a request with an error, and ends the queue pair: the program's
+// receive request, if there is one, gets a status of its own.
+func (q *queuePair) refuse(now fabric.Time, in *inMessage, theirs, ours status, event uint32) {
+	q.respond(&header{op: msgNak, msn: in.msn, aux: uint32(theirs)}, content{})
+	if in.recv != nil {
+		q.receiveDone(in, ours)
+		in.recv = nil
+	}
+	q.inbound.in = nil
+	q.fail(now, flushErr)
+	q.c.event(q.cookie, event)
+}
+
+// Affiliated events of a queue pair whose peer asked for what must not be.
+const (
+	eventRequestErr = 2
+	eventAccessErr  = 3
+)
+
+// maxAnswers bounds the parts of answers, two an answer at most, that the other side has not acknowledged. One that keeps
+// the protocol has maxReads requests without an answer, and [window] bytes of answers under way.
+const maxAnswers = 1 << 16
+
+// beginRequest begins a message of the other side's.
+func (q *queuePair) beginRequest(now fabric.Time, in *inMessage) bool {
+	n := uint64(in.length)
+	if n > maxMessage || len(q.responses.segs) > maxAnswers {
+		q.refuse(now, in, remInvReqErr, flushErr, eventRequestErr)
+		return false
+	}
+	switch in.op {
+	case wrWrite, wrWriteImm:
+		addr, ok := q.remote(in.rkey, in.addr, n, accessRemoteWrite)
+		if !ok {
+			if in.op == wrWriteImm && q.receivesWaiting() { // it would have been used up
+				if w, ok := q.takeReceive(); ok {
+					in.recv = &w
+				}
+			}
+			q.refuse(now, in, remAccessErr, locAccessErr, eventAccessErr)
+			return false
+		}
+		if in.op == wrWriteImm && !q.receive(now, in) {
+			return false
+		}
+		in.sges = []sge{{addr: addr, length: in.length}}
+		return true
+	case msgSettle:
+		return true
+	case wrSend, wrSendImm, wrSendInv:
+		if !q.receive(now, in) {
+			return false
+		}
+		sges, ok := q.c.translate(q.receivePD(), in.recv.sges, accessLocalWrite)
+		if !ok {
+			q.refuse(now, in, remOpErr, locProtErr, eventQPFatal)
+			return false
+		}
+		if total(sges) < n {
+			q.refuse(now, in, remInvReqErr, locLenErr, eventRequestErr)
+			return false
+		}
+		in.sges = sges
+		return true
+	case wrRead:
+		addr, ok := q.remote(in.rkey, in.addr, n, accessRemoteRead)
+		if !ok {
+			q.refuse(now, in, remAccessErr, flushErr, eventAccessErr)
+			return false
+		}
+		if in.flags&flagCheckOnly != 0 {
+			q.respond(&header{op: msgChecked, msn: in.msn}, content{})
+			return true
+		}
+		if q.responses.next-q.responses.base > 64*maxMessage {
+			q.refuse(now, in, remInvReqErr, flushErr, eventRequestErr)
+			return false
+		}
+		h := header{op: msgReadResponse, msn: in.msn, length: in.length}
+		q.respond(&h, content{memory: q.c, sges: []sge{{addr: addr, length: in.length}}})
+		return true
+	case wrCompSwap, wrFetchAdd:
+		return q.atomic(now, in)
+	}
+	q.refuse(now, in, remInvReqErr, flushErr, eventRequestErr)
+	return false
+}
+
+// atomic carries an atomic out: one at a time, as all of a NIC's.
+func (q *queuePair) atomic(now fabric.Time, in *inMessage) bool {
+	if in.addr%8 != 0 {
+		q.refuse(now, in, remInvReqErr, flushErr, eventRequestErr)
+		return false
+	}
+	addr, ok := q.remote(in.rkey, in.addr, 8, accessRemoteAtomic)
+	if !ok {
+		q.refuse(now, in, remAccessErr, flushErr, eventAccessErr)
+		return false
+	}
+	if in.flags&flagCheckOnly != 0 {
+		q.respond(&header{op: msgChecked, msn: in.msn}, content{})
+		return true
+	}
+	var b [8]byte
+	err := q.c.memory.read(b[:], addr)
+	was := native.Uint64(b[:])
+	is := was
+	if in.op == wrFetchAdd {
+		is += in.a
+	} else if was == in.a {
+		is = in.b
+	}
+	if err == nil && is != was {
+		native.PutUint64(b[:], is)
+		err = q.c.memory.write(b[:], addr)
+	}
+	if err != nil {
+		q.refuse(now, in, remOpErr, flushErr, eventQPFatal)
+		return false
+	}
+	q.respond(&header{op: msgAtomicResponse, msn: in.msn, a: was}, content{})
+	return true
+}
+
+// remote finds memory that the other side may use.
+func (q *queuePair) remote(key uint32, addr, n, access uint64) (uint64, bool) {
+	if q.access&access == 0 {
+		return 0, false
+	}
+	if n == 0 {
+		return addr, true
+	}
+	r := q.n.regions[key]
+	if r == nil {
+		return q.throughWindow(key, addr, n, access)
+	}
+	if r.c != q.c || r.pd != q.pd {
+		return 0, false
+	}
+	return r.find(addr, n, access)
+}
+
+func (q *queuePair) receivePD() *domain {
+	if q.srq != nil {
+		return q.srq.pd
+	}
+	return q.pd
+}
+
+// receives returns where receive requests come from: the ring, the most sges of one, and
+// room for a copy.
+func (q *queuePair) receives() (r *ring, maxSGE int, slot []byte) {
+	if q.srq != nil {
+		return &q.srq.rq, q.srq.sges, q.srq.slot
+	}
+	return &q.rq, q.recvSGEs, q.slot
+}
+
+func (q *queuePair) receivesWaiting() bool {
+	r, _, _ := q.receives()
+	return r.waiting() > 0
+}
+
+// takeReceive takes the receive request that waits first, of a shared receive queue too. Not ok: it is malformed.
+func (q *queuePair) takeReceive() (w recvRequest, ok bool) {
+	r, maxSGE, slot := q.receives()
+	r.take(slot)
+	r.release(1)
+	if q.srq != nil {
+		q.srq.taken()
+	}
+	return parseRecv(slot, maxSGE)
+}
+
+// receive takes a receive request for a message. Without one the stream is blocked.
+func (q *queuePair) receive(now fabric.Time, in *inMessage) bool {
+	r, _, _ := q.receives()
+	if r.waiting() == 0 {
+		if r.arm(); r.waiting() == 0 { // not posted in this moment
+			q.inbound.blocked = true
+			if q.srq != nil {
+				q.srq.hungry[q] = struct{}{}
+			}
+			if in.flags&flagTellNotReady != 0 {
+				q.respond(&header{op: msgNotReady, msn: in.msn, aux: uint32(q.minRNR)}, content{})
+			}
+			return false
+		}
+	}
+	w, ok := q.takeReceive()
+	in.recv = &w
+	if !ok {
+		q.refuse(now, in, remOpErr, locQPOpErr, eventQPFatal)
+	}
+	return ok
+}
+
+// endRequest takes note that a message of the other side's is whole.
+func (q *queuePair) endRequest(now fabric.Time, in *inMessage) {
+	if in.op == wrSendInv && !q.invalidate(in.rkey) {
+		// A class J fault of the specification: the other side is not answered.
+		q.receiveDone(in, mwBindErr)
+		q.fail(now, flushErr)
+		q.c.event(q.cookie, eventAccessErr)
+		return
+	}
+	if in.recv != nil {
+		q.receiveDone(in, success)
+	} else {
+		q.c.wakePollers() // programs look at what others write to
+	}
+	if in.flags&flagAck != 0 {
+		q.ackDue, q.ackMSN = true, in.msn
+		q.n.touch(q)
+	}
+}
+
+func (q *queuePair) receiveDone(in *inMessage, st status) {
+	c := completion{
+		id: in.recv.id, status: st, opcode: wcRecv, bytes: in.length, qpn: q.number, src: q.peer,
+		solicited: in.flags&flagSolicited != 0,
+	}
+	if in.op == wrWriteImm {
+		c.opcode = wcRecvWithImm
+	}
+	if in.flags&flagImm != 0 {
+		c.imm, c.flags = in.imm, wcWithImm
+	}
+	if in.op == wrSendInv && st == success {
+		c.imm, c.flags = in.rkey, wcWithInv
+	}
+	q.recvCQ.push(&c)
+}
+
+// beginAnswer begins a message that answers one of ours.
+func (q *queuePair) beginAnswer(now fabric.Time, in *inMessage) bool {
+	switch in.op {
+	case msgAck:
+		q.acked(in.msn)
+		return true
+	case msgNak:
+		st := status(in.aux)
+		if st != remAccessErr && st != remInvReqErr {
+			st = remOpErr
+		}
+		q.failAt(now, in.msn, st)
+		return false
+	case msgNotReady:
+		q.notReady(now, in.msn, in.aux)
+		return true
+	case msgChecked:
+		q.failAt(now, in.msn, locProtErr)
+		return false
+	case msgReadResponse, msgAtomicResponse:
+		for _, w := range q.sent {
+			if w.msn == in.msn && w.fetches() && !w.done && !w.unplaced && (w.op == wrRead) == (in.op == msgReadResponse) &&
+				(w.op != wrRead || w.bytes == in.length) {
+				in.of, in.sges = w, w.sges
+			}
+		}
+		if in.of == nil {
+			break
+		}
+		if in.op == msgAtomicResponse {
+			var b [8]byte
+			native.PutUint64(b[:], in.a)
+			part := b[:]
+			err := walk(in.sges, 0, 8, func(addr, n uint64) error {
+				err := q.c.memory.write(part[:n], addr)
+				part = part[n:]
+				return err
+			})
+			if err != nil {
+				q.memoryFault(now, in)
+				return false
+			}
+		}
+		return true
+	}
+	q.fail(now, remOpErr) // the other side makes no sense
+	return false
+}
+
+func (q *queuePair) endAnswer(in *inMessage) {
+	if in.of == nil {
+		return
+	}
+	in.of.done = true
+	q.reads--
+	q.acked(in.msn) // all before it were carried out
+}
+
+// failAt fails the request with a number; those before it were carried out.
+func (q *queuePair) failAt(now fabric.Time, msn uint32, st status) {
+	q.acked(msn - 1)
+	q.retire()
+	q.fail(now, st)
+}

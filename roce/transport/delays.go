@@ -1,0 +1,49 @@
+package transport
+
+import (
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/roce/params"
+)
+
+// delays is the common part of rate controls that use queueing delays: the round trip is measured of each packet
+// that was sent once and is answered separately.
+type delays struct {
+	*Endpoint
+	trip   fabric.Time // of a full packet over the longest path of an otherwise idle network
+	target fabric.Time // of queueing
+}
+
+// targetDelay is a parameter of all of them. They need [Needs].SendTimes.
+var targetDelay = Param{"target_delay", "queueing that is no congestion; three quarters of a round trip through an idle fabric when absent"}
+
+func readTargetDelay(a *params.Reader) fabric.Time {
+	return a.Time(targetDelay.Name, 0, 6*fabric.Microsecond)
+}
+
+func newDelays(e *Endpoint, target fabric.Time) delays {
+	d := delays{e, e.idleTrip(), target}
+	if d.target == 0 {
+		d.target = d.trip * 3 / 4
+	}
+	return d
+}
+
+// measure returns the round trip of the answered packet. ok is false if it is unknown.
+func (c delays) measure(now fabric.Time, q *qp, p *packet, at int32) (trip fabric.Time, ok bool) {
+	sent, ok := q.state.sends.take(c.transport.answeredBy(q, p, at))
+	return now - sent.at, ok && sent.at != never
+}
+
+// idleTrip returns the round trip of a full packet over the longest path of an otherwise idle network.
+func (e *Endpoint) idleTrip() fabric.Time {
+	if e.cfg.Trip > 0 {
+		return e.cfg.Trip
+	}
+	return IdleTrip(e.cfg.Fabric, e.cfg.MTU+e.cfg.Outer)
+}
+
+// product returns the number of bytes that the line sends in a round trip.
+func (e *Endpoint) product(trip fabric.Time) int64 {
+	const some = 1e6
+	return int64(trip) * some / int64(e.cfg.LineRate.TimeFor(some))
+}

@@ -1,0 +1,252 @@
+package transport
+
+import (
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
+)
+
+// goBackN is the transport of RC: a responder accepts packets in sequence only and answers the first one ahead with
+// a NAK; the requester goes back to the missing packet.
+type goBackN struct{ *Endpoint }
+
+// GoBackN is the transport of RC since the first RNICs.
+const GoBackN Receiver = "go-back-n"
+
+func goBackNSpec() Spec {
+	return Spec{
+		Kind: Transport, Name: string(GoBackN), Summary: "drops the packet and asks once for the missing one; the sender retransmits everything from there",
+		Needs: Needs{InOrder: true}, transport: func(e *Endpoint) transport { return goBackN{e} },
+	}
+}
+
+func (t goBackN) open(q *qp) { q.window = unlimited }
+
+func (t goBackN) pick(q *qp) (packet int32, ok bool) {
+	return q.nextOut, q.nextOut < min(q.total(), q.unacked+q.window) && !q.failed
+}
+
+func (t goBackN) sent(now fabric.Time, q *qp, i int32, asks bool) (more bool) {
+	q.nextOut++
+	if i < q.data || q.expireAt == never { // probes do not hide a loss from the timer
+		t.restart(now, q)
+	}
+	t.awaitAnswer(now, q, i, asks)
+	_, more = t.pick(q)
+	return more
+}
+
+func (t goBackN) expired(now fabric.Time, q *qp) {
+	t.reportLost(now, q, q.unacked)
+	t.lost(q)
+	t.timedOut(now, q)
+}
+
+// lost makes the first unacknowledged packet the next to send. The message's packets will show a gap themselves, so
+// nudges are not retransmitted.
+func (t goBackN) lost(q *qp) {
+	q.nextOut, q.once = q.unacked, q.sent
+	q.noTail()
+	t.control.pacer.wentBack(q)
+	q.nudges = 0
+	if q.state != nil {
+		q.state.timing.packet = 0 // its ACK could belong to either copy
+	}
+}
+
+func (t goBackN) answered(now fabric.Time, q *qp, p *packet, s frame.Syndrome) {
+	nak := s == frame.NAKSequenceError
+	if !nak && !s.IsACK() {
+		t.refused(now, q, p, s)
+		return
+	}
+	upTo := q.unacked + psnDiff(p.psn, q.firstPSN+uint32(q.unacked))
+	if !nak {
+		upTo++
+	}
+	if upTo > q.sent {
+		t.stats.Malformed++
+		return
+	}
+	if q.balanced && !nak {
+		t.cfg.Balancer.Echo(now, q.id, Echo{p.label, p.becn, q.state.timing.acked(now, q.unacked, upTo)})
+	}
+	if upTo < q.unacked || !nak && upTo == q.unacked {
+		t.stats.StaleAcks++
+		return
+	}
+	newly := upTo - q.unacked
+	bytes := q.payload(q.unacked, upTo, int64(t.cfg.MTU))
+	lost := hostagent.Loss{}
+	if t.cfg.Watcher != nil {
+		lost = t.lostBy(q, upTo, nak)
+	}
+	q.unacked = upTo
+	late := upTo > q.nextOut
+	q.nextOut = max(q.nextOut, upTo)
+	t.answerCame(now, q)
+	if p.becn = p.becn && !nak; p.becn { // a NAK's mark is repeated in the next ACK
+		t.stats.Marked++
+	}
+	if newly > 0 {
+		t.control.pacer.acked(now, q, p, newly, upTo, late)
+	}
+	if nak {
+		t.stats.NaksTaken++
+		t.lost(q)
+	}
+	t.activate(q)
+	if q.unacked < q.nextOut {
+		t.restart(now, q)
+	} else {
+		q.expireAt = never
+	}
+	if lost.Packets+lost.Acks > 0 {
+		id := q.id
+		if t.cfg.Watcher.Lost(now, id, lost); !q.live || q.id != id {
+			return // it was closed
+		}
+	}
+	t.taken(now, q, bytes)
+}
+
+// refused processes a NAK of a responder without place for a packet. The QP sends no more: it stays until its owner
+// closes it, and no longer times out.
+func (t goBackN) refused(now fabric.Time, q *qp, p *packet, s frame.Syndrome) {
+	upTo := q.unacked + psnDiff(p.psn, q.firstPSN+uint32(q.unacked))
+	if upTo < q.unacked || upTo >= q.sent {
+		t.stats.StaleAcks++
+		return
+	}
+	bytes := q.payload(q.unacked, upTo, int64(t.cfg.MTU))
+	q.unacked = upTo
+	t.lost(q)
+	q.failed = true
+	t.leave(q)
+	q.expireAt = never
+	t.stats.BytesAcked += uint64(bytes)
+	if bytes > 0 {
+		t.handler.Acked(now, q.id, bytes)
+	}
+	if f, ok := t.handler.(FailureHandler); ok && q.failed {
+		f.Failed(now, q.id, s)
+	}
+}
+
+// answeredBy returns the last packet that is acknowledged.
+func (t goBackN) answeredBy(_ *qp, _ *packet, at int32) int32 { return at - 1 }
+
+func (t goBackN) outstanding(q *qp) int32 { return q.nextOut - q.unacked }
+
+func (t goBackN) begin(*context) {}
+
+func (t goBackN) receive(now fabric.Time, c *context, p *packet) {
+	switch ahead := psnDiff(p.psn, c.next); {
+	case ahead < 0: // the sender went back too far, or an ACK was lost
+		t.stats.Duplicates++
+		if p.ackReq {
+			// The sender knows all this: a mark counts for a new ACK only.
+			ce := c.ce
+			t.reply(now, c, p, frame.ACK)
+			c.ce = ce
+		}
+		return
+	case ahead > 0, p.cut:
+		if ahead > 0 {
+			t.stats.OutOfOrder++
+		}
+		if !c.gap {
+			c.gap = true
+			t.stats.NaksSent++
+			t.reply(now, c, p, frame.NAKSequenceError)
+		}
+		return
+	}
+	var was context
+	if t.cfg.Place != nil {
+		was = *c
+	}
+	if !c.take(p) {
+		t.stats.Malformed++
+		return
+	}
+	payload := p.tail - p.pad - frame.ICRCSize
+	if t.cfg.Place != nil && payload > 0 {
+		if as := t.place(now, c, p, payload); as != Placed {
+			*c = was
+			c.gap = true // later packets need no NAK
+			t.stats.Refused++
+			t.reply(now, c, p, as.syndrome())
+			return
+		}
+	}
+	c.gap = false
+	c.next = (c.next + 1) & psnMask
+	c.got += int64(payload)
+	t.stats.BytesDelivered += uint64(payload)
+	complete := !c.writing
+	if complete {
+		c.msn = (c.msn + 1) & psnMask
+	}
+	if p.ackReq {
+		t.reply(now, c, p, frame.ACK)
+	}
+	if complete && c.length > 0 {
+		t.stats.Delivered++
+		t.handler.Delivered(now, p.src, c.message, c.length)
+	}
+}
+
+// take checks a packet in sequence against the state of its message, and begins or ends the message. The packet's
+// payload is not yet in c.got.
+func (c *context) take(p *packet) bool {
+	payload := int64(p.tail - p.pad - frame.ICRCSize)
+	if payload < 0 {
+		return false
+	}
+	first, last := p.opcode.Starts(), p.opcode.Ends()
+	if first == c.writing {
+		return false
+	}
+	length, got := c.length, c.got
+	if first {
+		if len(p.rest) < frame.RETHSize {
+			return false
+		}
+		length, got = int64(frame.RETH(p.rest).Length()), 0
+	}
+	if sum := got + payload; last && sum != length || !last && sum >= length {
+		return false
+	}
+	if first {
+		c.message, c.length, c.got = frame.RETH(p.rest).VirtualAddress(), length, 0
+		c.rkey = frame.RETH(p.rest).RKey()
+	}
+	c.writing = !last
+	return true
+}
+
+// reply queues an ACK for all packets before the expected one, or a NAK for it.
+func (t goBackN) reply(now fabric.Time, c *context, p *packet, syndrome frame.Syndrome) {
+	psn, becn := c.next, c.ce
+	if syndrome == frame.ACK {
+		psn, c.ce = psn-1, false
+	}
+	t.answer(control{
+		dst: p.src, qpn: p.qpn, psn: psn, msn: c.msn, label: t.ackLabel(now, p), syndrome: syndrome, becn: becn,
+	})
+}
+
+// lostBy returns the losses that an ACK shows, for a QP that keeps its packets in order. upTo is the first packet
+// that it does not acknowledge. If each packet requests an ACK, their ACKs arrive in order, so an ACK for several
+// packets means that the earlier ACKs were lost. This does not hold for retransmitted packets.
+func (e *Endpoint) lostBy(q *qp, upTo int32, nak bool) (l hostagent.Loss) {
+	l.Since = q.tail.since
+	if nak {
+		l.Packets = 1
+	}
+	if e.ask == 1 && q.unacked >= q.once && upTo > q.unacked {
+		l.Acks = int(upTo-q.unacked) - 1 + l.Packets
+	}
+	return l
+}

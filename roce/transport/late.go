@@ -1,0 +1,210 @@
+package transport
+
+import "github.com/ethereal-fabric/ethereal/fabric"
+
+// Loss detection by time, for QPs whose packets take several paths: a missing packet may be late, so later arrivals
+// do not show its loss. After RACK-TLP (RFC 8985), a packet is lost when a later sent one is answered, and its own
+// answer has not come within the time that is allowed for the last packets of a QP with one path ([silences]):
+// twice the round trip so far plus four times its variation. If nothing sent later is answered, a zero-length WRITE
+// is sent behind the last packets; if that is not answered either, the waiting packets count as lost, at doubling
+// intervals.
+//
+// The receivers keep packets and acknowledge each; the sender retransmits only lost ones.
+
+// lates are the QPs that wait for answers in this way.
+type lates struct {
+	waiting timers // by late.at, or earlier
+	rtt            // of packets sent once
+}
+
+// late has a QP's packets in flight.
+type late struct {
+	at     fabric.Time // when to check again; never: nothing is in flight
+	newest fabric.Time // sending time of the latest answered packet
+	probed int8        // number of waits without an answer to anything sent later
+	listed bool        // in lates.waiting, by queued or earlier
+	queued fabric.Time
+	out    []departed // in order of sending
+}
+
+// departed is a packet in flight.
+type departed struct {
+	packet int32 // -1: answered
+	again  bool  // it is a retransmission
+	at     fabric.Time
+}
+
+// maxSilence bounds the doublings of the time allowed.
+const maxSilence = 4
+
+// isLate reports whether losses of the QP are detected by time.
+func (e *Endpoint) isLate(q *qp) bool {
+	return e.cfg.LateLoss && (q.balanced || e.cfg.Reordered) && q.bytes > 0 && !q.untimed
+}
+
+func (l *late) open() { l.at, l.newest, l.probed, l.out = never, fabric.LongAgo, 0, l.out[:0] }
+
+// latePatience returns the time allowed for a packet's answer.
+func (e *Endpoint) latePatience() fabric.Time {
+	if e.lates.srtt == 0 {
+		return 4 * e.cfg.Trip
+	}
+	return 2*max(e.cfg.Trip, e.lates.srtt) + 4*e.lates.rttvar
+}
+
+// lateSent records that a packet was sent.
+func (e *Endpoint) lateSent(now fabric.Time, q *qp, packet int32, again bool) {
+	l := &q.state.late
+	l.out = append(l.out, departed{packet, again, now})
+	if l.at == never {
+		e.lateAt(q, now+e.latePatience())
+	}
+}
+
+func (e *Endpoint) lateAt(q *qp, at fabric.Time) {
+	l := &q.state.late
+	if l.at = at; !l.listed || at < l.queued {
+		l.listed, l.queued = true, at
+		e.lates.waiting.push(at, q)
+	}
+}
+
+// lateAnswered records the answer to a packet, before the packet counts as acknowledged.
+func (e *Endpoint) lateAnswered(now fabric.Time, q *qp, packet int32) {
+	l := &q.state.late
+	for i := range l.out {
+		d := &l.out[i]
+		if d.packet != packet {
+			continue
+		}
+		trip := now - d.at
+		if d.again && trip < e.cfg.Trip {
+			return // the answer is to an earlier copy of the packet
+		}
+		if l.newest = max(l.newest, d.at); l.probed > 0 {
+			l.probed = 0
+			e.lateAt(q, now)
+		}
+		d.packet = -1
+		if d.again {
+			return
+		}
+		e.lates.sample(trip)
+		return
+	}
+}
+
+// forget removes a packet, or all if it is -1, from those in flight: it will be retransmitted.
+func (l *late) forget(packet int32) {
+	if packet < 0 {
+		l.out = l.out[:0]
+	}
+	for i := range l.out {
+		if l.out[i].packet == packet {
+			l.out[i].packet = -1
+		}
+	}
+}
+
+// settle drops answered packets from the front of those in flight.
+func (l *late) settle(q *qp) {
+	n := 0
+	for n < len(l.out) && (l.out[n].packet < q.unacked || q.state.selective.acked.has(l.out[n].packet)) {
+		n++
+	}
+	if n > 0 {
+		l.out = l.out[:copy(l.out, l.out[n:])]
+	}
+}
+
+// findLate does what is due.
+func (e *Endpoint) findLate(now fabric.Time) {
+	for {
+		at, ok := e.nextLate()
+		if !ok || at > now {
+			return
+		}
+		q := e.lates.waiting.pop()
+		q.state.late.listed, q.state.late.at = false, never
+		e.lookForLate(now, q)
+	}
+}
+
+// lookForLate detects a QP's lost packets.
+func (e *Endpoint) lookForLate(now fabric.Time, q *qp) {
+	l := &q.state.late
+	if l.settle(q); len(l.out) == 0 {
+		return // the next packets will be waited for
+	}
+	patience, first := e.latePatience(), l.out[0].at
+	if due := first + patience; now < due {
+		e.lateAt(q, due)
+		return
+	}
+	silent := l.newest <= first
+	if silent {
+		_, more := e.transport.pick(q)
+		if more && q.nextOut < q.total() { // retransmissions wait for their turn: an answer to later packets will show
+			e.lateAt(q, now+patience)
+			return
+		}
+		l.probed = min(l.probed+1, maxSilence)
+		if l.probed == 1 && q.nextOut == q.total() {
+			q.nudges++
+			e.stats.Nudges++
+			e.stats.TailProbes++
+			e.activate(q)
+			e.lateAt(q, now+patience)
+			return
+		}
+	}
+	lost := int32(0)
+	for i := range l.out {
+		d := &l.out[i]
+		if d.at+patience > now {
+			break
+		}
+		if d.packet < q.unacked || q.state.selective.acked.has(d.packet) || !silent && d.at >= l.newest {
+			continue
+		}
+		e.sendLateAgain(now, q, d.packet)
+		d.packet = -1
+		lost++
+	}
+	if lost > 0 {
+		q.once = q.sent
+		e.control.losses.lost(now, q, lost)
+		e.activate(q)
+	}
+	if silent {
+		e.lateAt(q, now+patience<<l.probed)
+	} else if l.settle(q); len(l.out) > 0 {
+		e.lateAt(q, max(now, l.out[0].at+patience))
+	}
+}
+
+// sendLateAgain retransmits a lost packet.
+func (e *Endpoint) sendLateAgain(now fabric.Time, q *qp, packet int32) {
+	s := &q.state.selective
+	e.reportLost(now, q, packet)
+	s.cut = append(s.cut, packet)
+	s.reportedCut.add(packet)
+	s.onTheWay = max(0, s.onTheWay-1)
+}
+
+// nextLate returns the time of the next check.
+func (e *Endpoint) nextLate() (fabric.Time, bool) {
+	for len(e.lates.waiting) > 0 {
+		t := e.lates.waiting[0]
+		switch {
+		case !t.qp.live || t.qp.state.late.at == never:
+			t.qp.state.late.listed = false
+			e.lates.waiting.pop()
+		case t.qp.state.late.at > t.at:
+			e.lates.waiting.postpone(t.qp.state.late.at)
+		default:
+			return t.at, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,208 @@
+package transport
+
+import "github.com/ethereal-fabric/ethereal/fabric"
+
+// reservedQPs is how many of the lowest queue pair numbers InfiniBand keeps for
+// management.
+const reservedQPs = 2
+
+// peer is another host's slots, each with its generation and QP, and the messages to
+// it; and where the state of its own lowest slots is here. Most have one QP at a time
+// either way: what is asked for it lies together.
+type peer struct {
+	slot     slot                // the lowest
+	contexts [nearContexts]int32 // of the responder, + 1, by slot from the lowest; 0: none
+	trip     fabric.Time         // round trip of a full packet through the idle fabric
+	order                        // of share 0
+	others   map[uint16]*order   // of other shares, while there are any
+
+	more  []slot // above the lowest
+	free  []uint16
+	slots uint16 // that there are
+}
+
+// order is the messages of a share that have something to send for the first time, oldest first.
+type order struct{ first, last *message }
+
+// orderOf returns a share's order.
+func (p *peer) orderOf(share uint16) *order {
+	if share == 0 {
+		return &p.order
+	}
+	o := p.others[share]
+	if o == nil {
+		if p.others == nil {
+			p.others = map[uint16]*order{}
+		}
+		o = &order{}
+		p.others[share] = o
+	}
+	return o
+}
+
+// nearContexts is how many of a peer's slots are found without a hash table.
+const nearContexts = 2
+
+type slot struct {
+	generation uint8
+	qp         *qp // nil: free
+}
+
+func (p *peer) take() (s uint16, ok bool) {
+	if n := len(p.free); n > 0 {
+		s = p.free[n-1]
+		p.free = p.free[:n-1]
+		return s, true
+	}
+	if p.slots >= slotMask-reservedQPs { // the last one is multicast's
+		return 0, false
+	}
+	if p.slots++; p.slots > 1 {
+		p.more = append(p.more, slot{})
+	}
+	return p.slots - 1 + reservedQPs, true
+}
+
+// at returns a slot; nil: there is none.
+func (p *peer) at(s uint32) *slot {
+	switch i := s - reservedQPs; {
+	case i >= uint32(p.slots): // below the lowest, too
+		return nil
+	case i == 0:
+		return &p.slot
+	default:
+		return &p.more[i-1]
+	}
+}
+
+// directory finds the peer of a host, by its number: in pages, since most hosts of a
+// large fabric never meet.
+type directory struct {
+	pages  []*[directoryPage]int32 // positions in peers, + 1; 0: none
+	tripOf func(host fabric.NodeID) fabric.Time
+	peers  []peer
+}
+
+const directoryPage = 64
+
+// find returns the position of a host's peer, -1 if it has none.
+func (d *directory) find(host fabric.NodeID) int32 {
+	if page := int(host) / directoryPage; page < len(d.pages) && d.pages[page] != nil {
+		return d.pages[page][host%directoryPage] - 1
+	}
+	return -1
+}
+
+// meet is find for a host of the fabric, which gets a peer if it has none.
+func (d *directory) meet(host fabric.NodeID) int32 {
+	if p := d.find(host); p >= 0 {
+		return p
+	}
+	page := int(host) / directoryPage
+	for len(d.pages) <= page {
+		d.pages = append(d.pages, nil)
+	}
+	if d.pages[page] == nil {
+		d.pages[page] = new([directoryPage]int32)
+	}
+	d.peers = append(d.peers, peer{trip: d.tripOf(host)})
+	d.pages[page][host%directoryPage] = int32(len(d.peers))
+	return int32(len(d.peers) - 1)
+}
+
+// message is one message to a peer that is not sent to its end yet: the QPs that
+// carry it, which have its ID in common.
+//
+// Messages of a share to a peer go one after the other, as on a queue pair of a connection:
+// the QPs of the oldest one take turns with those to other peers, and those of
+// younger ones are held back until all of it is sent. What must be repeated later
+// takes turns with them. Served in turn, they would all end late: a ring whose one
+// host fell behind by a step would send two steps at half the pace, and so on.
+type message struct {
+	id         uint64
+	unsent     int // QPs with packets that were never sent
+	head, tail *qp // QPs held back, in order; nil for the oldest message
+	next       *message
+}
+
+// join makes q, new, one of its message's QPs, and reports whether it may send.
+func (e *Endpoint) join(q *qp) bool {
+	p := e.peers[q.peer].orderOf(q.share)
+	m := p.last
+	if m == nil || m.id != q.message {
+		m = e.newMessage()
+		*m = message{id: q.message}
+		if p.last == nil {
+			p.first = m
+		} else {
+			p.last.next = m
+		}
+		p.last = m
+	}
+	m.unsent++
+	q.of = m
+	if m == p.first {
+		return true
+	}
+	q.where, q.next = held, nil
+	if m.head == nil {
+		m.head = q
+	} else {
+		m.tail.next = q
+	}
+	m.tail = q
+	return false
+}
+
+// leave notes that q has sent all of its part. The last one lets the next message
+// begin.
+func (e *Endpoint) leave(q *qp) {
+	m := q.of
+	q.of = nil
+	if m == nil {
+		return
+	}
+	if m.unsent--; m.unsent > 0 {
+		return
+	}
+	p := e.peers[q.peer].orderOf(q.share)
+	if m != p.first { // closed before its time came; its QPs are held no more
+		before := p.first
+		for before.next != m {
+			before = before.next
+		}
+		if before.next = m.next; m == p.last {
+			p.last = before
+		}
+		for h := m.head; h != nil; {
+			next := h.next
+			h.where = nowhere
+			e.free = append(e.free, h.pos)
+			h = next
+		}
+		m.next, e.messages = e.messages, m
+		return
+	}
+	if p.first = m.next; p.first == nil {
+		p.last = nil
+		delete(e.peers[q.peer].others, q.share)
+	} else {
+		for h := p.first.head; h != nil; {
+			next := h.next
+			e.enqueue(h)
+			h = next
+		}
+		p.first.head, p.first.tail = nil, nil
+	}
+	m.next = e.messages
+	e.messages = m
+}
+
+func (e *Endpoint) newMessage() *message {
+	m := e.messages
+	if m == nil {
+		return new(message)
+	}
+	e.messages = m.next
+	return m
+}

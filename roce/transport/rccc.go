@@ -1,0 +1,136 @@
+package transport
+
+import (
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/roce/params"
+)
+
+// rccc is the receiver-credit congestion control of Ultra Ethernet (UE specification 1.0, section 3.6.14; EQDS,
+// NSDI 2022, is its ancestor). A sender begins with credit for one and a half times the bytes that the line sends
+// in a round trip. The receiver grants all further credit. It grants to the senders that need some, in turn, as
+// much as its own link receives, four packets at a time. A trimmed packet has spent its credit, and is granted
+// again; a packet that counts as lost gets its credit back.
+//
+// On the wire a grant is a congestion notification packet, whose PSN is the total number of packets granted to the
+// queue pair. A receiver knows the outstanding data by the length in the message's first packet; before that
+// arrived, it grants as much as the initial credit. In htsim (uec.cpp) senders announce their data; if a time-out
+// finds a sender without credit, it sends a packet anyway, which htsim uses as a request.
+type rccc struct {
+	*Endpoint
+	granted perQP[int32] // packets
+	asking  []*context
+	next    fabric.Time // earliest time of the next grant
+}
+
+const (
+	rcccGrant = 4  // packets
+	rcccShare = 99 // percentage of the line rate that is granted
+)
+
+// granting is a receiver's state of a queue pair.
+type granting struct {
+	granted, arrived int32 // packets
+	asking           bool
+	src              fabric.NodeID
+	label            fabric.Label // of its latest packet
+}
+
+// RCCC is Ultra Ethernet's receiver-credit control.
+const RCCC Control = "rccc"
+
+func rcccSpec() Spec {
+	return Spec{
+		Kind: RateControl, Name: string(RCCC), Summary: "Ultra Ethernet's RCCC: sends only as much as the receiver grants",
+		Needs: Needs{AnyOrder: true, OneLink: true},
+		control: func(*params.Reader) controlMaker {
+			return func(e *Endpoint) rateControl {
+				c := &rccc{Endpoint: e}
+				return rateControl{pacer: c, losses: c, credit: c}
+			}
+		},
+	}
+}
+
+// first returns the initial credit in packets.
+func (c *rccc) first() int32 { return max(1, int32(c.product(c.idleTrip())*3/2/int64(c.full))) }
+
+// open begins with the initial credit. The window of a queue pair is the number of packets in flight plus the
+// remaining credit: sending a packet does not change it.
+func (c *rccc) open(q *qp) {
+	q.window = c.first()
+	*c.granted.open(q) = q.window
+}
+
+// acked subtracts spent credit.
+func (c *rccc) acked(_ fabric.Time, q *qp, _ *packet, packets, _ int32, _ bool) {
+	q.window = max(0, q.window-packets)
+}
+
+// cut implements [losses].
+func (c *rccc) cut(_ fabric.Time, q *qp, _ int32) { q.window = max(0, q.window-1) }
+
+// lost implements [losses].
+func (c *rccc) lost(_ fabric.Time, q *qp, _ int32) { q.window = max(q.window, 1) }
+
+func (c *rccc) wentBack(*qp) {}
+
+// notified processes a grant.
+func (c *rccc) notified(_ fabric.Time, q *qp, p *packet) {
+	granted := c.granted.at(q)
+	if more := psnDiff(p.psn, uint32(*granted)&psnMask); more > 0 {
+		*granted += more
+		q.window += more
+		c.activate(q)
+	}
+}
+
+// arrived implements [credit].
+func (c *rccc) arrived(now fabric.Time, x *context, p *packet) {
+	r := x.reorder
+	g := &r.granting
+	if g.granted == 0 {
+		*g = granting{granted: c.first()}
+	}
+	g.arrived++
+	g.src, g.label = p.src, c.ackLabel(now, p)
+	c.ask(x)
+}
+
+// ask queues a queue pair for its turn, if it needs more than what is granted and not yet used.
+func (c *rccc) ask(x *context) {
+	r := x.reorder
+	g := &r.granting
+	missing := int64(c.first()) * int64(c.cfg.MTU) // as far as is known
+	if r.begun {
+		missing = x.length - r.bytes
+	}
+	if !g.asking && int64(g.granted-g.arrived)*int64(c.cfg.MTU) < missing {
+		g.asking = true
+		c.asking = append(c.asking, x)
+	}
+}
+
+// grant sends the grants that are due.
+func (c *rccc) grant(now fabric.Time) {
+	for len(c.asking) > 0 && c.next <= now {
+		x := c.asking[0]
+		c.asking = c.asking[:copy(c.asking, c.asking[1:])]
+		g := &x.reorder.granting
+		if !g.asking { // another queue pair has its place now
+			continue
+		}
+		g.asking = false
+		g.granted += rcccGrant
+		c.answer(control{dst: g.src, qpn: x.qpn, psn: uint32(g.granted) & psnMask, label: g.label, kind: congestionNotification})
+		c.next = max(now, c.next) + rcccGrant*c.fullGap*100/rcccShare
+		c.ask(x)
+	}
+}
+
+// due returns the time of the next grant; never if no queue pair asks.
+func (c *rccc) due() fabric.Time {
+	if len(c.asking) == 0 {
+		return never
+	}
+	return c.next
+}

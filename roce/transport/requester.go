@@ -1,0 +1,342 @@
+package transport
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+const never = fabric.Time(math.MaxInt64)
+
+// Message is the message of a QP.
+type Message struct {
+	QP QP     // not in use; never used before, if stale events must be recognised
+	ID uint64 // passed to the receiver with the message, in the RETH's address
+	// RKey and Address go into the RETH: a key of the receiver's memory and a place in it. Without a key the ID is
+	// the address.
+	RKey    uint32
+	Address uint64
+	Dst     fabric.NodeID // another host
+	Bytes   int64         // of payload, up to MaxMessage; 0: a probe, of which only its sender knows
+	// Label goes into the source port (and the flow label). Traffic that must not be source-routed uses one at or
+	// above the fabric's LabelSpan.
+	Label fabric.Label
+	Start fabric.Time // earliest time to send
+	// Balanced requests the label of every data packet from Config.Balancer.
+	Balanced bool
+	// Once sends every packet once, without a timer: the QP is open until everything is acknowledged or it is
+	// closed.
+	Once bool
+	// Share identifies the message's owner: shares with something to send take turns, whatever the number of their
+	// QPs. Small numbers are cheap. 0: the common default.
+	Share uint16
+}
+
+// requester is the sending half of an endpoint.
+type requester struct {
+	template [stackLen]byte // headers of a data packet without destination
+	byID     index          // QP -> position in qps
+	qps      []*qp
+	free     []int32 // positions in qps
+	fresh    []qp    // allocated, and not in qps yet
+	open     int
+	directory
+
+	messages *message // for reuse
+
+	paced    timers // QPs that have something to send later
+	expiring timers // retransmission timers, each no later than its QP's deadline
+}
+
+// freshMost is the largest number of QPs allocated at once.
+const freshMost = 32
+
+// place is where a QP is queued for sending.
+type place uint8
+
+const (
+	nowhere     place = iota
+	inTurn            // on the list of its port
+	inPaced           // in requester.paced
+	held              // in its message: an older message to the same peer goes first
+	unconnected       // in its peer's session, which is not ready
+)
+
+// qp is the state of one queue pair at its sender. Packets are counted from 0:
+// first the message's, then the nudges.
+type qp struct {
+	hdr   [stackLen]byte // headers up to BTH, all but length, opcode, flags and PSN
+	ipSum uint32
+
+	id       QP
+	live     bool
+	where    place
+	timed    bool // is in requester.expiring
+	balanced bool // Config.Balancer labels its packets
+	failed   bool // the responder refused it: nothing more is sent
+	untimed  bool // no timer runs
+	moved    bool // marks of packets on its former path do not concern the present one
+	port     uint8
+	share    uint16
+	pos      int32
+	peer     int32
+	dst      fabric.NodeID
+	qpn      uint32
+	next     *qp // in turn, or held
+	message  uint64
+	of       *message // nil: the QP has sent all packets once, or is a probe
+	rkey     uint32
+	address  uint64
+	bytes    int64
+
+	firstPSN  uint32
+	session   uint32 // its peer's, by which it is numbered; 0: none yet
+	data      int32  // packets of the message
+	nudges    int32
+	lastBytes int32 // payload of the message's last packet
+	unacked   int32 // first packet not acknowledged
+	nextOut   int32 // next packet to send
+	sent      int32 // packets sent at least once
+	once      int32 // packets from this one on were sent at most once
+
+	sendAt   fabric.Time // earliest time of the next packet
+	expireAt fabric.Time // retransmission deadline
+	tail     tail
+	rate     rate
+	rounds   rounds // of DCTCP
+	window   int32  // largest number of packets in flight
+	state    *state // nil unless the QP needs it, so that most stay small
+}
+
+func (q *qp) total() int32 { return q.data + q.nudges }
+
+// payload returns the bytes of data in the packets from `from` up to, not including, `to`.
+func (q *qp) payload(from, to int32, mtu int64) int64 {
+	to = min(to, q.data)
+	if from >= to {
+		return 0
+	}
+	n := int64(to-from) * mtu
+	if to == q.data {
+		n -= mtu - int64(q.lastBytes)
+	}
+	return n
+}
+
+// Open makes a QP that sends m. The error wraps [ErrMessage].
+func (e *Endpoint) Open(now fabric.Time, m Message) error {
+	if m.Bytes < 0 || m.Bytes > MaxMessage {
+		return fmt.Errorf("%w: %d bytes; a queue pair carries 0 to %d", ErrMessage, m.Bytes, MaxMessage)
+	}
+	mtu := int64(e.cfg.MTU)
+	packets := max(1, (m.Bytes+mtu-1)/mtu)
+	if packets > maxPackets {
+		return fmt.Errorf("%w: %d packets; use an MTU above %d", ErrMessage, packets, m.Bytes/maxPackets)
+	}
+	if m.Dst < 0 || int(m.Dst) >= e.cfg.Fabric.Hosts() || m.Dst == e.cfg.Host {
+		return fmt.Errorf("%w: to node %d; use a host other than %d", ErrMessage, m.Dst, e.cfg.Host)
+	}
+	if m.Balanced && e.cfg.Balancer == nil {
+		return fmt.Errorf("%w: it is to be balanced by nobody; set Config.Balancer", ErrMessage)
+	}
+	if e.byID.get(uint64(m.QP)) >= 0 {
+		return fmt.Errorf("%w: queue pair %d is open already", ErrMessage, m.QP)
+	}
+	p := e.meet(m.Dst)
+	s, ok := e.peers[p].take()
+	if !ok {
+		return fmt.Errorf("%w: %d queue pairs to node %d are open; wait for some to finish", ErrMessage, slotMask-reservedQPs, m.Dst)
+	}
+	q := e.newQP()
+	sl := e.peers[p].at(uint32(s))
+	sl.qp = q
+	q.id, q.live, q.peer, q.dst, q.balanced, q.failed, q.untimed = m.QP, true, p, m.Dst, m.Balanced, false, m.Once
+	q.qpn = qpNumber(uint32(s), sl.generation)
+	q.message, q.rkey, q.address, q.bytes = m.ID, m.RKey, m.Address, m.Bytes
+	if m.RKey == 0 {
+		q.address = m.ID
+	}
+	if q.session = 0; e.sessions == nil {
+		q.firstPSN = e.cfg.InitialPSN(e.cfg.Host, m.Dst, q.qpn) & psnMask
+	}
+	q.data = int32(packets)
+	q.lastBytes = int32(m.Bytes - int64(q.data-1)*mtu)
+	q.nudges, q.unacked, q.nextOut, q.sent, q.once = 0, 0, 0, 0, 0
+	q.sendAt, q.expireAt = m.Start, never
+	q.noTail()
+	q.moved = false
+	q.tail.asked, q.tail.timed = 0, -1
+	q.rate = rate{e.cfg.LineRate, e.fullGap}
+	if q.balanced {
+		q.keep().timing = timing{}
+	}
+	e.transport.open(q)
+	e.control.pacer.open(q)
+	if e.keepsSends {
+		q.keep().sends.reset()
+	}
+	copy(q.hdr[:], e.template[:])
+	e.stack.setDst(q.hdr[:], e.cfg.Fabric, m.Dst)
+	e.stack.setLabel(q.hdr[:], m.Label)
+	q.port, q.share = uint8(e.portOf(m.Label)), m.Share
+	putUint24(q.hdr[e.stack.bth+bthDestQP:], q.qpn)
+	q.ipSum = e.stack.ipSum(q.hdr[:])
+	e.byID.put(uint64(m.QP), q.pos)
+	e.open++
+	e.stats.QPsOpened++
+	e.stats.QPsPeak = max(e.stats.QPsPeak, e.open)
+	q.of = nil
+	switch {
+	case m.Bytes > 0 && !e.join(q): // an older message goes first
+	case q.sendAt > now:
+		q.where = inPaced
+		e.paced.push(q.sendAt, q)
+	default:
+		e.enqueue(q)
+	}
+	return nil
+}
+
+// Relabel moves an open QP to another path. The error wraps [ErrUnknown]: the
+// QP may have finished in the meantime.
+func (e *Endpoint) Relabel(id QP, l fabric.Label) error {
+	pos := e.byID.get(uint64(id))
+	if pos < 0 {
+		return fmt.Errorf("%w: %d", ErrUnknown, id)
+	}
+	q := e.qps[pos]
+	e.stack.setLabel(q.hdr[:], l)
+	e.changePort(q, l)
+	q.noTail() // it waits anew, from its next packet on
+	if _, more := e.transport.pick(q); !e.cfg.NoNudge && !more && q.unacked < q.sent && q.nextOut == q.total() {
+		q.nudges++
+		e.stats.Nudges++
+		e.activate(q)
+	}
+	return nil
+}
+
+// Resend makes an open QP retransmit its packets in flight at once, because its path is dead. Call it before
+// Relabel. The error is as there.
+func (e *Endpoint) Resend(id QP) error {
+	pos := e.byID.get(uint64(id))
+	if pos < 0 {
+		return fmt.Errorf("%w: %d", ErrUnknown, id)
+	}
+	q := e.qps[pos]
+	e.transport.lost(q)
+	e.activate(q)
+	return nil
+}
+
+// Restart makes an open QP begin again where it is, as a new QP on another path would: at line rate, and, if its
+// receiver accepts packets in order only, with its packets in flight. Call it before Relabel. The error is as
+// there.
+func (e *Endpoint) Restart(id QP) error {
+	pos := e.byID.get(uint64(id))
+	if pos < 0 {
+		return fmt.Errorf("%w: %d", ErrUnknown, id)
+	}
+	q := e.qps[pos]
+	if e.inOrder {
+		e.transport.lost(q)
+	}
+	if e.control.credit == nil { // a receiver's grants stay valid
+		q.moved, q.rate = true, rate{e.cfg.LineRate, e.fullGap}
+		e.control.pacer.open(q)
+	}
+	e.activate(q)
+	return nil
+}
+
+// Hold makes an open QP send nothing before a time. The error wraps [ErrUnknown].
+func (e *Endpoint) Hold(id QP, until fabric.Time) error {
+	pos := e.byID.get(uint64(id))
+	if pos < 0 {
+		return fmt.Errorf("%w: %d", ErrUnknown, id)
+	}
+	q := e.qps[pos]
+	q.sendAt = max(q.sendAt, until)
+	return nil
+}
+
+// Close ends a QP whose message is no longer needed. The error wraps [ErrUnknown].
+func (e *Endpoint) Close(id QP) error {
+	pos := e.byID.get(uint64(id))
+	if pos < 0 {
+		return fmt.Errorf("%w: %d", ErrUnknown, id)
+	}
+	e.release(e.qps[pos])
+	return nil
+}
+
+// Label returns the label that the QP's packets carry.
+func (e *Endpoint) Label(id QP) (fabric.Label, bool) {
+	pos := e.byID.get(uint64(id))
+	if pos < 0 {
+		return 0, false
+	}
+	return e.stack.label(e.qps[pos].hdr[:]), true
+}
+
+// ByNumber returns the QP to dst with a number on the wire, as in a quench or a CNP.
+func (e *Endpoint) ByNumber(dst fabric.NodeID, qpn uint32) (QP, bool) {
+	if e.sessions != nil {
+		qpn = e.sessions[dst].numberOf(qpn)
+	}
+	if q := e.lookup(dst, qpn); q != nil {
+		return q.id, true
+	}
+	return 0, false
+}
+
+func (e *Endpoint) lookup(dst fabric.NodeID, qpn uint32) *qp {
+	p := e.find(dst)
+	if p < 0 {
+		return nil
+	}
+	if s := e.peers[p].at(qpn & slotMask); s != nil && s.generation == uint8(qpn>>slotBits) {
+		return s.qp
+	}
+	return nil
+}
+
+func (e *Endpoint) newQP() *qp {
+	if n := len(e.free); n > 0 {
+		q := e.qps[e.free[n-1]]
+		e.free = e.free[:n-1]
+		return q
+	}
+	if len(e.fresh) == 0 { // allocate as many as exist: hosts have one or hundreds
+		e.fresh = make([]qp, min(max(1, len(e.qps)), freshMost))
+	}
+	q := &e.fresh[0]
+	e.fresh = e.fresh[1:]
+	q.pos = int32(len(e.qps))
+	e.qps = append(e.qps, q)
+	return q
+}
+
+// release ends a QP. A QP that is still queued for sending is recycled at its turn, or its message's. A QP in the
+// timers' heap may be reused meanwhile, since the heap's times are at worst too early.
+func (e *Endpoint) release(q *qp) {
+	if q.where == unconnected {
+		e.sessions[q.dst].remove(q)
+	}
+	queued := q.where != nowhere // leave recycles the QPs that it held back
+	e.leave(q)
+	p := &e.peers[q.peer]
+	s := q.qpn & slotMask
+	sl := p.at(s)
+	sl.generation++
+	sl.qp = nil
+	p.free = append(p.free, uint16(s))
+	e.byID.remove(uint64(q.id))
+	q.live = false
+	q.expireAt = never
+	e.open--
+	if !queued {
+		e.free = append(e.free, q.pos)
+	}
+}

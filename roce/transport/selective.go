@@ -1,0 +1,296 @@
+package transport
+
+import (
+	"math"
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
+)
+
+// selective is a QP's knowledge of its packets if the receivers accept them in any order. All packets below the
+// QP's unacked are acknowledged.
+//
+// A packet is lost if one that was sent at least `threshold` later has been acknowledged, or if the timer has
+// expired since it was sent. Then it is retransmitted, once for each of the two reasons, unless it is acknowledged.
+// A packet that a switch has trimmed is retransmitted when the receiver reports it, once per report. restartsTimer
+// says when an answer restarts the timer.
+type selective struct {
+	acked       window
+	again       int32 // next packet to check for retransmission
+	lost        int32 // packets below are lost, or acknowledged
+	old         int32 // packets below had been sent when the timer was started
+	threshold   int32
+	cut         []int32 // trimmed packets, in the order of the reports
+	reportedCut window  // of these, since the timer was started: only the timer retransmits them
+	onTheWay    int32   // packets in flight, neither acknowledged nor lost; each retransmission counts
+}
+
+// unlimited is a reorder window or threshold without effect.
+const unlimited = math.MaxInt32 / 2
+
+// selectiveRepeat is the transport of receivers that accept packets in any order, within a window or without limit.
+type selectiveRepeat struct{ *Endpoint }
+
+// The receivers that keep packets and acknowledge each.
+const (
+	SelectiveRepeat Receiver = "selective-repeat" // within the reorder window, which the sender respects
+	Ideal           Receiver = "ideal"            // without limit
+)
+
+func selectiveRepeatSpec() Spec {
+	return Spec{
+		Kind: Transport, Name: string(SelectiveRepeat), Summary: "keeps the packet if the reorder window has room; the sender retransmits only missing packets",
+		Needs: Needs{ReorderWindow: true}, transport: newSelectiveRepeat,
+	}
+}
+
+func idealSpec() Spec {
+	return Spec{
+		Kind: Transport, Name: string(Ideal), Summary: "always keeps the packet; the sender retransmits only missing packets",
+		transport: newSelectiveRepeat,
+	}
+}
+
+func newSelectiveRepeat(e *Endpoint) transport { return selectiveRepeat{e} }
+
+func (t selectiveRepeat) open(q *qp) {
+	q.window = unlimited
+	s := &q.keep().selective
+	s.acked.reset()
+	s.again, s.lost, s.old, s.threshold = 0, 0, 0, t.threshold(q)
+	s.cut, s.onTheWay = s.cut[:0], 0
+	s.reportedCut.reset()
+	q.state.late.open()
+}
+
+// threshold returns how much later a packet must have been sent so that its acknowledgement shows the loss of an
+// earlier one.
+func (t selectiveRepeat) threshold(q *qp) int32 {
+	switch {
+	case !q.balanced && !t.cfg.Reordered:
+		return 1
+	case t.cfg.LateLoss:
+		return unlimited
+	case t.span == unlimited:
+		return unlimited
+	}
+	return t.span / 2
+}
+
+func (t selectiveRepeat) pick(q *qp) (packet int32, ok bool) {
+	s := &q.state.selective
+	if s.onTheWay >= q.window {
+		return 0, false
+	}
+	for len(s.cut) > 0 {
+		if i := s.cut[0]; i >= q.unacked && !s.acked.has(i) {
+			return i, true
+		}
+		s.cut = slices.Delete(s.cut, 0, 1)
+	}
+	for s.again < s.lost {
+		if s.again = s.acked.next(max(s.again, q.unacked)); s.again >= s.lost {
+			break
+		}
+		if !s.reportedCut.has(s.again) {
+			return s.again, true
+		}
+		s.again++
+	}
+	return q.nextOut, q.nextOut < min(q.total(), q.unacked+t.span)
+}
+
+func (t selectiveRepeat) sent(now fabric.Time, q *qp, i int32, asks bool) (more bool) {
+	s := &q.state.selective
+	s.onTheWay++
+	if t.isLate(q) {
+		t.lateSent(now, q, i, i != q.nextOut)
+	}
+	if i == q.nextOut {
+		q.nextOut++
+	} else {
+		if len(s.cut) > 0 && s.cut[0] == i {
+			s.cut = slices.Delete(s.cut, 0, 1)
+		} else {
+			s.again = i + 1
+		}
+		if q.state.timing.packet == i+1 {
+			q.state.timing.packet = 0
+		}
+	}
+	if q.expireAt == never {
+		t.restart(now, q)
+	}
+	t.awaitAnswer(now, q, i, asks)
+	_, more = t.pick(q)
+	return more
+}
+
+// restart restarts the timer, for the packets sent until now.
+func (t selectiveRepeat) restart(now fabric.Time, q *qp) {
+	t.Endpoint.restart(now, q)
+	q.state.selective.old = q.sent
+}
+
+// answeredBy returns the packet that the answer names.
+func (t selectiveRepeat) answeredBy(q *qp, p *packet, _ int32) int32 {
+	return q.unacked + psnDiff(frame.AETH(p.rest).MSN(), q.firstPSN+uint32(q.unacked))
+}
+
+func (t selectiveRepeat) outstanding(q *qp) int32 { return q.state.selective.onTheWay }
+
+func (t selectiveRepeat) expired(now fabric.Time, q *qp) {
+	s := &q.state.selective
+	s.again, s.lost = q.unacked, max(s.lost, s.old)
+	t.control.losses.lost(now, q, s.onTheWay)
+	t.reportLosses(now, q, s.old)
+	t.repeats(q)
+	t.timedOut(now, q)
+}
+
+func (t selectiveRepeat) lost(q *qp) {
+	s := &q.state.selective
+	s.again, s.lost = q.unacked, q.sent
+	t.repeats(q)
+}
+
+// repeats records that packets are retransmitted. Their answers give no round trip, since they may answer either
+// copy, and the last packet is still to come.
+func (t selectiveRepeat) repeats(q *qp) {
+	q.state.timing.packet, q.once = 0, q.sent
+	q.noTail()
+	s := &q.state.selective
+	s.onTheWay = 0
+	s.reportedCut.reset()
+	q.state.late.forget(-1)
+}
+
+// answered processes an ACK of one packet, in MSN, and of all before another.
+func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome frame.Syndrome) {
+	cut := syndrome == frame.NAKSequenceError
+	if !cut && !syndrome.IsACK() { // its sender is not a receiver of this kind
+		t.stats.Malformed++
+		return
+	}
+	s := &q.state.selective
+	upTo := q.unacked + psnDiff(p.psn, q.firstPSN+uint32(q.unacked)) + 1
+	own := q.unacked + psnDiff(frame.AETH(p.rest).MSN(), q.firstPSN+uint32(q.unacked))
+	if upTo > q.sent || own >= q.sent {
+		t.stats.Malformed++
+		return
+	}
+	if cut {
+		t.sentCut(now, q, p, own)
+		return
+	}
+	if q.balanced {
+		t.cfg.Balancer.Echo(now, q.id, Echo{p.label, p.becn, q.state.timing.acked(now, own, own+1)})
+	}
+	newly, bytes := int32(0), int64(0)
+	take := func(i int32) {
+		s.acked.add(i)
+		newly++
+		bytes += q.payload(i, i+1, int64(t.cfg.MTU))
+	}
+	if own >= q.unacked && !s.acked.has(own) {
+		if t.isLate(q) {
+			t.lateAnswered(now, q, own)
+		}
+		take(own)
+	}
+	for i := s.acked.next(q.unacked); i < upTo; i = s.acked.next(i + 1) {
+		take(i)
+	}
+	if newly == 0 {
+		t.stats.StaleAcks++
+		return
+	}
+	if p.becn {
+		t.stats.Marked++
+	}
+	before := q.unacked
+	q.unacked = s.acked.next(before)
+	s.acked.forget(q.unacked)
+	s.reportedCut.forget(q.unacked)
+	if s.onTheWay = max(0, s.onTheWay-newly); q.unacked == q.sent {
+		s.onTheWay = 0
+	}
+	since := q.tail.since
+	t.answerCame(now, q)
+	t.control.pacer.acked(now, q, p, newly, max(upTo, own+1), false)
+	if q.tail.behind && own >= q.data && own == q.nextOut-1 && t.threshold(q) == 1 {
+		s.again, s.lost = q.unacked, q.unacked // retransmissions, too, were sent before the answered probe
+	}
+	if lost := t.lose(now, q, own-s.threshold+1); lost > 0 {
+		q.once = q.sent
+		s.onTheWay = max(0, s.onTheWay-int32(lost))
+		t.control.losses.lost(now, q, int32(lost))
+		if id := q.id; t.cfg.Watcher != nil {
+			if t.cfg.Watcher.Lost(now, id, hostagent.Loss{Packets: lost, Since: since}); !q.live || q.id != id {
+				return // it was closed
+			}
+		}
+	}
+	t.activate(q)
+	switch {
+	case q.unacked == q.sent && (q.window > 0 || q.sent == q.total()):
+		q.expireAt = never
+	case q.unacked > before || t.restartsTimer(q):
+		t.restart(now, q)
+	}
+	t.taken(now, q, bytes)
+}
+
+// restartsTimer reports whether an answer restarts the timer though the first unacknowledged packet stays the same. With
+// one path, any answer does. With several paths, answers by working paths must not hide a dead one: they restart the
+// timer only while the first unacknowledged packet is known to be trimmed.
+func (t selectiveRepeat) restartsTimer(q *qp) bool {
+	return !q.balanced && !t.cfg.Reordered || q.state.selective.reportedCut.has(q.unacked)
+}
+
+// sentCut handles the report that a switch trimmed a packet: it is retransmitted.
+func (t selectiveRepeat) sentCut(now fabric.Time, q *qp, p *packet, packet int32) {
+	s := &q.state.selective
+	if packet < q.unacked || s.acked.has(packet) {
+		t.stats.StaleAcks++
+		return
+	}
+	t.stats.NaksTaken++
+	if q.balanced {
+		t.cfg.Balancer.Echo(now, q.id, Echo{Label: p.label, Marked: true})
+	}
+	s.cut = append(s.cut, packet)
+	s.reportedCut.add(packet)
+	q.state.late.forget(packet)
+	s.onTheWay = max(0, s.onTheWay-1)
+	t.control.losses.cut(now, q, packet)
+	if t.restartsTimer(q) {
+		t.restart(now, q)
+	}
+	t.activate(q)
+}
+
+// lose marks the packets below to as lost, unless they are acknowledged, and returns the number of newly lost ones.
+func (t selectiveRepeat) lose(now fabric.Time, q *qp, to int32) (n int) {
+	s := &q.state.selective
+	for i := s.acked.next(max(s.lost, q.unacked)); i < to; i = s.acked.next(i + 1) {
+		if !s.reportedCut.has(i) {
+			n++
+			t.reportLost(now, q, i)
+		}
+	}
+	s.lost = max(s.lost, to)
+	return n
+}
+
+// reportLosses reports all packets below to that are not acknowledged as lost.
+func (t selectiveRepeat) reportLosses(now fabric.Time, q *qp, to int32) {
+	if t.cfg.Losses == nil {
+		return
+	}
+	for i := q.state.selective.acked.next(q.unacked); i < to; i = q.state.selective.acked.next(i + 1) {
+		t.reportLost(now, q, i)
+	}
+}

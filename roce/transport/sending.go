@@ -1,0 +1,131 @@
+package transport
+
+import (
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
+)
+
+// activate queues a QP that has something to send.
+func (e *Endpoint) activate(q *qp) {
+	if q.where == nowhere {
+		e.enqueueIfReady(q)
+	}
+}
+
+func (e *Endpoint) enqueueIfReady(q *qp) {
+	if _, ok := e.transport.pick(q); ok {
+		e.enqueue(q)
+	}
+}
+
+// enqueue queues a QP as the last of its share. A QP that retransmits its path's packets, or sends a write of no
+// bytes, becomes the first: its peer is already waiting, and among the QPs of an all-to-all a turn takes one packet
+// to every host. A QP with more to retransmit would delay the others for more than a round trip.
+func (e *Endpoint) enqueue(q *qp) {
+	q.where = inTurn
+	again := q.once - q.unacked
+	e.ports[q.port].put(q, 0 < again && fabric.Time(again)*e.fullGap <= e.cfg.Trip || q.nextOut >= q.data)
+}
+
+// nextData lets the QPs send in turn, until one does. Its share then becomes the last.
+func (e *Endpoint) nextData(now fabric.Time, p *port, dst []byte) (Frame, bool) {
+	for p.waits() {
+		f, ok := e.sendOne(now, p.pop(), dst)
+		if p.turn(ok); ok {
+			return f, true
+		}
+	}
+	return Frame{}, false
+}
+
+// sendOne lets a QP send, if it can now.
+func (e *Endpoint) sendOne(now fabric.Time, q *qp, dst []byte) (Frame, bool) {
+	q.where = nowhere
+	if !q.live {
+		e.free = append(e.free, q.pos)
+		return Frame{}, false
+	}
+	i, ok := e.transport.pick(q)
+	switch {
+	case ok && e.sessions != nil && !e.number(now, q), !ok:
+		return Frame{}, false
+	case q.sendAt > now:
+		q.where = inPaced
+		e.paced.push(q.sendAt, q)
+		return Frame{}, false
+	}
+	asks := e.asks(q, i)
+	f := e.buildData(q, i, asks, dst)
+	if q.balanced {
+		e.stack.setLabel(dst, e.cfg.Balancer.Label(now, q.id))
+	}
+	if e.keepsSends {
+		q.state.sends.put(i, now, e.stack.label(dst), q.unacked)
+	}
+	if i == q.sent {
+		if q.balanced {
+			q.state.timing.sent(now, i)
+		}
+		if q.sent++; q.sent == q.data {
+			e.leave(q)
+		}
+	} else {
+		e.stats.Retransmissions++
+	}
+	e.stats.DataSent++
+	if e.control.departs != nil {
+		e.control.departs.sent(now, q, i, int64(f.Len+f.Tail))
+	}
+	q.sendAt = now + e.gap(q, f.Len+f.Tail+e.cfg.Outer)
+	if e.transport.sent(now, q, i, asks) {
+		e.enqueue(q)
+	}
+	return f, true
+}
+
+// asks reports whether the QP's packet i requests an ACK: the last one, a retransmission, and one in each half of the
+// window, so that a window that is cut by half has one on the way.
+func (e *Endpoint) asks(q *qp, i int32) bool {
+	return e.ask == 1 || i >= q.data-1 || i < q.sent || int(i+1)%e.ask == 0 || i+1-q.tail.asked >= max(1, q.window/2)
+}
+
+// buildData writes the headers of the QP's packet i.
+func (e *Endpoint) buildData(q *qp, i int32, asks bool, dst []byte) Frame {
+	st := &e.stack
+	payload, last := e.cfg.MTU, i == q.data-1
+	opcode := frame.WriteMiddle
+	switch {
+	case i >= q.data:
+		payload, opcode = 0, frame.WriteOnly
+	case last && i == 0:
+		payload, opcode = int(q.lastBytes), frame.WriteOnly
+	case last:
+		payload, opcode = int(q.lastBytes), frame.WriteLast
+	case i == 0:
+		opcode = frame.WriteFirst
+	}
+	n := copy(dst, q.hdr[:st.len])
+	b := frame.BTH(dst[st.bth:n])
+	b[0] = byte(opcode)
+	pad := padding(payload)
+	b[bthFlags] = migReq | byte(pad)<<padShift
+	if asks {
+		b[bthAckReq] = ackReq
+	}
+	b.SetPSN(q.firstPSN + uint32(i))
+	if opcode.Starts() {
+		reth := frame.RETHFields{VirtualAddress: q.address, RKey: q.rkey, Length: uint32(q.bytes)}
+		if i >= q.data {
+			reth.Length = 0
+		}
+		frame.RETH(dst[n:]).Encode(&reth)
+		n += frame.RETHSize
+	}
+	if e.dataField > 0 {
+		clear(dst[n : n+e.dataField])
+		n += e.dataField
+	}
+	tail := payload + pad + frame.ICRCSize
+	st.setLength(dst, n-st.bth+tail, q.ipSum)
+	return Frame{Len: n, Tail: tail, QP: q.id, Packet: i}
+}

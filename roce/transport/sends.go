@@ -1,0 +1,65 @@
+package transport
+
+import "github.com/ethereal-fabric/ethereal/fabric"
+
+// sends records the times and paths of packets in flight: a ring that grows.
+type sends []send
+
+type send struct {
+	packet int32        // + 1; 0: none
+	label  fabric.Label // of its last sending
+	at     fabric.Time  // never: it was sent twice, so that the answer may be to either copy
+}
+
+// maxSends bounds the ring: of packets beyond it nothing is known.
+const maxSends = 1 << 14
+
+func (s *sends) reset() { clear(*s) }
+
+func (s sends) slot(packet int32) *send { return &s[int(packet)&(len(s)-1)] }
+
+// put records that a packet was sent. Packets below unacked are no longer needed.
+func (s *sends) put(packet int32, now fabric.Time, label fabric.Label, unacked int32) {
+	for {
+		if len(*s) > 0 {
+			t := s.slot(packet)
+			switch {
+			case t.packet == packet+1:
+				t.at, t.label = never, label
+				return
+			case t.packet <= unacked || len(*s) == maxSends:
+				*t = send{packet + 1, label, now}
+				return
+			}
+		}
+		old := *s
+		*s = make(sends, max(8, 2*len(old)))
+		for _, t := range old {
+			if t.packet > unacked {
+				*s.slot(t.packet - 1) = t
+			}
+		}
+	}
+}
+
+// find returns a packet's record, or nil.
+func (s sends) find(packet int32) *send {
+	if len(s) == 0 {
+		return nil
+	}
+	if t := s.slot(packet); t.packet == packet+1 {
+		return t
+	}
+	return nil
+}
+
+// take returns a packet's record, and forgets it.
+func (s sends) take(packet int32) (send, bool) {
+	t := s.find(packet)
+	if t == nil {
+		return send{}, false
+	}
+	was := *t
+	t.packet = 0
+	return was, true
+}

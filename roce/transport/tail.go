@@ -1,0 +1,219 @@
+package transport
+
+import (
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+)
+
+// A QP's answer is overdue when a round trip of the idle fabric has passed since its last answer, or, if nothing was
+// on the way then, since it sent a packet that asks for one. That happens wherever data wait, so it is evidence of
+// nothing. The watcher is notified, which asks the path; see [Endpoint.Ask].
+//
+// If the QP has sent everything, a loss at the end of its message shows the receiver no gap. After the time of
+// RFC 8985's tail loss probe, but an eighth of the retransmission timer at most, the QP sends a zero-length
+// WRITE behind what it has sent: the driver of an RNIC can post one as well. The receiver answers it, or asks for what
+// is missing. Such probes are repeated, at doubling intervals, since a path that was dead when one was sent can be
+// alive now. They do not restart the retransmission timer.
+
+// overdues are the QPs that wait for an answer.
+type overdues struct {
+	waiting timers // by tail.at, or earlier
+	rtt            // of packets that asked for an ACK, sent once
+}
+
+// tail is a QP's wait for an answer.
+type tail struct {
+	at      fabric.Time // when to act next; never: no answer is awaited
+	from    fabric.Time // time of the last answer, or of the first packet after it that asks for one
+	since   fabric.Time // the first packet that is not answered was sent then, or later
+	asked   int32       // 1 + the latest packet that asks for an answer
+	timed   int32       // a packet that is not answered; -1: none is noted
+	timedAt fabric.Time // when it was
+	probes  int8        // sent behind the last packet since the last answer
+	tries   int8        // doublings of the wait since the last answer
+	behind  bool        // a probe was sent last: all else on the way was sent before
+	listed  bool        // in overdues.waiting
+}
+
+const (
+	maxTries      = 6 // the wait doubles that often
+	maxTailProbes = 8 // without an answer in between, if paths are watched; otherwise 1
+)
+
+func (q *qp) noTail() {
+	q.tail.at, q.tail.probes, q.tail.tries, q.tail.behind = never, 0, 0, false
+}
+
+// tripTo returns the round trip of a full packet to a QP's destination through the idle fabric.
+func (e *Endpoint) tripTo(q *qp) fabric.Time { return e.peers[q.peer].trip }
+
+// tripOf computes tripTo for a host.
+func (e *Endpoint) tripOf(dst fabric.NodeID) fabric.Time {
+	if e.cfg.Trip > e.longest {
+		return e.cfg.Trip // wires are not the slowest part
+	}
+	return e.cfg.Fabric.RoundTrip(e.cfg.Host, dst, int64(e.cfg.MTU+e.cfg.Outer+framing), framing)
+}
+
+// awaitAnswer makes a QP wait for the answer to a packet that it has sent, unless it waits already.
+func (e *Endpoint) awaitAnswer(now fabric.Time, q *qp, packet int32, asks bool) {
+	t := &q.tail
+	t.behind = packet >= q.data
+	if e.cfg.Watcher == nil {
+		e.awaitLast(now, q)
+		return
+	}
+	if !asks {
+		return
+	}
+	t.asked = max(t.asked, packet+1)
+	switch {
+	case t.at == never:
+		if t.since, t.timed, t.timedAt = now, packet, now; e.watched(q) {
+			t.from = now
+			e.waitFor(q, now+e.patience(q))
+		}
+	case t.timed < 0:
+		t.timed, t.timedAt = packet, now
+	}
+}
+
+// patience returns the time after which a QP's answer is overdue.
+func (e *Endpoint) patience(q *qp) fabric.Time {
+	return max(e.tripTo(q)*3/2, min(e.overdues.srtt+4*e.overdues.rttvar, e.cfg.RTO/8))
+}
+
+// watched reports whether the watcher is notified of the QP's overdue answers.
+func (e *Endpoint) watched(q *qp) bool {
+	return e.cfg.Trip > 0 && !q.balanced && q.bytes > 0 && !e.isLate(q)
+}
+
+func (e *Endpoint) waitFor(q *qp, until fabric.Time) {
+	if e.cfg.Trip == 0 {
+		return
+	}
+	q.tail.at = until
+	if !q.tail.listed {
+		q.tail.listed = true
+		e.overdues.waiting.push(until, q)
+	}
+}
+
+// answerCame processes an answer to a QP. q.unacked is up to date.
+func (e *Endpoint) answerCame(now fabric.Time, q *qp) {
+	if e.cfg.Watcher == nil {
+		e.lastAnswered(now, q)
+		return
+	}
+	t := &q.tail
+	t.probes, t.tries = 0, 0
+	if t.timed >= 0 && q.unacked > t.timed {
+		if t.timed >= q.once {
+			e.overdues.sample(now - t.timedAt)
+		}
+		t.since, t.timed = t.timedAt, -1
+	}
+	if t.at = never; t.asked > q.unacked && e.transport.outstanding(q) > 0 && e.watched(q) {
+		t.from = now
+		e.waitFor(q, now+e.patience(q))
+	}
+}
+
+// noticeOverdue does what is due about overdue answers.
+func (e *Endpoint) noticeOverdue(now fabric.Time) {
+	for {
+		at, ok := e.nextOverdue()
+		if !ok || at > now {
+			return
+		}
+		q := e.overdues.waiting.pop()
+		q.tail.listed, q.tail.at = false, never
+		if e.cfg.Watcher == nil {
+			e.probeTail(q, 1)
+			continue
+		}
+		id, from := q.id, q.tail.from
+		e.cfg.Watcher.Overdue(now, id, hostagent.Overdue{Since: from, Probes: int(q.tail.probes)})
+		if !q.live || q.id != id || q.tail.at != never || q.tail.from != from {
+			continue
+		}
+		trip := e.tripTo(q)
+		probeAt := from + max(2*trip, min(e.overdues.srtt+4*e.overdues.rttvar, e.cfg.RTO/8))<<q.tail.probes
+		next := now + max(e.patience(q), trip<<q.tail.tries)
+		if _, more := e.transport.pick(q); !more && q.nextOut == q.total() {
+			if now >= probeAt {
+				e.probeTail(q, maxTailProbes)
+			} else {
+				next = min(next, probeAt)
+			}
+		}
+		q.tail.tries = min(q.tail.tries+1, maxTries)
+		e.waitFor(q, next)
+	}
+}
+
+// probeTail makes a QP send a zero-length WRITE behind its last packets.
+func (e *Endpoint) probeTail(q *qp, most int8) {
+	if q.tail.probes >= most {
+		return
+	}
+	q.tail.probes++
+	q.nudges++
+	e.stats.Nudges++
+	e.stats.TailProbes++
+	e.activate(q)
+}
+
+// awaitLast makes a QP whose paths nobody watches wait for the answer to its last packet, if that is sent.
+func (e *Endpoint) awaitLast(now fabric.Time, q *qp) {
+	if _, more := e.transport.pick(q); more || q.nextOut < q.total() || q.balanced || q.bytes == 0 || e.isLate(q) {
+		return
+	}
+	if q.tail.probes == 0 {
+		q.tail.since = now
+	}
+	e.waitFor(q, now+e.lastPatience()<<q.tail.probes)
+}
+
+func (e *Endpoint) lastPatience() fabric.Time {
+	return 2*max(e.cfg.Trip, e.overdues.srtt) + 4*e.overdues.rttvar
+}
+
+// lastAnswered processes an answer to a QP whose paths nobody watches.
+func (e *Endpoint) lastAnswered(now fabric.Time, q *qp) {
+	switch {
+	case q.tail.at == never:
+	case q.unacked < q.data:
+		e.waitFor(q, now+e.lastPatience())
+	case q.once == 0 && q.tail.probes == 0: // otherwise it can be the answer to either copy
+		if e.overdues.srtt == 0 {
+			e.overdues.srtt = now - q.tail.since // without a variation
+		}
+		e.overdues.sample(now - q.tail.since)
+	}
+}
+
+// nextOverdue returns when the next answer is overdue.
+func (e *Endpoint) nextOverdue() (fabric.Time, bool) {
+	for len(e.overdues.waiting) > 0 {
+		t := e.overdues.waiting[0]
+		switch {
+		case !t.qp.live || t.qp.tail.at == never:
+			t.qp.tail.listed = false
+			e.overdues.waiting.pop()
+		case t.qp.tail.at > t.at:
+			e.overdues.waiting.postpone(t.qp.tail.at)
+		default:
+			return t.at, true
+		}
+	}
+	return 0, false
+}
+
+// framing is the number of bytes of a packet's headers, with IPv6 and what the wire adds.
+const framing = 102
+
+// IdleTrip returns the round trip of a full packet over a fabric's longest path, when nothing else is on the way.
+func IdleTrip(f *fabric.Fabric, mtu int) fabric.Time {
+	return f.LongestRoundTrip(int64(mtu)+framing, framing)
+}

@@ -1,0 +1,57 @@
+package balance
+
+import (
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
+)
+
+// Values of the parameter entropy: the set from which random choices are made.
+const (
+	byPath = "path" // the labels of the paths: switches follow them
+	byPort = "port" // source ports that name no path: switches hash
+)
+
+// paths returns the labels of the paths to a host; nil if it is under this
+// host's ToR, where there is no choice.
+func (s *pieces) paths(dst fabric.NodeID) []fabric.Label {
+	return s.f.PathLabels(s.f.ToROf(s.host), s.f.ToROf(dst))
+}
+
+// entropy returns a random choice: among paths, or ports if there are none.
+func (s *pieces) entropy(paths []fabric.Label) fabric.Label {
+	if len(paths) == 0 {
+		return s.port()
+	}
+	return paths[s.rng.IntN(len(paths))]
+}
+
+// wire is the length of a full packet and of an ACK on the wire, in bytes. IPv6's additional bytes do not matter
+// for its use.
+type wire struct{ data, ack int64 }
+
+func wireOf(c Config) wire {
+	mtu := c.MTU
+	if mtu == 0 {
+		mtu = transport.DefaultMTU
+	}
+	const headers = 14 + 20 + 8 + frame.BTHSize + frame.ICRCSize
+	return wire{int64(mtu) + headers, headers + frame.AETHSize}
+}
+
+// baseRTT returns the time of a full packet to a host and its ACK in an otherwise idle network.
+func (s *pieces) baseRTT(dst fabric.NodeID, w wire) fabric.Time {
+	one := func(id fabric.LinkID) fabric.Time {
+		l := s.f.Link(id)
+		return 2*l.Delay + l.Rate.TimeFor(w.data) + l.Rate.TimeFor(w.ack)
+	}
+	rtt := one(s.f.Node(s.host).Link(1)) + one(s.f.Node(dst).Link(1))
+	src, to := s.f.ToROf(s.host), s.f.ToROf(dst)
+	if labels := s.f.PathLabels(src, to); len(labels) > 0 {
+		hops, _ := s.f.Path(nil, src, to, labels[0])
+		for _, h := range hops {
+			rtt += one(h.Link)
+		}
+	}
+	return rtt
+}

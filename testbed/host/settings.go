@@ -1,0 +1,116 @@
+package host
+
+import (
+	"cmp"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/hostagent/usid"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
+	"github.com/ethereal-fabric/ethereal/testbed/balance"
+)
+
+// Settings are the settings of a host's endpoint and agent, in every world. A zero field means the default of its
+// part.
+type Settings struct {
+	Seed   uint64            `json:"seed"`
+	Scheme string            `json:"scheme"`
+	Params map[string]string `json:"params,omitempty"`
+
+	Payload   int         `json:"payload"` // bytes of a full packet
+	Rate      fabric.Rate `json:"rate"`    // of the link; 0: the fabric's
+	IPv6      bool        `json:"ipv6"`
+	FlowLabel bool        `json:"flow_label"` // labels in the IPv6 flow label
+	USID      bool        `json:"usid"`       // as micro segments in an outer header
+
+	RTO           fabric.Time        `json:"rto"`
+	AckEvery      int                `json:"ack_every"`
+	AckWhenAsked  bool               `json:"ack_when_asked"`
+	Control       transport.Control  `json:"control"`
+	ControlParams map[string]string  `json:"control_params,omitempty"`
+	Receiver      transport.Receiver `json:"receiver"`
+	ReorderWindow int                `json:"reorder_window"`
+	Reordered     bool               `json:"reordered"`           // switches reorder packets
+	LateLoss      bool               `json:"late_loss,omitempty"` // losses of reordered packets are detected by time
+	NoResend      bool               `json:"no_resend"`           // a flipped queue pair waits for a NAK
+	NoTailProbe   bool               `json:"no_tail_probe"`
+	// LeastTrip is the minimum round trip where wires are not its slowest part: no answer to a last packet is late
+	// before.
+	LeastTrip fabric.Time `json:"least_trip"`
+
+	BatchWindow  fabric.Time `json:"window"`
+	StartJitter  fabric.Time `json:"jitter"`
+	NoJitter     bool        `json:"no_jitter"`
+	FailedMemory fabric.Time `json:"memory"` // time for which a path stays dead without new reports
+	TimeoutGrace fabric.Time `json:"grace"`
+	QuenchBurst  int         `json:"quench_burst"`
+	// QuenchInterval is the time per additional believed quench.
+	QuenchInterval fabric.Time `json:"quench_interval"`
+	// Losses is the test that decides when a path is left because of losses. Disable it where switches drop packets
+	// without marking: such losses look like any other.
+	Losses hostagent.LossTest `json:"losses"`
+	// Slow is the test that decides which paths count as slow.
+	Slow       hostagent.SlowTest `json:"slow"`
+	Calm       fabric.Time        `json:"calm"`
+	ProbeEvery fabric.Time        `json:"probe_every"`
+	// AskWait is the shortest time after which a path probe counts as unanswered.
+	AskWait fabric.Time `json:"ask_wait"`
+}
+
+// packet returns the bytes of a full packet, without most headers.
+func (s *Settings) packet() int64 {
+	n := cmp.Or(s.Payload, transport.DefaultMTU)
+	if s.USID {
+		n += usid.HeaderSize
+	}
+	return int64(n)
+}
+
+// Core returns the configuration of a host's core, for [New].
+func (s *Settings) Core(f *fabric.Fabric, id fabric.NodeID) Config {
+	jitter := s.StartJitter
+	if s.NoJitter {
+		jitter = -1
+	}
+	return Config{
+		Config: balance.Config{
+			Config: hostagent.Config{
+				Fabric: f, Host: id, Seed: s.Seed, FailedPathMemory: s.FailedMemory, StartJitter: jitter,
+				TimeoutGrace: s.TimeoutGrace, QuenchBurst: s.QuenchBurst, QuenchInterval: s.QuenchInterval,
+				Losses: s.Losses, Slow: s.Slow, Calm: s.Calm, ProbeEvery: s.ProbeEvery,
+				Asks: !s.NoTailProbe, AskWait: s.AskWait, Packet: s.packet(),
+			},
+			MTU: s.Payload,
+		},
+		Scheme: s.Scheme, Params: s.Params, BatchWindow: s.BatchWindow, ResendOnFlip: !s.NoResend,
+	}
+}
+
+// Endpoint returns the configuration of the interface under a core, for [transport.New]: the core labels its packets
+// and learns their fate, as far as its scheme needs.
+func (s *Settings) Endpoint(c *Core) transport.Config {
+	f := c.cfg.Fabric
+	e := transport.Config{
+		Fabric: f, Host: c.cfg.Host, IPv6: s.IPv6, FlowLabel: s.FlowLabel, MTU: s.Payload, LineRate: s.Rate,
+		RTO: s.RTO, AckEvery: s.AckEvery, AckWhenAsked: s.AckWhenAsked, NoNudge: s.NoTailProbe,
+		Receiver: s.Receiver, ReorderWindow: s.ReorderWindow, Reordered: s.Reordered, LateLoss: s.LateLoss,
+		Control: s.Control, ControlParams: s.ControlParams,
+		AckLabel: c.scheme.AckLabel,
+	}
+	if s.USID {
+		e.Outer = usid.HeaderSize
+	}
+	if !s.NoTailProbe {
+		e.Trip = max(s.LeastTrip, transport.IdleTrip(f, int(s.packet())))
+	}
+	if c.packets != nil {
+		e.Balancer = c
+	}
+	if c.lostBy != nil {
+		e.Losses = c
+	}
+	if c.losses != nil {
+		e.Watcher = c
+	}
+	return e
+}

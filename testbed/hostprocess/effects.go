@@ -1,0 +1,111 @@
+package hostprocess
+
+import (
+	"fmt"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/roce/soft"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
+	"github.com/ethereal-fabric/ethereal/testbed/host"
+	"github.com/ethereal-fabric/ethereal/testbed/hostproto"
+)
+
+// effects is the rank as its core's endpoint and shell: it supplies queue pairs with bytes.
+type effects Rank
+
+var (
+	_ host.Endpoint = (*effects)(nil)
+	_ host.Shell    = (*effects)(nil)
+)
+
+// Open implements [host.Endpoint].
+func (x *effects) Open(now fabric.Time, p transport.Message) error {
+	m := soft.Message{QP: p.QP, ID: p.ID, Dst: p.Dst, Label: p.Label, Start: p.Start, Balanced: p.Balanced, Once: p.Once}
+	if p.Bytes == 0 {
+		return x.engine.Write(now, m)
+	}
+	if p.ID&ownFlow != 0 && x.device != nil {
+		of, ok := x.device.Open(p.QP, p.ID&^ownFlow, int64(p.Address), p.Bytes)
+		if !ok {
+			return fmt.Errorf("%w: flow %#x", host.ErrEnded, p.ID)
+		}
+		m.From, m.Key, m.Address, m.Share, m.Bytes = of.From, of.Key, of.Address, of.Share, p.Bytes
+		return x.engine.Write(now, m)
+	}
+	o := x.sending[p.ID]
+	if o == nil {
+		return fmt.Errorf("a piece of message %#x, which is not under way", p.ID)
+	}
+	offset := int64(p.Address)
+	m.Data = o.data[offset : offset+p.Bytes]
+	m.Key, m.Address = o.key, uint64(o.base+offset)
+	return x.engine.Write(now, m)
+}
+
+// Resend implements [host.Endpoint].
+func (x *effects) Resend(qp transport.QP) error { return x.engine.Resend(qp) }
+
+// Restart implements [host.Endpoint].
+func (x *effects) Restart(qp transport.QP) error { return x.engine.Restart(qp) }
+
+// Relabel implements [host.Endpoint].
+func (x *effects) Relabel(qp transport.QP, l fabric.Label) error { return x.engine.Relabel(qp, l) }
+
+// Hold implements [host.Endpoint].
+func (x *effects) Hold(qp transport.QP, until fabric.Time) error { return x.engine.Hold(qp, until) }
+
+// Ask implements [host.Endpoint].
+func (x *effects) Ask(dst fabric.NodeID, l fabric.Label, question uint32) error {
+	return x.engine.Ask(dst, l, question)
+}
+
+// Close implements [host.Endpoint].
+func (x *effects) Close(qp transport.QP) error {
+	x.engine.Close(qp)
+	return nil
+}
+
+// Alarm implements [host.Shell]. It is empty, because [Rank.Wake] asks the core.
+func (x *effects) Alarm(fabric.Time) {}
+
+// Wake implements [host.Shell]. It is empty, because the endpoint is asked after every call.
+func (x *effects) Wake(fabric.Time) {}
+
+// Flipped implements [host.Shell]. A flip is reported when the first packet has left on the new path.
+func (x *effects) Flipped(now fabric.Time, f hostagent.Flip) {
+	if x.cfg.Flipped != nil {
+		x.cfg.Flipped(f)
+	}
+	if old, ok := x.flipped[f.QP]; ok {
+		x.notify(old) // no packet was sent on the new path
+	}
+	x.flipped[f.QP] = hostproto.Event{
+		Kind: hostproto.Flip, At: (*Rank)(x).stamp(now), QP: uint32(f.QP), From: uint16(f.From), To: uint16(f.To), Reason: f.Reason.String(),
+	}
+}
+
+// Sent implements [host.Shell].
+func (x *effects) Sent(now fabric.Time, message uint64) {
+	if o := x.sending[message]; o != nil {
+		(*Rank)(x).sentAll(now, o)
+	}
+}
+
+// PathsFailed implements [host.Shell].
+func (x *effects) PathsFailed(now fabric.Time, failed []hostagent.Failed) {
+	if x.cfg.Report != nil && !x.set.NoReports {
+		x.cfg.Report(failed, (*Rank)(x).stamp(now))
+	}
+}
+
+// Probed implements [host.Shell].
+func (x *effects) Probed(_ fabric.Time, r host.ProbeResult) {
+	if a, ok := x.answers[r.ID]; ok {
+		delete(x.answers, r.ID)
+		a(r)
+	}
+}
+
+// Fault implements [host.Shell].
+func (x *effects) Fault(now fabric.Time, err error) { (*Rank)(x).fault(now, err) }
