@@ -1,10 +1,10 @@
 package hostagent
 
 import (
-	"container/heap"
 	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/heap"
 )
 
 // Ask is a path probe to send: a packet that asks the host Dst for an answer by the path of Label, in a class in which
@@ -59,7 +59,7 @@ type asked struct {
 // questions are the open questions of a core, and the probes on the way.
 type questions struct {
 	open   map[questionKey]*question
-	due    dueQuestions
+	due    heap.Heap[dueQuestion]
 	probes []asked // by ID, from first on
 	first  uint32
 	dead   []*question     // in order of their verdicts
@@ -209,7 +209,7 @@ func (c *Core) ask(q *question) {
 func (c *Core) dueAt(q *question, at fabric.Time) {
 	q.due = at
 	c.nextSeq++
-	heap.Push(&c.questions.due, dueQuestion{at, c.nextSeq, q})
+	c.questions.due.Push(dueQuestion{at, c.nextSeq, q})
 }
 
 // admitProbes limits the rate of probes: the generic cell rate algorithm.
@@ -339,7 +339,7 @@ func (c *Core) answerQuestions() {
 		if !ok || at > c.now {
 			return
 		}
-		q := heap.Pop(&t.due).(dueQuestion).q
+		q := t.due.Pop().q
 		switch q.state {
 		case dead:
 			if c.admitProbes(1) {
@@ -360,7 +360,7 @@ func (c *Core) nextQuestion() (at fabric.Time, ok bool) {
 		if d := t.due[0]; d.q.state != alive && d.q.due == d.at {
 			return d.at, true
 		}
-		heap.Pop(&t.due) // decided, or asked again since
+		t.due.Pop() // decided, or asked again since
 	}
 	return 0, false
 }

@@ -2,27 +2,15 @@ package hostagent
 
 import "github.com/ethereal-fabric/ethereal/fabric"
 
-// dueQuestions is a heap; entries are as old as the last push of their question or older.
-type dueQuestions []dueQuestion
-
+// dueQuestion is an entry of the heap of questions; it is as old as the last push of its question or older.
 type dueQuestion struct {
 	at  fabric.Time
 	seq uint64
 	q   *question
 }
 
-func (h dueQuestions) Len() int { return len(h) }
-func (h dueQuestions) Less(i, j int) bool {
-	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].seq < h[j].seq
-}
-func (h dueQuestions) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *dueQuestions) Push(x any)   { *h = append(*h, x.(dueQuestion)) }
-func (h *dueQuestions) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return x
-}
+// Before orders questions by time, then as they came.
+func (d dueQuestion) Before(o dueQuestion) bool { return d.at < o.at || d.at == o.at && d.seq < o.seq }
 
 // rtt estimates the time by which path probes exceed the longest trip of an idle fabric, as RFC 6298 estimates a round
 // trip.

@@ -1,11 +1,11 @@
 package p4runtime
 
 import (
-	"container/heap"
 	"math"
 
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 
+	"github.com/ethereal-fabric/ethereal/internal/heap"
 	"github.com/ethereal-fabric/ethereal/p4switch/rpc"
 )
 
@@ -20,29 +20,13 @@ type idleTimer struct {
 
 // idleQueue is a heap of timers. A timer is stale and skipped if its entry is gone or was set again.
 type idleQueue struct {
-	timers []idleTimer
+	timers heap.Heap[idleTimer]
 	order  uint64 // orders timers of equal time by their setting
 	full   int    // number of timers at which stale ones are removed
 }
 
-func (q *idleQueue) Len() int { return len(q.timers) }
-func (q *idleQueue) Less(i, j int) bool {
-	if q.timers[i].at != q.timers[j].at {
-		return q.timers[i].at < q.timers[j].at
-	}
-	return q.timers[i].order < q.timers[j].order
-}
-func (q *idleQueue) Swap(i, j int) { q.timers[i], q.timers[j] = q.timers[j], q.timers[i] }
-
-// Push implements heap.Interface.
-func (q *idleQueue) Push(x any) { q.timers = append(q.timers, x.(idleTimer)) }
-
-// Pop implements heap.Interface.
-func (q *idleQueue) Pop() any {
-	last := q.timers[len(q.timers)-1]
-	q.timers = q.timers[:len(q.timers)-1]
-	return last
-}
+// Before orders timers by time, then as they were set.
+func (x idleTimer) Before(o idleTimer) bool { return x.at < o.at || x.at == o.at && x.order < o.order }
 
 func (q *idleQueue) stale(i int) bool {
 	x := &q.timers[i]
@@ -59,7 +43,7 @@ func (q *idleQueue) sweep() {
 	}
 	clear(q.timers[len(live):])
 	q.timers = live
-	heap.Init(q)
+	q.timers.Init()
 	q.full = max(1024, 2*len(live))
 }
 
@@ -76,7 +60,7 @@ func (p *pipeline) setTimer(t *tableState, e *entry, at int64) {
 		p.idle.sweep()
 	}
 	p.idle.order++
-	heap.Push(&p.idle, idleTimer{at: at, seq: e.idleSeq, order: p.idle.order, t: t, e: e})
+	p.idle.timers.Push(idleTimer{at: at, seq: e.idleSeq, order: p.idle.order, t: t, e: e})
 	p.core.deadline()
 }
 
@@ -105,8 +89,8 @@ func (p *pipeline) sinceHits(t *tableState, block []*entry) ([]int64, error) {
 func (p *pipeline) expireIdle(now int64) {
 	notes := map[*tableState]*p4.IdleTimeoutNotification{}
 	var order []*tableState
-	for p.idle.Len() > 0 && (p.idle.stale(0) || p.idle.timers[0].at <= now) {
-		x := heap.Pop(&p.idle).(idleTimer)
+	for len(p.idle.timers) > 0 && (p.idle.stale(0) || p.idle.timers[0].at <= now) {
+		x := p.idle.timers.Pop()
 		if x.e.gone || x.seq != x.e.idleSeq {
 			continue
 		}
@@ -171,10 +155,10 @@ func (c *Core) NextDeadline() (int64, bool) {
 			next, ok = min(next, rpc.After(st.first, st.config.GetMaxTimeoutNs())), true
 		}
 	}
-	for p.idle.Len() > 0 && p.idle.stale(0) {
-		heap.Pop(&p.idle)
+	for len(p.idle.timers) > 0 && p.idle.stale(0) {
+		p.idle.timers.Pop()
 	}
-	if p.idle.Len() > 0 {
+	if len(p.idle.timers) > 0 {
 		at := p.idle.timers[0].at
 		if c.cfg.Epoch > 0 {
 			at = rpc.After(at, c.cfg.Epoch)

@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"container/heap"
-
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
@@ -13,29 +11,7 @@ type control struct {
 	f        func(fabric.Time)
 }
 
-func (c *control) before(o *control) bool {
+// Before orders functions by time, then as they were scheduled.
+func (c *control) Before(o *control) bool {
 	return c.at < o.at || c.at == o.at && c.sequence < o.sequence
-}
-
-// controls is a heap of them, the next one first.
-type controls []*control
-
-func (h *controls) push(c *control) { heap.Push((*controlHeap)(h), c) }
-func (h *controls) pop() *control   { return heap.Pop((*controlHeap)(h)).(*control) }
-
-// controlHeap is controls as package heap wants them.
-type controlHeap controls
-
-func (h controlHeap) Len() int           { return len(h) }
-func (h controlHeap) Less(i, j int) bool { return h[i].before(h[j]) }
-func (h controlHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *controlHeap) Push(x any)        { *h = append(*h, x.(*control)) }
-
-func (h *controlHeap) Pop() any {
-	s := *h
-	last := len(s) - 1
-	c := s[last]
-	s[last] = nil
-	*h = s[:last]
-	return c
 }

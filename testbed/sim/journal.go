@@ -112,7 +112,7 @@ func (n *Network) At(at fabric.Time, f func(now fabric.Time)) {
 		n.regions[0].fail(fmt.Errorf("%w: a function for %v scheduled at %v; the look-ahead is %v",
 			ErrLookahead, at, n.now, n.lookahead))
 	}
-	n.world.controls.push(&control{at, n.sequence, f})
+	n.world.controls.Push(&control{at, n.sequence, f})
 	n.sequence++
 }
 
@@ -130,5 +130,5 @@ func (n *Network) AtNode(node fabric.NodeID, at fabric.Time, f func(now fabric.T
 	} else {
 		n.sequence++
 	}
-	r.controls.push(c)
+	r.controls.Push(c)
 }

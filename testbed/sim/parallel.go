@@ -135,7 +135,7 @@ func (n *Network) runControls(at fabric.Time) {
 		if first == nil || first.controls[0].at > at {
 			return
 		}
-		first.control(first.controls.pop())
+		first.control(first.controls.Pop())
 	}
 }
 
@@ -143,7 +143,7 @@ func (n *Network) runControls(at fabric.Time) {
 func (n *Network) firstControl() *region {
 	var first *region
 	for _, r := range n.all {
-		if len(r.controls) > 0 && (first == nil || r.controls[0].before(first.controls[0])) {
+		if len(r.controls) > 0 && (first == nil || r.controls[0].Before(first.controls[0])) {
 			first = r
 		}
 	}
@@ -182,7 +182,7 @@ func (n *Network) inTurn(ctx context.Context, until fabric.Time) bool {
 			packets.packet(packets.queue.pop())
 		default:
 			n.setNow(at)
-			first.control(first.controls.pop())
+			first.control(first.controls.Pop())
 		}
 		if n.failure() != nil {
 			return true

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/heap"
 )
 
 // region is a part of the network with a clock, events and packets of its own:
@@ -22,7 +23,7 @@ type region struct {
 	tie      uint64   // of the event that is carried out
 	by       *control // the control function that is carried out; nil: none is
 	queue    queue
-	controls controls
+	controls heap.Heap[*control]
 	pool     *pool // of its own, or of all on one core
 
 	// Of the whole network; a region touches its own elements only.
@@ -59,7 +60,7 @@ func (r *region) step(by fabric.Time) bool {
 		if r.controls[0].at > by {
 			return false
 		}
-		r.control(r.controls.pop())
+		r.control(r.controls.Pop())
 		return true
 	}
 	if !ok || at > by {

@@ -1,11 +1,11 @@
 package workload
 
 import (
-	"container/heap"
 	"fmt"
 	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/heap"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
@@ -19,7 +19,7 @@ type Runner struct {
 	ended   [][]bool
 	left    []int // per rank: number of unfinished operations
 	open    int   // number of unfinished ranks
-	timers  timers
+	timers  heap.Heap[timer]
 	order   uint64
 }
 
@@ -90,7 +90,7 @@ func (r *Runner) Sent(now fabric.Time, id collective.ID, emit func(collective.Se
 // Tick ends the computations whose time has come.
 func (r *Runner) Tick(now fabric.Time, emit func(collective.Send)) {
 	for len(r.timers) > 0 && r.timers[0].at <= now {
-		t := heap.Pop(&r.timers).(timer)
+		t := r.timers.Pop()
 		r.end(now, t.rank, t.op, emit)
 	}
 }
@@ -135,7 +135,7 @@ func (r *Runner) begin(now fabric.Time, rank, o int, emit func(collective.Send))
 			return
 		}
 		r.order++
-		heap.Push(&r.timers, timer{now + op.Duration, r.order, rank, o})
+		r.timers.Push(timer{now + op.Duration, r.order, rank, o})
 		return
 	}
 	in := r.all[r.index[rank][o]]
@@ -175,17 +175,5 @@ type timer struct {
 	rank, op int
 }
 
-type timers []timer
-
-func (t timers) Len() int { return len(t) }
-func (t timers) Less(i, j int) bool {
-	return t[i].at < t[j].at || t[i].at == t[j].at && t[i].order < t[j].order
-}
-func (t timers) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
-func (t *timers) Push(x any)   { *t = append(*t, x.(timer)) }
-func (t *timers) Pop() any {
-	old := *t
-	last := old[len(old)-1]
-	*t = old[:len(old)-1]
-	return last
-}
+// Before orders ends by time, then as the computations began.
+func (t timer) Before(o timer) bool { return t.at < o.at || t.at == o.at && t.order < o.order }

@@ -2,11 +2,11 @@ package bound
 
 import (
 	"cmp"
-	"container/heap"
 	"math"
 	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/heap"
 )
 
 // Graph says which messages and computations wait for which. Its nodes are moments: a moment comes when all messages
@@ -404,13 +404,13 @@ func (j *jobs) merge() {
 // tail.
 func (j *jobs) best(c *cut) (end fabric.Time) {
 	j.merge()
-	now, ready := fabric.Time(0), waiting{}
+	now, ready := fabric.Time(0), heap.Heap[part]{}
 	for i := 0; i < len(j.list) || len(ready) > 0; {
 		if len(ready) == 0 {
 			now = max(now, j.list[i].head)
 		}
 		for ; i < len(j.list) && j.list[i].head <= now; i++ {
-			heap.Push(&ready, part{float64(j.list[i].bytes) * perByte, j.list[i].tail})
+			ready.Push(part{float64(j.list[i].bytes) * perByte, j.list[i].tail})
 		}
 		done := c.finish(ready[0].left, now)
 		if i < len(j.list) && j.list[i].head < done {
@@ -424,7 +424,7 @@ func (j *jobs) best(c *cut) (end fabric.Time) {
 		}
 		now = done
 		end = max(end, plus(now, ready[0].tail))
-		heap.Pop(&ready)
+		ready.Pop()
 	}
 	return end
 }
@@ -435,16 +435,5 @@ type part struct {
 	tail fabric.Time
 }
 
-// waiting is a heap of jobs, the longest tail first.
-type waiting []part
-
-func (w waiting) Len() int           { return len(w) }
-func (w waiting) Less(i, j int) bool { return w[i].tail > w[j].tail }
-func (w waiting) Swap(i, j int)      { w[i], w[j] = w[j], w[i] }
-func (w *waiting) Push(x any)        { *w = append(*w, x.(part)) }
-func (w *waiting) Pop() any {
-	old := *w
-	last := old[len(old)-1]
-	*w = old[:len(old)-1]
-	return last
-}
+// Before puts the longest tail first.
+func (p part) Before(o part) bool { return p.tail > o.tail }

@@ -1,8 +1,6 @@
 package flow
 
 import (
-	"container/heap"
-
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
@@ -24,23 +22,11 @@ type event struct {
 	a    int32
 }
 
-type eventHeap []event
-
-func (h eventHeap) Len() int { return len(h) }
-func (h eventHeap) Less(i, j int) bool {
-	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].seq < h[j].seq
-}
-func (h eventHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *eventHeap) Push(x any)   { *h = append(*h, x.(event)) }
-func (h *eventHeap) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return x
-}
+// Before orders events by time, then as they were added.
+func (e event) Before(o event) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
 
 // at adds an event.
 func (w *world) at(t fabric.Time, kind eventKind, a int32) {
 	w.seq++
-	heap.Push(&w.events, event{t, w.seq, kind, a})
+	w.events.Push(event{t, w.seq, kind, a})
 }

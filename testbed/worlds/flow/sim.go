@@ -1,7 +1,6 @@
 package flow
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"math"
@@ -10,6 +9,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/usid"
+	"github.com/ethereal-fabric/ethereal/internal/heap"
 	"github.com/ethereal-fabric/ethereal/testbed/balance"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
@@ -52,7 +52,7 @@ type world struct {
 	hosts  []*fluidHost // nil until used
 	job    *collective.Job
 	now    fabric.Time
-	events eventHeap
+	events heap.Heap[event]
 	seq    uint64
 
 	solver  solver
@@ -151,7 +151,7 @@ func (w *world) simulate(ctx context.Context) error {
 		until := next + max(Quantum, next/QuantumShares)
 		w.advance(until)
 		for len(w.events) > 0 && w.events[0].at <= until && !w.finished && w.fault == nil {
-			e := heap.Pop(&w.events).(event)
+			e := w.events.Pop()
 			w.clock = e.at
 			w.handled++
 			if err := w.handle(e); err != nil {
