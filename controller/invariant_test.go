@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/ratio"
 )
 
 func mustFabric(tb testing.TB, s fabric.Spec) *fabric.Fabric {
@@ -401,7 +402,7 @@ func TestReduce(t *testing.T) {
 			if (w[i] == 0) != (r[i] == 0) {
 				t.Fatalf("uplink %d has weight %d for %d paths", i, r[i], w[i])
 			}
-			size, div = size+int(r[i]), gcd(div, int(r[i]))
+			size, div = size+int(r[i]), ratio.GCD(div, int(r[i]))
 		}
 		if size > limit || sum > 0 && div != 1 {
 			t.Fatalf("sum %d, limit %d, common divisor %d", size, limit, div)

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/ratio"
 )
 
 // weights are the shares of a switch's uplinks, by index. No uplink has more
@@ -54,7 +55,7 @@ func serves(x, w weights, n int) bool {
 func reduce(w weights, n, limit int) weights {
 	div, sum := 0, 0
 	for _, x := range w[:n] {
-		div, sum = gcd(div, int(x)), sum+int(x)
+		div, sum = ratio.GCD(div, int(x)), sum+int(x)
 	}
 	if div == 0 {
 		return w
@@ -101,11 +102,4 @@ func reduce(w weights, n, limit int) weights {
 		x[next]++
 		size++
 	}
-}
-
-func gcd(a, b int) int {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }

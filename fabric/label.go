@@ -6,8 +6,15 @@ import "math/bits"
 // aggregation switch's uplink, the next bits the ToR's uplink, the highest bits the plane.
 type Label uint16
 
-// LabelBits is the number of bits of a label: the RoCEv2 UDP source ports 0xC000 to 0xFFFF carry labels.
+// LabelBits is the number of bits of a label: the UDP source ports of RoCEv2 from [FirstLabelPort] on carry labels.
 const LabelBits = 14
+
+// Ports and overhead of RoCEv2 packets on Ethernet.
+const (
+	RoCEPort       = 4791   // UDP destination port
+	FirstLabelPort = 0xC000 // UDP source port of label 0
+	FrameOverhead  = 24     // bytes beside a frame on the wire: frame check sequence 4, preamble 8, gap 12
+)
 
 // Match is a ternary match on a label: it matches l when l&Mask == Value.
 type Match struct {

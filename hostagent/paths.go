@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/splitmix"
 )
 
 // destination is the core's knowledge of one destination ToR, or, with planes, of one host that some plane does not
@@ -229,11 +230,7 @@ func (c *Core) load(d *destination, path int, bytes int64) {
 // order is a total order of d's paths, random by the seed but constant.
 func (c *Core) order(d *destination, path int) uint64 {
 	x := c.cfg.Seed ^ uint64(c.cfg.Host)<<40 ^ uint64(d.tor)<<16 ^ uint64(path)
-	// splitmix64's finalizer.
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
+	return splitmix.Mix(x + splitmix.Step)
 }
 
 // span is a set of paths: those of n ways from u on and aggregation uplink v; v -1 means all.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"sort"
+
+	"github.com/ethereal-fabric/ethereal/internal/ratio"
 )
 
 // Cut is one piece of a flow, as [Split] makes it.
@@ -68,7 +70,7 @@ func Pieces(n, s int) int {
 	if r == 0 {
 		return n
 	}
-	return n - r + r*(s/gcd(r, s))
+	return n - r + r*(s/ratio.GCD(r, s))
 }
 
 func dealEqual(dst []Cut, sizes []int64, paths int) []Cut {
@@ -82,7 +84,7 @@ func dealEqual(dst []Cut, sizes []int64, paths int) []Cut {
 	if r == 0 {
 		return dst
 	}
-	m := paths / gcd(r, paths)
+	m := paths / ratio.GCD(r, paths)
 	path := 0 // n-r is a multiple of paths
 	for i := n - r; i < n; i++ {
 		each := sizes[i] / int64(m)
@@ -240,11 +242,4 @@ type room struct {
 // fits returns the index of the first of some rooms, ascending, with enough bytes.
 func fits(rooms []room, bytes int64) int {
 	return sort.Search(len(rooms), func(i int) bool { return rooms[i].left >= bytes })
-}
-
-func gcd(a, b int) int {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/ethereal-fabric/ethereal/internal/ratio"
 )
 
 // checkCuts adds up what each path carries, and that the cuts cover every flow
@@ -50,7 +52,7 @@ func TestTheorem1(t *testing.T) {
 		load := checkCuts(t, cuts, equal(n, f), s)
 
 		r := n % s
-		g := gcd(r, s) // s when r is 0
+		g := ratio.GCD(r, s) // s when r is 0
 		m := int64(s / g)
 		e := f % m
 		base := int64((n-r)/s)*f + int64(r/g)*(f/m)
@@ -151,7 +153,7 @@ func TestUnequalSizes(t *testing.T) {
 func TestFewestOfEqual(t *testing.T) {
 	for s := 1; s <= 24; s++ {
 		for n := 1; n <= 50; n++ {
-			want := n + s - gcd(n, s)
+			want := n + s - ratio.GCD(n, s)
 			if got := len(SplitFewest(nil, equal(n, 1000*int64(s)), s, 0)); got != want {
 				t.Errorf("%d flows over %d paths: %d pieces, want %d", n, s, got, want)
 			}

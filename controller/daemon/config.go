@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -112,14 +113,9 @@ func (c Config) withDefaults() Config {
 	if c.Files == nil {
 		c.Files = durable.OS
 	}
-	setDefault := func(d *time.Duration, to time.Duration) {
-		if *d == 0 {
-			*d = to
-		}
-	}
-	setDefault(&c.Settle, duration(rollout.DefaultStartWait))
-	setDefault(&c.StageTimeout, duration(rollout.DefaultStageTimeout))
-	setDefault(&c.SurveyTimeout, 10*time.Second)
+	c.Settle = cmp.Or(c.Settle, duration(rollout.DefaultStartWait))
+	c.StageTimeout = cmp.Or(c.StageTimeout, duration(rollout.DefaultStageTimeout))
+	c.SurveyTimeout = cmp.Or(c.SurveyTimeout, 10*time.Second)
 	if c.Core.MaxGroupSize == 0 {
 		c.Core.MaxGroupSize = c.groupLimit()
 	}

@@ -1,6 +1,7 @@
 package linkstate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,15 +76,10 @@ var refusals = []codes.Code{codes.Unimplemented, codes.InvalidArgument, codes.No
 
 // NewSession returns a session over a connection, which may be shared and which the session does not close.
 func NewSession(cfg SessionConfig, conn grpc.ClientConnInterface) (*Session, error) {
-	setDefault := func(d *time.Duration, to time.Duration) {
-		if *d == 0 {
-			*d = to
-		}
-	}
-	setDefault(&cfg.Heartbeat, 5*time.Second)
-	setDefault(&cfg.StaleAfter, cfg.Heartbeat*5/2)
-	setDefault(&cfg.Sample, 500*time.Millisecond)
-	setDefault(&cfg.OpenTimeout, 5*time.Second)
+	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, 5*time.Second)
+	cfg.StaleAfter = cmp.Or(cfg.StaleAfter, cfg.Heartbeat*5/2)
+	cfg.Sample = cmp.Or(cfg.Sample, 500*time.Millisecond)
+	cfg.OpenTimeout = cmp.Or(cfg.OpenTimeout, 5*time.Second)
 	if cfg.Chance == nil {
 		cfg.Chance = rand.Float64
 	}

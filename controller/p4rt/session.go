@@ -1,6 +1,7 @@
 package p4rt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,15 +71,10 @@ type SessionConfig struct {
 }
 
 func (c SessionConfig) withDefaults() SessionConfig {
-	setDefault := func(d *time.Duration, to time.Duration) {
-		if *d == 0 {
-			*d = to
-		}
-	}
-	setDefault(&c.OpenTimeout, 5*time.Second)
-	setDefault(&c.CallTimeout, 10*time.Second)
-	setDefault(&c.PushTimeout, time.Minute)
-	setDefault(&c.KeepAlive, 5*time.Second)
+	c.OpenTimeout = cmp.Or(c.OpenTimeout, 5*time.Second)
+	c.CallTimeout = cmp.Or(c.CallTimeout, 10*time.Second)
+	c.PushTimeout = cmp.Or(c.PushTimeout, time.Minute)
+	c.KeepAlive = cmp.Or(c.KeepAlive, 5*time.Second)
 	if c.BatchSize == 0 {
 		c.BatchSize = 500
 	}

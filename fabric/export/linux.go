@@ -73,7 +73,7 @@ func (p *Plan) linuxHost(b *strings.Builder, id fabric.NodeID) {
 			table := firstTable + int(path.Label)
 			if !ruled[path.Label] {
 				ruled[path.Label] = true
-				fmt.Fprintf(b, "rule add ipproto udp sport %d dport %d lookup %d\n", path.Port, rocePort, table)
+				fmt.Fprintf(b, "rule add ipproto udp sport %d dport %d lookup %d\n", path.Port, fabric.RoCEPort, table)
 			}
 			fmt.Fprintf(b, "route replace %v/128 encap seg6 mode encap.red segs %v %s table %d\n",
 				f.HostAddr6(path.Dst), path.SID, via, table)

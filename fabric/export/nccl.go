@@ -3,6 +3,8 @@ package export
 import (
 	"fmt"
 	"io"
+
+	"github.com/ethereal-fabric/ethereal/internal/ratio"
 )
 
 // maxQPs is the most queue pairs that NCCL opens for a connection.
@@ -19,10 +21,7 @@ func (p *Plan) NCCL(w io.Writer, senders int) error {
 	case senders < 1:
 		return fmt.Errorf("%w: nccl: %d senders under a ToR; write 1 or more", ErrPlan, senders)
 	}
-	k := 1 // paths / gcd(senders, paths)
-	for senders*k%paths != 0 {
-		k++
-	}
+	k := paths / ratio.GCD(senders, paths)
 	if k > maxQPs {
 		return fmt.Errorf("%w: nccl: %d senders share %d paths by %d queue pairs each, and NCCL opens %d; "+
 			"use a number of senders that divides more of the paths", ErrPlan, senders, paths, k, maxQPs)

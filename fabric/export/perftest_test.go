@@ -10,7 +10,7 @@ import (
 func TestFlowLabel(t *testing.T) {
 	for l := range uint32(1 << 14) {
 		fl := flowLabel(fabric.Label(l))
-		if port := uint16(fl&0x03fff ^ fl&0xfc000>>14 | firstPort); port != uint16(firstPort|l) {
+		if port := uint16(fl&0x03fff ^ fl&0xfc000>>14 | fabric.FirstLabelPort); port != uint16(fabric.FirstLabelPort|l) {
 			t.Fatalf("label %d: flow label %#x becomes port %#x", l, fl, port)
 		}
 	}

@@ -18,12 +18,6 @@ import (
 // ErrPlan is wrapped by the errors of this package.
 var ErrPlan = errors.New("export")
 
-// RoCEv2's UDP destination port, and the first source port of labels, as in hostagent.
-const (
-	rocePort  = 4791
-	firstPort = 0xC000
-)
-
 // Plan is a fabric's static paths.
 type Plan struct {
 	Fabric *fabric.Fabric
@@ -53,7 +47,7 @@ func (p *Plan) Paths(src, dst fabric.NodeID) []Path {
 	var out []Path
 	for _, l := range p.Fabric.PathLabels(from, to) {
 		if nodes, ok := p.Fabric.Segments(nil, src, dst, l); ok {
-			out = append(out, Path{src, dst, l, nodes, fabric.SID(nodes...), firstPort | uint16(l)})
+			out = append(out, Path{src, dst, l, nodes, fabric.SID(nodes...), fabric.FirstLabelPort | uint16(l)})
 		}
 	}
 	return out

@@ -69,8 +69,8 @@ func (p *Plan) SONiCACL(w io.Writer, id fabric.NodeID, lanes int) error {
 	}
 	for label, port := range p.uplinks(id) {
 		rules[fmt.Sprintf("ETHEREAL|LABEL_%d", label)] = map[string]string{
-			"PRIORITY": strconv.Itoa(1000 + int(label)), "IP_PROTOCOL": "17", "L4_DST_PORT": strconv.Itoa(rocePort),
-			"L4_SRC_PORT": strconv.Itoa(firstPort | int(label)),
+			"PRIORITY": strconv.Itoa(1000 + int(label)), "IP_PROTOCOL": "17", "L4_DST_PORT": strconv.Itoa(fabric.RoCEPort),
+			"L4_SRC_PORT": strconv.Itoa(fabric.FirstLabelPort | int(label)),
 			"REDIRECT_ACTION": fmt.Sprintf("%v@%s",
 				LinkLocal(f.Link(f.Node(id).Link(port)).Peer(id)), sonicPort(port, lanes)),
 		}

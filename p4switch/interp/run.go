@@ -3,6 +3,7 @@ package interp
 import (
 	"math/bits"
 
+	"github.com/ethereal-fabric/ethereal/internal/splitmix"
 	"github.com/ethereal-fabric/ethereal/p4switch/program"
 )
 
@@ -302,11 +303,8 @@ func (s *Switch) call(p *Packet, k *program.Call) {
 
 // random returns a number in 0..span.
 func (s *Switch) random(span uint64) uint64 {
-	s.rng += 0x9E3779B97F4A7C15 // splitmix64
-	z := s.rng
-	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
-	z = (z ^ z>>27) * 0x94D049BB133111EB
-	z ^= z >> 31
+	s.rng += splitmix.Step
+	z := splitmix.Mix(s.rng)
 	if span == none64 {
 		return z
 	}

@@ -1,9 +1,13 @@
 package frame
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
 
 // Port is the UDP destination port of RoCEv2.
-const Port = 4791
+const Port = fabric.RoCEPort
 
 // Opcode is a BTH opcode. Its upper three bits name the transport.
 type Opcode uint8

@@ -141,7 +141,7 @@ func TestEncodeParse(t *testing.T) {
 func TestEncodeAgainstGopacket(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawStack(t)
-		s.SourcePort |= sourcePortBase // gopacket takes port 53 for DNS, either way
+		s.SourcePort |= fabric.FirstLabelPort // gopacket takes port 53 for DNS, either way
 		b := build(t, &s, 3)
 		p := gopacket.NewPacket(b, layers.LayerTypeEthernet, gopacket.Default)
 		if e := p.ErrorLayer(); e != nil {

@@ -42,10 +42,6 @@ type ShellConfig struct {
 	Origin time.Time
 }
 
-// frameOverhead is what Ethernet adds to a frame on the wire: 4 B frame check
-// sequence, 8 B preamble, 12 B gap.
-const frameOverhead = 24
-
 // longest is how long a shell's clock may run: a fabric.Time has room for what is due later.
 const longest = 100 * 24 * time.Hour
 
@@ -238,7 +234,7 @@ func (s *Shell) transmit(now fabric.Time) bool {
 		}
 		s.frames = append(s.frames, buf[:n])
 		if rate != 0 {
-			s.free += rate.TimeFor(int64(n + frameOverhead))
+			s.free += rate.TimeFor(int64(n + fabric.FrameOverhead))
 		}
 	}
 	if len(s.frames) == 0 {

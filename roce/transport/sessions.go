@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/splitmix"
 	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
@@ -148,14 +149,7 @@ const plausibleLead = 1 << 12
 
 // firstPSN returns the first PSN of a queue pair.
 func (s *Session) firstPSN(src, dst fabric.NodeID, qpn uint32) uint32 {
-	return uint32(mix(mix(s.Key^uint64(src)<<32^uint64(dst))^uint64(qpn))>>40) & psnMask
-}
-
-// mix is splitmix64's finalizer.
-func mix(h uint64) uint64 {
-	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
-	h = (h ^ h>>27) * 0x94d049bb133111eb
-	return h ^ h>>31
+	return uint32(splitmix.Mix(splitmix.Mix(s.Key^uint64(src)<<32^uint64(dst))^uint64(qpn))>>40) & psnMask
 }
 
 // setBTH writes the partition and a queue pair's number on the wire.
@@ -198,7 +192,7 @@ func (s *Session) numberOf(wire uint32) uint32 {
 }
 
 func (s *Session) round(i uint64, half uint32) uint32 {
-	return uint32(mix(s.Key+(i+1)*0x9e3779b97f4a7c15^uint64(half)<<32)) & halfMask
+	return uint32(splitmix.Mix(s.Key+(i+1)*splitmix.Step^uint64(half)<<32)) & halfMask
 }
 
 // reserved reports whether InfiniBand has another use for a queue pair's number: management and multicast.

@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"slices"
 
+	"github.com/ethereal-fabric/ethereal/internal/splitmix"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
@@ -16,13 +17,10 @@ func checksum(b []byte) uint32 { return crc32.Checksum(b, crcTable) }
 
 // fill makes the bytes of a message.
 func fill(b []byte, seed, id uint64) {
-	x := seed*0x9e3779b97f4a7c15 ^ id
-	next := func() uint64 { // splitmix64
-		x += 0x9e3779b97f4a7c15
-		z := x
-		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-		z = (z ^ z>>27) * 0x94d049bb133111eb
-		return z ^ z>>31
+	x := seed*splitmix.Step ^ id
+	next := func() uint64 {
+		x += splitmix.Step
+		return splitmix.Mix(x)
 	}
 	for len(b) >= 8 {
 		binary.LittleEndian.PutUint64(b, next())

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"path/filepath"
 	"runtime"
@@ -160,7 +159,7 @@ func (b *Batch) observed(ctx context.Context, run scenario.Run, record *Record) 
 		if err != nil {
 			return nil, fmt.Errorf("--events: %w", err)
 		}
-		defer closeFile(file, &err)
+		defer func() { err = errors.Join(err, file.Close()) }()
 		obs.Events = file
 	}
 	for _, c := range b.Captures {
@@ -168,7 +167,7 @@ func (b *Batch) observed(ctx context.Context, run scenario.Run, record *Record) 
 		if err != nil {
 			return nil, fmt.Errorf("--pcap: %w", err)
 		}
-		defer closeFile(file, &err)
+		defer func() { err = errors.Join(err, file.Close()) }()
 		obs.Captures = append(obs.Captures, scenario.Capture{Link: c.Link, W: file})
 	}
 	if b.Trace != "" {
@@ -183,7 +182,7 @@ func (b *Batch) traced(ctx context.Context, run scenario.Run, obs scenario.Obser
 	if err != nil {
 		return nil, fmt.Errorf("--trace: %w", err)
 	}
-	defer closeFile(file, &err)
+	defer func() { err = errors.Join(err, file.Close()) }()
 	rec := recording.New(run.Fabric, b.Recordings[run.Index])
 	obs.Recorder = rec
 	happened := obs.Happened
@@ -239,13 +238,6 @@ func FileOf(name string, run scenario.Run, runs int) string {
 	}
 	ext := filepath.Ext(name)
 	return strings.TrimSuffix(name, ext) + "." + run.Slug() + ext
-}
-
-// closeFile closes a written file and reports a failure in err, unless err is already an error.
-func closeFile(f io.Closer, err *error) {
-	if e := f.Close(); e != nil && *err == nil {
-		*err = e
-	}
 }
 
 // runError names the run of an error, once.

@@ -22,11 +22,7 @@ const prefix = "ethereal-"
 // belowPriority is the priority of the entries that let packets for hosts below skip the labels.
 const belowPriority = 1 << 16
 
-const (
-	protocolUDP = "\x11"
-	rocePort    = 4791
-	labelPorts  = 0xC000 // first source port that carries a label
-)
+const protocolUDP = "\x11"
 
 func (p place) node() *fabric.Node { return p.Fabric.Node(p.Switch) }
 
@@ -125,10 +121,10 @@ func (p place) outward(e controller.Entry, keyOnly bool) (row, error) {
 	case controller.ECMP:
 		r.table, r.match = groupTable, []match{exact("wcmp_group_id", prefix+strconv.FormatUint(e.Value.Lo, 10))}
 	case controller.SourceRoute:
-		const port = uint64(labelPorts)
+		const port = uint64(fabric.FirstLabelPort)
 		r.table, r.priority = aclTable, e.Priority
 		r.match = []match{exact("is_ip", "\x01"), {field: "ip_protocol", value: protocolUDP, mask: "\xff"},
-			ternary("l4_src_port", port|e.Value.Lo, port|e.Mask), ternary("l4_dst_port", rocePort, 0xffff)}
+			ternary("l4_src_port", port|e.Value.Lo, port|e.Mask), ternary("l4_dst_port", fabric.RoCEPort, 0xffff)}
 		if e.Priority < 1 || e.Priority >= belowPriority {
 			return r, fmt.Errorf("the priority must be 1 to %d", belowPriority-1)
 		}
@@ -290,7 +286,7 @@ func (p place) key(r *row) (e controller.Entry, ours bool) {
 	case aclTable:
 		m, ok := r.get("l4_src_port")
 		value, mask := wide(m.value).Lo, wide(m.mask).Lo
-		const port = uint64(labelPorts)
+		const port = uint64(fabric.FirstLabelPort)
 		if !ok || value&port != port || mask&port != port {
 			return e, false
 		}

@@ -113,9 +113,6 @@ const (
 	dropNoLiveUplink = 3
 )
 
-// frameOverhead is Ethernet's overhead per frame on the wire, in bytes.
-const frameOverhead = 24
-
 // addLinks adds the loads of all links, in both directions.
 func (r *live) addLinks(out *report.Result, stats []*hostproto.Stats, before, after []deployment.Counted) {
 	f := r.run.Fabric
@@ -131,7 +128,7 @@ func (r *live) addLinks(out *report.Result, stats []*hostproto.Stats, before, af
 			DataBytes: data.Bytes, ControlBytes: ctl.Bytes, Cut: r.cut[l.ID],
 		}
 		if end := fabric.Time(out.EndTime * float64(fabric.Microsecond)); end > 0 {
-			wire := data.Bytes + ctl.Bytes + (data.Packets+ctl.Packets)*frameOverhead
+			wire := data.Bytes + ctl.Bytes + (data.Packets+ctl.Packets)*fabric.FrameOverhead
 			load.Share = min(1, float64(l.Rate.TimeFor(wire))/float64(end))
 		}
 		out.Links[d] = load

@@ -42,7 +42,7 @@ func theory(t testing.TB, lab *Lab, f fabric.Spec, s scenario.Scheme, packets in
 }
 
 // wire is a full packet on the wire, in bytes.
-const wire = 4096 + headerBytes + frameOverhead
+const wire = 4096 + headerBytes + fabric.FrameOverhead
 
 // queues runs w and returns the mean queue of the links between switches when
 // hosts have sent all, in packets: those that lead up, and down.

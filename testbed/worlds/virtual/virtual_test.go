@@ -208,14 +208,14 @@ func (w *witness) Trace(r sim.Record) {
 }
 
 // fullPacket is the bytes on the wire of the largest packet.
-const fullPacket = 9000 + headerBytes + ipv4Bytes + 16 + frameOverhead
+const fullPacket = 9000 + headerBytes + ipv4Bytes + 16 + fabric.FrameOverhead
 
 // baseRTT is the round trip of a full packet and its acknowledgement over the
 // fabric's longest path, when nothing else is on it.
 func baseRTT(f *fabric.Fabric) fabric.Time {
 	l := f.Link(0)
 	return 6 * (2*l.Delay + l.Rate.TimeFor(fullPacket) +
-		l.Rate.TimeFor(headerBytes+ipv4Bytes+aethBytes+frameOverhead))
+		l.Rate.TimeFor(headerBytes+ipv4Bytes+aethBytes+fabric.FrameOverhead))
 }
 
 // TestIPv6FlowLabel carries the label in the IPv6 flow label, healthy and with

@@ -17,16 +17,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
-// frameOverhead is Ethernet's overhead per frame on the wire: 4 B frame check sequence, 8 B preamble, 12 B gap.
-const frameOverhead = 24
-
 // framing returns the run's overhead per frame on the wire: Ethernet's, or the one that makes full packets as long
 // as the scenario says.
 func framing(run scenario.Run) int64 {
 	if h := int64(run.Scenario.Host.Headers); h > 0 {
 		return h - headerBytes - ipBytes(run)
 	}
-	return frameOverhead
+	return fabric.FrameOverhead
 }
 
 // controlPriority is the queue of acknowledgements and quenches.
