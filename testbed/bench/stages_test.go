@@ -24,7 +24,7 @@ var stages = []struct {
 	{"P4 ingress", regexp.MustCompile(`sim/p4\.\(\*Switch\)\.(IngressInPlace|KeepInPlace|Ingress)$`)},
 	{"P4 egress", regexp.MustCompile(`sim/p4\.\(\*Switch\)\.(EgressInPlace|Egress)$`)},
 	{"set-up and result", regexp.MustCompile(`virtual\.(newWorld|NewLab|Bound|\(\*world\)\.measure)$`)},
-	{"NIC, agent, collective", regexp.MustCompile(`virtual\.\(\*host\)|virtual\.single|/endpoint\.|endpoint/host\.|/hostagent\.`)},
+	{"NIC, agent, collective", regexp.MustCompile(`virtual\.\(\*host\)|virtual\.single|/roce/[a-z]+\.|/testbed/(host|balance)\.|/hostagent\.`)},
 	{"links, queues, buffers", regexp.MustCompile(`testbed/sim\.`)},
 	{"garbage collection", regexp.MustCompile(`runtime\.(gc|bg)`)},
 }
