@@ -93,7 +93,7 @@ p4-chips:
 # Rebuild the committed protobuf code and eBPF object; needs protoc with its Go
 # plug-ins, clang and libbpf-dev.
 generate:
-	$(GO) generate ./fabric/statepb ./hostagent/tagger
+	$(GO) generate ./fabric/statepb ./fabric/staterpc ./hostagent/tagger
 
 lint:
 	$(GO) vet ./...

@@ -23,7 +23,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 	"github.com/ethereal-fabric/ethereal/controller/view"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/fabric/staterpc"
 	"github.com/ethereal-fabric/ethereal/internal/certs"
 	"github.com/ethereal-fabric/ethereal/internal/introspect"
 	"github.com/ethereal-fabric/ethereal/internal/listen"
@@ -283,8 +283,8 @@ func serveController(ctx context.Context, d *daemon.Daemon, on listeners, files 
 			grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
 			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		)...)
-		statepb.RegisterFabricStateServer(srv, d.Service())
-		statepb.RegisterControllersServer(srv, d.PeerService())
+		staterpc.RegisterFabricStateServer(srv, d.Service())
+		staterpc.RegisterControllersServer(srv, d.PeerService())
 		stopping := introspect.Register(srv)
 		log.Info("serving agents", "addr", agents.Addr().String(), "tls", files.Mutual())
 		g.Go(func() error { return srv.Serve(agents) })

@@ -28,6 +28,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/verify"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/fabric/staterpc"
 )
 
 var (
@@ -62,7 +63,7 @@ type agents struct {
 func (c *chaos) start(name string, own uint64) {
 	r := c.run(func(cfg *Config) { cfg.Own, cfg.Dial = own, c.dialer(name) })
 	a := &agents{srv: grpc.NewServer(), links: map[uint32]*statepb.LinkState{}, service: r.Service()}
-	statepb.RegisterFabricStateServer(a.srv, r.Service())
+	staterpc.RegisterFabricStateServer(a.srv, r.Service())
 	lis := bufconn.Listen(1 << 12)
 	a.done.Go(func() { a.srv.Serve(lis) })
 	conn, err := grpc.NewClient("passthrough:controller", grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -74,7 +75,7 @@ func (c *chaos) start(name string, own uint64) {
 	ctx, cancel := context.WithCancel(context.Background())
 	a.cancel = cancel
 	for host := range uint32(2) {
-		w, err := statepb.NewFabricStateClient(conn).Watch(ctx)
+		w, err := staterpc.NewFabricStateClient(conn).Watch(ctx)
 		if err != nil {
 			c.t.Fatal(err)
 		}

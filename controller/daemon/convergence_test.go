@@ -20,6 +20,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/eventlog"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/fabric/staterpc"
 )
 
 var (
@@ -44,7 +45,7 @@ var _ io.Writer = changes(nil)
 func listenAll(t *testing.T, l *lab, r *running) (agentsAt func(epoch uint64) time.Time, stop func()) {
 	t.Helper()
 	srv := grpc.NewServer()
-	statepb.RegisterFabricStateServer(srv, r.Service())
+	staterpc.RegisterFabricStateServer(srv, r.Service())
 	lis, _ := l.listen()
 	var wg sync.WaitGroup
 	wg.Go(func() { srv.Serve(lis) })
@@ -61,7 +62,7 @@ func listenAll(t *testing.T, l *lab, r *running) (agentsAt func(epoch uint64) ti
 			t.Fatal(err)
 		}
 		conns = append(conns, conn)
-		w, err := statepb.NewFabricStateClient(conn).Watch(ctx)
+		w, err := staterpc.NewFabricStateClient(conn).Watch(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}

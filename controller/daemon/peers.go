@@ -18,6 +18,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/observe"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/fabric/staterpc"
 )
 
 // Times between peers.
@@ -96,7 +97,7 @@ func (d *Daemon) exchange(ctx context.Context, p *peer, wait bool, switches []fa
 		return nil, err
 	}
 	out := metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+d.cfg.Token)
-	resp, err := statepb.NewControllersClient(p.conn).Exchange(out, req)
+	resp, err := staterpc.NewControllersClient(p.conn).Exchange(out, req)
 	if err != nil {
 		return nil, err
 	}
@@ -163,15 +164,15 @@ func (d *Daemon) merge(in *statepb.DrainMarks) error {
 
 // peerService answers other controllers.
 type peerService struct {
-	statepb.UnimplementedControllersServer
+	staterpc.UnimplementedControllersServer
 	d *Daemon
 }
 
 // PeerService returns the service for other controllers, to be registered with a gRPC server. It refuses callers
 // without the token, and all callers if no token is configured.
-func (d *Daemon) PeerService() statepb.ControllersServer { return &peerService{d: d} }
+func (d *Daemon) PeerService() staterpc.ControllersServer { return &peerService{d: d} }
 
-// Exchange implements statepb.ControllersServer.
+// Exchange implements staterpc.ControllersServer.
 func (s *peerService) Exchange(ctx context.Context, in *statepb.DrainMarks) (*statepb.DrainMarks, error) {
 	given := ""
 	if v := metadata.ValueFromIncomingContext(ctx, "authorization"); len(v) == 1 {

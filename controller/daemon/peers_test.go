@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/fabric/staterpc"
 )
 
 // peers is how controllers of a lab reach each other.
@@ -63,7 +64,7 @@ func (p *peers) join(others ...string) func(*Config) {
 // serve has others reach a controller by name until the returned function is called.
 func (p *peers) serve(name string, r *running) (stop func()) {
 	lis, srv := bufconn.Listen(1<<16), grpc.NewServer()
-	statepb.RegisterControllersServer(srv, r.PeerService())
+	staterpc.RegisterControllersServer(srv, r.PeerService())
 	p.put(name, lis)
 	done := make(chan struct{})
 	go func() { defer close(done); srv.Serve(lis) }()

@@ -14,6 +14,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/observe"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/fabric/staterpc"
 )
 
 // TestSuspicion has agents report a black hole over gRPC: all are notified which link
@@ -23,7 +24,7 @@ func TestSuspicion(t *testing.T) {
 		r := l.run(nil)
 		waitIdle(r)
 		lis, srv := bufconn.Listen(1<<16), grpc.NewServer()
-		statepb.RegisterFabricStateServer(srv, r.Service())
+		staterpc.RegisterFabricStateServer(srv, r.Service())
 		go srv.Serve(lis)
 		conn, err := grpc.NewClient("passthrough:controller", grpc.WithTransportCredentials(insecure.NewCredentials()),
 			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) }))
@@ -41,7 +42,7 @@ func TestSuspicion(t *testing.T) {
 		ended := make(chan struct{}, l.f.Hosts())
 		var streams []grpc.BidiStreamingClient[statepb.AgentMessage, statepb.Update]
 		for h := range l.f.Hosts() {
-			s, err := statepb.NewFabricStateClient(conn).Watch(ctx)
+			s, err := staterpc.NewFabricStateClient(conn).Watch(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/fabric/staterpc"
 	"github.com/ethereal-fabric/ethereal/internal/certs"
 )
 
@@ -35,7 +36,7 @@ type ServiceConfig struct {
 // Service serves FabricState over gRPC. It is safe for concurrent use. Its state per agent is a position among the
 // updates; what a stalled agent does not read waits only in its stream's flow control.
 type Service struct {
-	statepb.UnimplementedFabricStateServer
+	staterpc.UnimplementedFabricStateServer
 	cfg ServiceConfig
 
 	mu         sync.Mutex
@@ -233,7 +234,7 @@ func (s *Service) hello(ctx context.Context, messages <-chan *statepb.AgentMessa
 // errReplaced ends a stream whose agent opened another one.
 var errReplaced = status.Error(codes.Aborted, "notify: the host's agent opened another stream")
 
-// Watch implements statepb.FabricStateServer.
+// Watch implements staterpc.FabricStateServer.
 func (s *Service) Watch(stream grpc.BidiStreamingServer[statepb.AgentMessage, statepb.Update]) error {
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/fabric/staterpc"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -36,7 +37,7 @@ func serve(t *testing.T, cfg ServiceConfig, f func(t *testing.T, s *served)) {
 		cfg.Hosts = 1000
 		s := &served{Service: NewService(cfg), t: t, lis: bufconn.Listen(1 << 12)}
 		srv := grpc.NewServer()
-		statepb.RegisterFabricStateServer(srv, s.Service)
+		staterpc.RegisterFabricStateServer(srv, s.Service)
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -83,7 +84,7 @@ func (s *served) dial(messages ...*statepb.AgentMessage) *client {
 		s.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	w, err := statepb.NewFabricStateClient(conn).Watch(ctx)
+	w, err := staterpc.NewFabricStateClient(conn).Watch(ctx)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -1,7 +1,8 @@
-// Package statepb is the protocol between the controller and the host agents, generated from state.proto. Several
-// goroutines may read a message at the same time once no goroutine writes to it.
+// Package statepb has the messages between the controller and the host agents, generated from state.proto. Several
+// goroutines may read a message at the same time once no goroutine writes to it. It imports no gRPC, so that cores can
+// use it; the calls that carry the messages are in package staterpc.
 //
-// Regenerating needs protoc, protoc-gen-go v1.36.12 and protoc-gen-go-grpc v1.6.2 on the PATH.
+// Regenerating needs protoc and protoc-gen-go v1.36.12 on the PATH.
 package statepb
 
-//go:generate protoc --go_out=. --go_opt=paths=source_relative --go-grpc_out=. --go-grpc_opt=paths=source_relative state.proto
+//go:generate protoc -I../.. --go_out=../.. --go_opt=paths=source_relative fabric/statepb/state.proto

@@ -4,7 +4,7 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        v3.21.12
-// source: state.proto
+// source: fabric/statepb/state.proto
 
 package statepb
 
@@ -40,7 +40,7 @@ type LinkState struct {
 
 func (x *LinkState) Reset() {
 	*x = LinkState{}
-	mi := &file_state_proto_msgTypes[0]
+	mi := &file_fabric_statepb_state_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -52,7 +52,7 @@ func (x *LinkState) String() string {
 func (*LinkState) ProtoMessage() {}
 
 func (x *LinkState) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[0]
+	mi := &file_fabric_statepb_state_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -65,7 +65,7 @@ func (x *LinkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkState.ProtoReflect.Descriptor instead.
 func (*LinkState) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{0}
+	return file_fabric_statepb_state_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *LinkState) GetLink() uint32 {
@@ -124,7 +124,7 @@ type Update struct {
 
 func (x *Update) Reset() {
 	*x = Update{}
-	mi := &file_state_proto_msgTypes[1]
+	mi := &file_fabric_statepb_state_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -136,7 +136,7 @@ func (x *Update) String() string {
 func (*Update) ProtoMessage() {}
 
 func (x *Update) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[1]
+	mi := &file_fabric_statepb_state_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -149,7 +149,7 @@ func (x *Update) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Update.ProtoReflect.Descriptor instead.
 func (*Update) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{1}
+	return file_fabric_statepb_state_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *Update) GetEpoch() uint64 {
@@ -224,7 +224,7 @@ type LinkRate struct {
 
 func (x *LinkRate) Reset() {
 	*x = LinkRate{}
-	mi := &file_state_proto_msgTypes[2]
+	mi := &file_fabric_statepb_state_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -236,7 +236,7 @@ func (x *LinkRate) String() string {
 func (*LinkRate) ProtoMessage() {}
 
 func (x *LinkRate) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[2]
+	mi := &file_fabric_statepb_state_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -249,7 +249,7 @@ func (x *LinkRate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkRate.ProtoReflect.Descriptor instead.
 func (*LinkRate) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{2}
+	return file_fabric_statepb_state_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *LinkRate) GetLink() uint32 {
@@ -294,7 +294,7 @@ type Suspect struct {
 
 func (x *Suspect) Reset() {
 	*x = Suspect{}
-	mi := &file_state_proto_msgTypes[3]
+	mi := &file_fabric_statepb_state_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -306,7 +306,7 @@ func (x *Suspect) String() string {
 func (*Suspect) ProtoMessage() {}
 
 func (x *Suspect) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[3]
+	mi := &file_fabric_statepb_state_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -319,7 +319,7 @@ func (x *Suspect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Suspect.ProtoReflect.Descriptor instead.
 func (*Suspect) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{3}
+	return file_fabric_statepb_state_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Suspect) GetLink() uint32 {
@@ -375,7 +375,7 @@ type ProbeRequest struct {
 
 func (x *ProbeRequest) Reset() {
 	*x = ProbeRequest{}
-	mi := &file_state_proto_msgTypes[4]
+	mi := &file_fabric_statepb_state_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -387,7 +387,7 @@ func (x *ProbeRequest) String() string {
 func (*ProbeRequest) ProtoMessage() {}
 
 func (x *ProbeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[4]
+	mi := &file_fabric_statepb_state_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -400,7 +400,7 @@ func (x *ProbeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeRequest.ProtoReflect.Descriptor instead.
 func (*ProbeRequest) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{4}
+	return file_fabric_statepb_state_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ProbeRequest) GetId() uint64 {
@@ -452,7 +452,7 @@ type AgentMessage struct {
 
 func (x *AgentMessage) Reset() {
 	*x = AgentMessage{}
-	mi := &file_state_proto_msgTypes[5]
+	mi := &file_fabric_statepb_state_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -464,7 +464,7 @@ func (x *AgentMessage) String() string {
 func (*AgentMessage) ProtoMessage() {}
 
 func (x *AgentMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[5]
+	mi := &file_fabric_statepb_state_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -477,7 +477,7 @@ func (x *AgentMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentMessage.ProtoReflect.Descriptor instead.
 func (*AgentMessage) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{5}
+	return file_fabric_statepb_state_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *AgentMessage) GetMessage() isAgentMessage_Message {
@@ -536,7 +536,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_state_proto_msgTypes[6]
+	mi := &file_fabric_statepb_state_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -548,7 +548,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[6]
+	mi := &file_fabric_statepb_state_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -561,7 +561,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{6}
+	return file_fabric_statepb_state_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Hello) GetHost() uint32 {
@@ -604,7 +604,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_state_proto_msgTypes[7]
+	mi := &file_fabric_statepb_state_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -616,7 +616,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[7]
+	mi := &file_fabric_statepb_state_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -629,7 +629,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{7}
+	return file_fabric_statepb_state_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Report) GetSuspicions() []*Suspicion {
@@ -686,7 +686,7 @@ type Sent struct {
 
 func (x *Sent) Reset() {
 	*x = Sent{}
-	mi := &file_state_proto_msgTypes[8]
+	mi := &file_fabric_statepb_state_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -698,7 +698,7 @@ func (x *Sent) String() string {
 func (*Sent) ProtoMessage() {}
 
 func (x *Sent) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[8]
+	mi := &file_fabric_statepb_state_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -711,7 +711,7 @@ func (x *Sent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sent.ProtoReflect.Descriptor instead.
 func (*Sent) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{8}
+	return file_fabric_statepb_state_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Sent) GetDst() uint32 {
@@ -741,7 +741,7 @@ type Flip struct {
 
 func (x *Flip) Reset() {
 	*x = Flip{}
-	mi := &file_state_proto_msgTypes[9]
+	mi := &file_fabric_statepb_state_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -753,7 +753,7 @@ func (x *Flip) String() string {
 func (*Flip) ProtoMessage() {}
 
 func (x *Flip) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[9]
+	mi := &file_fabric_statepb_state_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -766,7 +766,7 @@ func (x *Flip) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Flip.ProtoReflect.Descriptor instead.
 func (*Flip) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{9}
+	return file_fabric_statepb_state_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Flip) GetQp() uint32 {
@@ -813,7 +813,7 @@ type ProbeResult struct {
 
 func (x *ProbeResult) Reset() {
 	*x = ProbeResult{}
-	mi := &file_state_proto_msgTypes[10]
+	mi := &file_fabric_statepb_state_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -825,7 +825,7 @@ func (x *ProbeResult) String() string {
 func (*ProbeResult) ProtoMessage() {}
 
 func (x *ProbeResult) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[10]
+	mi := &file_fabric_statepb_state_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -838,7 +838,7 @@ func (x *ProbeResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeResult.ProtoReflect.Descriptor instead.
 func (*ProbeResult) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{10}
+	return file_fabric_statepb_state_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ProbeResult) GetId() uint64 {
@@ -896,7 +896,7 @@ type Suspicion struct {
 
 func (x *Suspicion) Reset() {
 	*x = Suspicion{}
-	mi := &file_state_proto_msgTypes[11]
+	mi := &file_fabric_statepb_state_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -908,7 +908,7 @@ func (x *Suspicion) String() string {
 func (*Suspicion) ProtoMessage() {}
 
 func (x *Suspicion) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[11]
+	mi := &file_fabric_statepb_state_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -921,7 +921,7 @@ func (x *Suspicion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Suspicion.ProtoReflect.Descriptor instead.
 func (*Suspicion) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{11}
+	return file_fabric_statepb_state_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Suspicion) GetDstTor() uint32 {
@@ -976,7 +976,7 @@ type DrainMarks struct {
 
 func (x *DrainMarks) Reset() {
 	*x = DrainMarks{}
-	mi := &file_state_proto_msgTypes[12]
+	mi := &file_fabric_statepb_state_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -988,7 +988,7 @@ func (x *DrainMarks) String() string {
 func (*DrainMarks) ProtoMessage() {}
 
 func (x *DrainMarks) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[12]
+	mi := &file_fabric_statepb_state_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1001,7 +1001,7 @@ func (x *DrainMarks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainMarks.ProtoReflect.Descriptor instead.
 func (*DrainMarks) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{12}
+	return file_fabric_statepb_state_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DrainMarks) GetMarks() []*DrainMark {
@@ -1045,7 +1045,7 @@ type DrainMark struct {
 
 func (x *DrainMark) Reset() {
 	*x = DrainMark{}
-	mi := &file_state_proto_msgTypes[13]
+	mi := &file_fabric_statepb_state_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1057,7 +1057,7 @@ func (x *DrainMark) String() string {
 func (*DrainMark) ProtoMessage() {}
 
 func (x *DrainMark) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[13]
+	mi := &file_fabric_statepb_state_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1070,7 +1070,7 @@ func (x *DrainMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainMark.ProtoReflect.Descriptor instead.
 func (*DrainMark) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{13}
+	return file_fabric_statepb_state_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *DrainMark) GetLink() uint32 {
@@ -1108,11 +1108,11 @@ func (x *DrainMark) GetForced() bool {
 	return false
 }
 
-var File_state_proto protoreflect.FileDescriptor
+var File_fabric_statepb_state_proto protoreflect.FileDescriptor
 
-const file_state_proto_rawDesc = "" +
+const file_fabric_statepb_state_proto_rawDesc = "" +
 	"\n" +
-	"\vstate.proto\x12\x11ethereal.state.v1\"^\n" +
+	"\x1afabric/statepb/state.proto\x12\x11ethereal.state.v1\"^\n" +
 	"\tLinkState\x12\x12\n" +
 	"\x04link\x18\x01 \x01(\rR\x04link\x12\x0e\n" +
 	"\x02up\x18\x02 \x01(\bR\x02up\x12\x14\n" +
@@ -1194,26 +1194,22 @@ const file_state_proto_rawDesc = "" +
 	"\adrained\x18\x02 \x01(\bR\adrained\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x0e\n" +
 	"\x02by\x18\x04 \x01(\tR\x02by\x12\x16\n" +
-	"\x06forced\x18\x05 \x01(\bR\x06forced2V\n" +
-	"\vFabricState\x12G\n" +
-	"\x05Watch\x12\x1f.ethereal.state.v1.AgentMessage\x1a\x19.ethereal.state.v1.Update(\x010\x012W\n" +
-	"\vControllers\x12H\n" +
-	"\bExchange\x12\x1d.ethereal.state.v1.DrainMarks\x1a\x1d.ethereal.state.v1.DrainMarksB4Z2github.com/ethereal-fabric/ethereal/fabric/statepbb\x06proto3"
+	"\x06forced\x18\x05 \x01(\bR\x06forcedB4Z2github.com/ethereal-fabric/ethereal/fabric/statepbb\x06proto3"
 
 var (
-	file_state_proto_rawDescOnce sync.Once
-	file_state_proto_rawDescData []byte
+	file_fabric_statepb_state_proto_rawDescOnce sync.Once
+	file_fabric_statepb_state_proto_rawDescData []byte
 )
 
-func file_state_proto_rawDescGZIP() []byte {
-	file_state_proto_rawDescOnce.Do(func() {
-		file_state_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_state_proto_rawDesc), len(file_state_proto_rawDesc)))
+func file_fabric_statepb_state_proto_rawDescGZIP() []byte {
+	file_fabric_statepb_state_proto_rawDescOnce.Do(func() {
+		file_fabric_statepb_state_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_fabric_statepb_state_proto_rawDesc), len(file_fabric_statepb_state_proto_rawDesc)))
 	})
-	return file_state_proto_rawDescData
+	return file_fabric_statepb_state_proto_rawDescData
 }
 
-var file_state_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
-var file_state_proto_goTypes = []any{
+var file_fabric_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_fabric_statepb_state_proto_goTypes = []any{
 	(*LinkState)(nil),    // 0: ethereal.state.v1.LinkState
 	(*Update)(nil),       // 1: ethereal.state.v1.Update
 	(*LinkRate)(nil),     // 2: ethereal.state.v1.LinkRate
@@ -1229,7 +1225,7 @@ var file_state_proto_goTypes = []any{
 	(*DrainMarks)(nil),   // 12: ethereal.state.v1.DrainMarks
 	(*DrainMark)(nil),    // 13: ethereal.state.v1.DrainMark
 }
-var file_state_proto_depIdxs = []int32{
+var file_fabric_statepb_state_proto_depIdxs = []int32{
 	0,  // 0: ethereal.state.v1.Update.links:type_name -> ethereal.state.v1.LinkState
 	3,  // 1: ethereal.state.v1.Update.suspects:type_name -> ethereal.state.v1.Suspect
 	4,  // 2: ethereal.state.v1.Update.probes:type_name -> ethereal.state.v1.ProbeRequest
@@ -1241,42 +1237,38 @@ var file_state_proto_depIdxs = []int32{
 	9,  // 8: ethereal.state.v1.Report.flips:type_name -> ethereal.state.v1.Flip
 	8,  // 9: ethereal.state.v1.Report.largest:type_name -> ethereal.state.v1.Sent
 	13, // 10: ethereal.state.v1.DrainMarks.marks:type_name -> ethereal.state.v1.DrainMark
-	5,  // 11: ethereal.state.v1.FabricState.Watch:input_type -> ethereal.state.v1.AgentMessage
-	12, // 12: ethereal.state.v1.Controllers.Exchange:input_type -> ethereal.state.v1.DrainMarks
-	1,  // 13: ethereal.state.v1.FabricState.Watch:output_type -> ethereal.state.v1.Update
-	12, // 14: ethereal.state.v1.Controllers.Exchange:output_type -> ethereal.state.v1.DrainMarks
-	13, // [13:15] is the sub-list for method output_type
-	11, // [11:13] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
 	11, // [11:11] is the sub-list for extension type_name
 	11, // [11:11] is the sub-list for extension extendee
 	0,  // [0:11] is the sub-list for field type_name
 }
 
-func init() { file_state_proto_init() }
-func file_state_proto_init() {
-	if File_state_proto != nil {
+func init() { file_fabric_statepb_state_proto_init() }
+func file_fabric_statepb_state_proto_init() {
+	if File_fabric_statepb_state_proto != nil {
 		return
 	}
-	file_state_proto_msgTypes[5].OneofWrappers = []any{
+	file_fabric_statepb_state_proto_msgTypes[5].OneofWrappers = []any{
 		(*AgentMessage_Hello)(nil),
 		(*AgentMessage_Report)(nil),
 	}
-	file_state_proto_msgTypes[11].OneofWrappers = []any{}
+	file_fabric_statepb_state_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_state_proto_rawDesc), len(file_state_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fabric_statepb_state_proto_rawDesc), len(file_fabric_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   14,
 			NumExtensions: 0,
-			NumServices:   2,
+			NumServices:   0,
 		},
-		GoTypes:           file_state_proto_goTypes,
-		DependencyIndexes: file_state_proto_depIdxs,
-		MessageInfos:      file_state_proto_msgTypes,
+		GoTypes:           file_fabric_statepb_state_proto_goTypes,
+		DependencyIndexes: file_fabric_statepb_state_proto_depIdxs,
+		MessageInfos:      file_fabric_statepb_state_proto_msgTypes,
 	}.Build()
-	File_state_proto = out.File
-	file_state_proto_goTypes = nil
-	file_state_proto_depIdxs = nil
+	File_fabric_statepb_state_proto = out.File
+	file_fabric_statepb_state_proto_goTypes = nil
+	file_fabric_statepb_state_proto_depIdxs = nil
 }

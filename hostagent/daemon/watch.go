@@ -14,6 +14,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/fabric/staterpc"
 )
 
 // ErrConfig is wrapped by errors about configurations.
@@ -147,7 +148,7 @@ func (w *Watcher) keep(ctx context.Context, s *side) error {
 		return fmt.Errorf("hostagent daemon: controller %s: %w", s.addr, err)
 	}
 	defer conn.Close() //nolint:errcheck // nothing is left to send
-	client := statepb.NewFabricStateClient(conn)
+	client := staterpc.NewFabricStateClient(conn)
 	pause := w.cfg.Retry
 	for {
 		received, err := w.listen(ctx, s, client)
@@ -172,7 +173,7 @@ func (w *Watcher) keep(ctx context.Context, s *side) error {
 var errSilent = errors.New("hostagent daemon: the controller is silent")
 
 // listen opens a stream and processes its messages until it breaks.
-func (w *Watcher) listen(ctx context.Context, s *side, client statepb.FabricStateClient) (received bool, err error) {
+func (w *Watcher) listen(ctx context.Context, s *side, client staterpc.FabricStateClient) (received bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	silence := time.AfterFunc(w.cfg.Silence, func() { cancel(errSilent) })

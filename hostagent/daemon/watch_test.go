@@ -22,6 +22,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/fabric/staterpc"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 	"github.com/ethereal-fabric/ethereal/internal/durable"
@@ -29,7 +30,7 @@ import (
 
 // controller sends what a test gives it.
 type controller struct {
-	statepb.UnimplementedFabricStateServer
+	staterpc.UnimplementedFabricStateServer
 	lis *bufconn.Listener
 	srv *grpc.Server
 
@@ -41,7 +42,7 @@ type controller struct {
 
 func newController() *controller {
 	c := &controller{lis: bufconn.Listen(1 << 16), srv: grpc.NewServer(), say: make(chan *statepb.Update, 16), reports: make(chan *statepb.Report, 16)}
-	statepb.RegisterFabricStateServer(c.srv, c)
+	staterpc.RegisterFabricStateServer(c.srv, c)
 	go c.srv.Serve(c.lis)
 	return c
 }

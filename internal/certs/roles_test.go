@@ -21,7 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/fabric/staterpc"
 	"github.com/ethereal-fabric/ethereal/internal/certs/certstest"
 	"github.com/ethereal-fabric/ethereal/internal/introspect"
 )
@@ -76,8 +76,8 @@ func TestRoleMatrix(t *testing.T) {
 	srv := grpc.NewServer(append(server.Authorize(), grpc.Creds(server.Server()))...)
 	p4.RegisterP4RuntimeServer(srv, p4.UnimplementedP4RuntimeServer{})
 	gnmi.RegisterGNMIServer(srv, gnmi.UnimplementedGNMIServer{})
-	statepb.RegisterFabricStateServer(srv, statepb.UnimplementedFabricStateServer{})
-	statepb.RegisterControllersServer(srv, statepb.UnimplementedControllersServer{})
+	staterpc.RegisterFabricStateServer(srv, staterpc.UnimplementedFabricStateServer{})
+	staterpc.RegisterControllersServer(srv, staterpc.UnimplementedControllersServer{})
 	introspect.Register(srv)
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -12,13 +12,16 @@ import (
 )
 
 // TestImports keeps imports pointing one way: fabric <- hostagent, controller
-// <- testbed <- cmd. hostagent and controller do not know each other: what they
-// say is a .proto below fabric. The switch and the fabric stand alone.
+// <- testbed <- cmd. hostagent and controller import neither each other nor
+// p4switch, testbed and roce (roce/frame apart): their messages are a .proto
+// below fabric. The switch and the fabric stand alone.
 func TestImports(t *testing.T) {
 	const module = "github.com/ethereal-fabric/ethereal/"
 	allowed := map[string][]string{
 		"fabric":                 {"fabric/statepb", "internal/strictyaml"},
 		"fabric/export":          {"fabric", "internal/ratio"},
+		"fabric/statepb":         {},
+		"fabric/staterpc":        {"fabric/statepb"},
 		"internal":               {"fabric", "internal"},
 		"internal/strictyaml":    {},
 		"p4src":                  {},
