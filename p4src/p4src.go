@@ -54,6 +54,9 @@ const (
 	MaxPorts           = 512 // size of the port-indexed registers and counters
 )
 
+// PortDown is the program's register of the ports that are down.
+const PortDown = "port_down"
+
 // PortTables returns the names of the tables that the P4 program consults when
 // a port event comes: it needs the events again after they changed.
 func PortTables() []string { return []string{"uplink_of_port"} }

@@ -58,7 +58,7 @@ CAP_NET_ADMIN for Set and CAP_NET_RAW for port events.`,
 }
 
 func (f *gnmiFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error) {
-	cfg := sidecar.Config{EventInterface: f.events, Refresh: f.refresh}
+	cfg := sidecar.Config{EventInterface: f.events, PortEvents: programsPortEvents(), Refresh: f.refresh}
 	if len(f.interfaces) == 0 {
 		return errors.New("gnmi: name the switch's interfaces with -i PORT@IFACE")
 	}

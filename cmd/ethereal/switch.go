@@ -236,7 +236,7 @@ func (o *switchOptions) open(log *slog.Logger, stdout io.Writer) (d *process.Dev
 	if cfg.Coalesce = time.Duration(o.coalesce) * time.Microsecond; o.coalesce == 0 {
 		cfg.Coalesce = -1
 	}
-	if cfg.PortEvents, err = process.ParsePortEvents(o.portEvents); err != nil {
+	if cfg.PortEvents, err = portEvents(o.portEvents); err != nil {
 		return nil, besides{}, err
 	}
 	if o.datapath == live.TofinoModel {

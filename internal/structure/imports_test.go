@@ -18,12 +18,13 @@ import (
 func TestImports(t *testing.T) {
 	const module = "github.com/ethereal-fabric/ethereal/"
 	allowed := map[string][]string{
-		"fabric":                 {"fabric/statepb", "internal/strictyaml"},
+		"fabric":                 {"fabric/statepb", "internal/strictyaml", "internal/portspeed"},
 		"fabric/export":          {"fabric", "internal/ratio"},
 		"fabric/statepb":         {},
 		"fabric/staterpc":        {"fabric/statepb"},
 		"internal":               {"fabric", "internal"},
 		"internal/strictyaml":    {},
+		"internal/portspeed":     {},
 		"p4src":                  {},
 		"hostagent":              {"fabric", "hostagent", "roce/frame", "internal"},
 		"controller":             {"fabric", "controller", "p4src", "internal"},
@@ -36,8 +37,8 @@ func TestImports(t *testing.T) {
 		"p4switch/ebpf":          {"p4switch/program", "p4switch/interp", "p4switch/port"},
 		"p4switch/rpc":           {},
 		"p4switch/portstate":     {},
-		"p4switch/gnmi":          {"fabric", "p4switch/portstate", "p4switch/rpc"}, // fabric: the names of rates
-		"p4switch/sidecar":       {"p4switch/gnmi", "p4switch/portstate", "p4switch/rpc", "p4switch/port", "p4src", "internal"},
+		"p4switch/gnmi":          {"p4switch/portstate", "p4switch/rpc"},
+		"p4switch/sidecar":       {"p4switch/gnmi", "p4switch/portstate", "p4switch/rpc", "p4switch/port", "internal"},
 		"testbed":                {"fabric", "hostagent", "controller", "roce", "p4switch", "testbed", "p4src", "internal"},
 		"cmd":                    {"fabric", "hostagent", "controller", "roce", "p4switch", "testbed", "p4src", "cmd", "internal"},
 		"testbed/workload/bound": {"fabric", "internal/heap"},

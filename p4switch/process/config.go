@@ -7,33 +7,10 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/p4switch/ebpf"
 	"github.com/ethereal-fabric/ethereal/p4switch/port"
+	"github.com/ethereal-fabric/ethereal/p4switch/portstate"
+	"github.com/ethereal-fabric/ethereal/p4switch/program"
 	"github.com/ethereal-fabric/ethereal/p4switch/rpc"
 )
-
-// PortEvents selects when the switch notifies the program of its ports by port-event packets.
-type PortEvents uint8
-
-const (
-	// PortEventsAuto notifies a program that has a register named port_down.
-	PortEventsAuto PortEvents = iota
-	// PortEventsOn always notifies.
-	PortEventsOn
-	// PortEventsOff never notifies.
-	PortEventsOff
-)
-
-// ParsePortEvents reads auto, on or off.
-func ParsePortEvents(s string) (PortEvents, error) {
-	switch s {
-	case "auto":
-		return PortEventsAuto, nil
-	case "on":
-		return PortEventsOn, nil
-	case "off":
-		return PortEventsOff, nil
-	}
-	return 0, fmt.Errorf("switch: port events %q; it is auto, on or off", s)
-}
 
 // Defaults of Config.
 const (
@@ -107,7 +84,8 @@ type Config struct {
 	// Budget bounds controllers' requests and stored state.
 	Budget rpc.Budget
 
-	PortEvents PortEvents
+	// PortEvents are the packets by which the switch notifies the program of its ports. Nil: none.
+	PortEvents *portstate.EventPackets
 	// Log receives events of the switch, not of packets, except for the program's log_msg if LogMessages is set.
 	// Nil: no log.
 	Log         *slog.Logger
@@ -152,4 +130,21 @@ func (c *Config) setDefaults() error {
 		}
 	}
 	return nil
+}
+
+// wantsPortEvents reports whether the switch notifies a program of its ports.
+func (c *Config) wantsPortEvents(p *program.Program) bool {
+	if c.PortEvents == nil || c.PortEvents.Register == "" {
+		return c.PortEvents != nil
+	}
+	_, has := p.RegisterByName(c.PortEvents.Register)
+	return has
+}
+
+// portTables are the tables that the program consults on a port event.
+func (c *Config) portTables() []string {
+	if c.PortEvents == nil {
+		return nil
+	}
+	return c.PortEvents.Tables
 }

@@ -15,10 +15,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
-	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/certs"
 	"github.com/ethereal-fabric/ethereal/internal/introspect"
-	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/internal/portspeed"
 	"github.com/ethereal-fabric/ethereal/p4switch/gnmi"
 	"github.com/ethereal-fabric/ethereal/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/p4switch/p4runtime"
@@ -227,7 +226,7 @@ func (d *Device) addServices() (err error) {
 		Budget: d.cfg.Budget, DataPath: &d.mu, Later: d.later,
 		Now: d.unix, Epoch: d.start, Switch: cfg,
 		OnSwitch: d.useSwitch, OnPacketOut: d.packetOut, PartialPacketOut: d.cfg.PartialPacketOut, Unrestricted: d.cfg.Unrestricted, OnPortEvent: d.onPortEvent,
-		PortTables: p4src.PortTables(), OnPortTables: d.repeatPortEvents,
+		PortTables: d.cfg.portTables(), OnPortTables: d.repeatPortEvents,
 	})
 	if err != nil {
 		return err
@@ -361,8 +360,7 @@ func (d *Device) useSwitch(sw *interp.Switch) {
 	d.sw = sw
 	d.useKernel(next, err)
 	d.modelBy(sw)
-	_, has := sw.Program().RegisterByName("port_down")
-	d.eventsOn = d.cfg.PortEvents == PortEventsOn || d.cfg.PortEvents == PortEventsAuto && has
+	d.eventsOn = d.cfg.wantsPortEvents(sw.Program())
 	for _, e := range d.ports {
 		e.notifiedUp = true // a new program assumes ports up
 	}
@@ -395,13 +393,19 @@ func (d *Device) onPortEvent(number uint32, up bool) {
 }
 
 func (d *Device) portEvent(e *egress, up bool) {
-	if !d.eventsOn || e.notifiedUp == up || e.number >= p4src.MaxPorts {
+	if !d.eventsOn || e.notifiedUp == up || e.number >= d.cfg.PortEvents.Ports {
 		return
 	}
 	e.notifiedUp = up
 	e.epoch++
+	d.injectPortEvent(e)
+}
+
+// injectPortEvent notifies the program of a port's last event.
+func (d *Device) injectPortEvent(e *egress) {
+	events := d.cfg.PortEvents
 	d.stats.PortEvents++
-	d.inject(frame{p4src.PortEventPort, p4src.AppendPortEvent(nil, uint16(e.number), up, e.epoch)})
+	d.inject(frame{events.Port, events.Append(nil, uint16(e.number), e.notifiedUp, e.epoch)})
 }
 
 // repeatPortEvents sends the program the last port events again, because it has only now learned which ports are
@@ -414,9 +418,8 @@ func (d *Device) repeatPortEvents() {
 	}
 	for _, up := range []bool{true, false} {
 		for _, e := range d.ports {
-			if e.notifiedUp == up && e.number < p4src.MaxPorts {
-				d.stats.PortEvents++
-				d.inject(frame{p4src.PortEventPort, p4src.AppendPortEvent(nil, uint16(e.number), up, e.epoch)})
+			if e.notifiedUp == up && e.number < d.cfg.PortEvents.Ports {
+				d.injectPortEvent(e)
 			}
 		}
 	}
@@ -509,7 +512,7 @@ func speedName(l port.Link) string {
 	if l.Mbps == 0 {
 		return ""
 	}
-	return fabric.SpeedName(fabric.Rate(l.Mbps) * fabric.Mbps)
+	return portspeed.Name(int64(l.Mbps))
 }
 
 func (d *Device) egress(number uint32) *egress {

@@ -38,8 +38,8 @@
 // # Port events
 //
 // A program that keeps port liveness in the data plane learns of a port's change by a packet that the switch makes
-// and injects on ingress port p4src.PortEventPort, ahead of all other packets. By default it does so when the
-// program has a register named port_down; see [PortEvents].
+// and injects ahead of all other packets. [Config.PortEvents] has the packet's format and its ingress port, and says
+// which programs get such packets.
 //
 // # Goroutines
 //

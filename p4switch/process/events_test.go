@@ -10,13 +10,15 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/p4switch/p4runtime"
+	"github.com/ethereal-fabric/ethereal/p4switch/portstate"
 	"github.com/ethereal-fabric/ethereal/p4switch/process"
 )
 
 // A controller says which ports are uplinks after the switch informed the program
 // which ports are down, or says it anew: the bitmap of dead uplinks follows.
 func TestUplinksNamedAfterPortEvents(t *testing.T) {
-	l := newLab(t, []int{linkFrames, linkFrames, linkFrames}, process.Config{PortEvents: process.PortEventsAuto})
+	l := newLab(t, []int{linkFrames, linkFrames, linkFrames}, process.Config{PortEvents: &portstate.EventPackets{Port: p4src.PortEventPort, Ports: p4src.MaxPorts, Append: p4src.AppendPortEvent,
+		Register: p4src.PortDown, Tables: p4src.PortTables()}})
 	l.d.Do(func(c *p4runtime.Core) {
 		if err := c.Ports().SetAdmin(2, false, 0); err != nil {
 			t.Error(err)

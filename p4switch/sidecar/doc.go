@@ -24,9 +24,9 @@
 //
 // # Port events
 //
-// The Ethereal program keeps the liveness of ports in a register, which P4Runtime does not reach on BMv2. It takes
-// changes from port-event packets on port p4src.PortEventPort alone. So the switch gets an extra veth pair as that
-// port, and the sidecar sends into the other end ([Config.EventInterface]):
+// A program that keeps the liveness of ports in a register, which P4Runtime does not reach on BMv2, takes changes from
+// port-event packets ([Config.PortEvents]), here on port 508 alone. So the switch gets an extra veth pair as that port,
+// and the sidecar sends into the other end ([Config.EventInterface]):
 //
 //	ip link add s1-ev type veth peer name s1-evp
 //	simple_switch_grpc ... -i 508@s1-evp

@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/ethereal-fabric/ethereal/internal/introspect"
-	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/p4switch/gnmi"
 	"github.com/ethereal-fabric/ethereal/p4switch/port"
 	"github.com/ethereal-fabric/ethereal/p4switch/portstate"
@@ -34,8 +33,11 @@ type Interface struct {
 // Config sets up a [Sidecar]. Interfaces are required.
 type Config struct {
 	Interfaces []Interface
-	// EventInterface is where port-event packets are sent. Empty: they are not.
+	// EventInterface is where port-event packets are sent, in the format of PortEvents. Empty: they are not.
 	EventInterface string
+	// PortEvents is required with EventInterface. Its Port, Register and Tables are not used: the interface leads to
+	// the port, and a sidecar does not see the program.
+	PortEvents *portstate.EventPackets
 	// Refresh is how often the state of all ports is sent to the program again. 0:
 	// DefaultRefresh.
 	Refresh time.Duration
@@ -77,6 +79,8 @@ func New(cfg Config) (s *Sidecar, err error) {
 	switch {
 	case len(cfg.Interfaces) == 0:
 		return nil, errors.New("sidecar: no interfaces")
+	case cfg.EventInterface != "" && cfg.PortEvents == nil:
+		return nil, errors.New("sidecar: an event interface, but no format of port events")
 	case cfg.Refresh < 0:
 		return nil, fmt.Errorf("sidecar: refresh %v is negative", cfg.Refresh)
 	}
@@ -136,8 +140,8 @@ func (s *Sidecar) addPorts() error {
 		if _, dup := s.byDevice[i.Device]; dup {
 			return fmt.Errorf("sidecar: interface %s is given twice", i.Device)
 		}
-		if i.Number >= p4src.MaxPorts && s.cfg.EventInterface != "" {
-			return fmt.Errorf("sidecar: port %d of %s: port events know ports below %d", i.Number, i.Device, p4src.MaxPorts)
+		if s.cfg.EventInterface != "" && i.Number >= s.cfg.PortEvents.Ports {
+			return fmt.Errorf("sidecar: port %d of %s: port events know ports below %d", i.Number, i.Device, s.cfg.PortEvents.Ports)
 		}
 		for _, l := range now {
 			if l.Name == i.Device {
@@ -295,7 +299,7 @@ func (s *Sidecar) send(x *iface) {
 	if s.events == nil {
 		return
 	}
-	s.events.Send([][]byte{p4src.AppendPortEvent(nil, uint16(x.Number), x.up, x.epoch)})
+	s.events.Send([][]byte{s.cfg.PortEvents.Append(nil, uint16(x.Number), x.up, x.epoch)})
 	c := s.events.Counters()
 	if lost := c.OutDown + c.OutLost; lost != s.lost {
 		if s.lost == 0 {

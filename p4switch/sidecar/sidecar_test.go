@@ -263,8 +263,9 @@ func TestBadConfig(t *testing.T) {
 		{"refresh", sidecar.Config{Interfaces: one, Refresh: -1}, "sidecar: refresh -1ns is negative"},
 		{"twice", sidecar.Config{Interfaces: append(one, one...)}, "sidecar: interface a is given twice"},
 		{"number", sidecar.Config{Interfaces: []sidecar.Interface{{Number: 1, Device: "a"}, {Number: 1, Device: "b"}}}, "switch: two ports have the number 1"},
-		{"event interface", sidecar.Config{Interfaces: one, EventInterface: "nowhere"}, "port: interface nowhere: route ip+net: no such network interface"},
-		{"event port", sidecar.Config{Interfaces: []sidecar.Interface{{Number: 512, Device: "a"}}, EventInterface: "lo"}, "sidecar: port 512 of a: port events know ports below 512"},
+		{"event interface", sidecar.Config{Interfaces: one, EventInterface: "nowhere", PortEvents: eventPackets}, "port: interface nowhere: route ip+net: no such network interface"},
+		{"no format of events", sidecar.Config{Interfaces: one, EventInterface: "lo"}, "sidecar: an event interface, but no format of port events"},
+		{"event port", sidecar.Config{Interfaces: []sidecar.Interface{{Number: 512, Device: "a"}}, EventInterface: "lo", PortEvents: eventPackets}, "sidecar: port 512 of a: port events know ports below 512"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			porttest.Enter(t)

@@ -4,6 +4,7 @@ package sidecar_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -18,9 +19,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/p4switch/port"
 	"github.com/ethereal-fabric/ethereal/p4switch/port/porttest"
+	"github.com/ethereal-fabric/ethereal/p4switch/portstate"
 	"github.com/ethereal-fabric/ethereal/p4switch/sidecar"
 )
 
@@ -72,7 +73,7 @@ func (b *bench) start(t *testing.T) {
 	t.Helper()
 	s, err := sidecar.New(sidecar.Config{
 		Interfaces:     []sidecar.Interface{{Number: 1, Device: "s1-eth1"}, {Number: 2, Device: "s1-eth2", Name: "Ethernet2"}},
-		EventInterface: "s1-ev", Refresh: b.refresh,
+		EventInterface: "s1-ev", PortEvents: eventPackets, Refresh: b.refresh,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -113,19 +114,29 @@ type event struct {
 	epoch uint32
 }
 
+// etherType is that of port-event packets here: one for local experiments.
+const etherType = 0x88B5
+
+// eventPackets are Ethernet frames with a byte for up, the port's number and the epoch.
+var eventPackets = &portstate.EventPackets{Ports: 512, Append: func(b []byte, port uint16, up bool, epoch uint32) []byte {
+	state := byte(0)
+	if up {
+		state = 1
+	}
+	b = binary.BigEndian.AppendUint16(append(b, make([]byte, 12)...), etherType)
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint16(append(b, state), port), epoch)
+}}
+
 // await returns the first port event for which ok holds.
 func (b *bench) await(t *testing.T, what string, ok func(event) bool) event {
 	t.Helper()
 	var found *event
 	for deadline := time.Now().Add(patience); found == nil; {
 		b.events.Receive(64, func(f []byte) {
-			if len(f) < p4src.PortEventBytes || int(f[12])<<8|int(f[13]) != p4src.EtherTypePortEvent || f[14] != 1 {
+			if len(f) < 21 || binary.BigEndian.Uint16(f[12:]) != etherType {
 				return
 			}
-			e := event{
-				port: uint16(f[16])<<8 | uint16(f[17]), up: f[15] == 1,
-				epoch: uint32(f[18])<<24 | uint32(f[19])<<16 | uint32(f[20])<<8 | uint32(f[21]),
-			}
+			e := event{port: binary.BigEndian.Uint16(f[15:]), up: f[14] == 1, epoch: binary.BigEndian.Uint32(f[17:])}
 			if found == nil && ok(e) {
 				found = &e
 			}

@@ -33,6 +33,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/p4src/p4srctest"
 	"github.com/ethereal-fabric/ethereal/p4switch/port/porttest"
+	"github.com/ethereal-fabric/ethereal/p4switch/portstate"
 	"github.com/ethereal-fabric/ethereal/p4switch/process"
 )
 
@@ -207,6 +208,8 @@ func startToys(t *testing.T, f *fabric.Fabric) string {
 	for i := range f.Switches() {
 		id := fabric.NodeID(f.Hosts() + i)
 		cfg := process.Config{DeviceID: uint64(id) + 1, CPUPort: p4src.CPUPort, Queues: 2}
+		cfg.PortEvents = &portstate.EventPackets{Port: p4src.PortEventPort, Ports: p4src.MaxPorts, Append: p4src.AppendPortEvent,
+			Register: p4src.PortDown, Tables: p4src.PortTables()}
 		var ports []string
 		for p := fabric.PortNo(1); int(p) <= f.Node(id).Ports(); p++ {
 			name := fmt.Sprintf("lane%d", p)
