@@ -21,7 +21,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/controller/eventlog"
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
-	"github.com/ethereal-fabric/ethereal/controller/view"
+	"github.com/ethereal-fabric/ethereal/controller/view/viewhttp"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/staterpc"
 	"github.com/ethereal-fabric/ethereal/internal/certs"
@@ -227,11 +227,11 @@ func (f *controllerFlags) run(ctx context.Context, stdout, stderr io.Writer) (fa
 	secret := rand.Text()
 	if f.view != "" {
 		if f.viewSecret != "" {
-			if secret, err = view.Secret(f.viewSecret); err != nil {
+			if secret, err = viewhttp.Secret(f.viewSecret); err != nil {
 				return errors.Join(fmt.Errorf("--view-secret-file: %w", err), listen.Close(agents, admin))
 			}
 		}
-		if page, err = view.Listen(f.view, files.Mutual()); err != nil {
+		if page, err = viewhttp.Listen(f.view, files.Mutual()); err != nil {
 			return errors.Join(fmt.Errorf("--listen-view: %w", err), listen.Close(agents, admin))
 		}
 	}
@@ -309,7 +309,7 @@ func serveController(ctx context.Context, d *daemon.Daemon, on listeners, files 
 		}
 		srv := listen.Server(d.View().Under(on.secret), trust)
 		srv.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelWarn)
-		log.Info("serving the page of the fabric", "url", view.URL(on.page.Addr(), on.secret, srv.TLSConfig != nil))
+		log.Info("serving the page of the fabric", "url", viewhttp.URL(on.page.Addr(), on.secret, srv.TLSConfig != nil))
 		listen.Serve(ctx, g, srv, on.page)
 	}
 	return g.Wait()

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/controller/view"
+	"github.com/ethereal-fabric/ethereal/controller/view/viewhttp"
 	"github.com/ethereal-fabric/ethereal/internal/certs"
 	"github.com/ethereal-fabric/ethereal/internal/listen"
 )
@@ -27,7 +28,7 @@ func TestPageCertificates(t *testing.T) {
 		return files
 	}
 	operator, host := read("node"), read("h0")
-	page := view.NewServer(func() (*view.Page, error) { return &view.Page{Title: "certain"}, nil }, nil)
+	page := viewhttp.NewServer(func() (*view.Page, error) { return &view.Page{Title: "certain"}, nil }, nil)
 	srv := listen.Server(page, operator)
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

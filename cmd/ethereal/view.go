@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ethereal-fabric/ethereal/controller/view"
+	"github.com/ethereal-fabric/ethereal/controller/view/viewhttp"
 )
 
 // mostViewed is how many runs one page takes.
@@ -90,8 +91,8 @@ func writeView(ctx context.Context, name string, p *view.Page) (err error) {
 }
 
 // serveView serves a page until ctx ends.
-func (a *app) serveView(ctx context.Context, listen string, s *view.Server) error {
-	l, err := view.Listen(listen, false)
+func (a *app) serveView(ctx context.Context, listen string, s *viewhttp.Server) error {
+	l, err := viewhttp.Listen(listen, false)
 	if err != nil {
 		return fmt.Errorf("--listen-view: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller/eventlog"
 	"github.com/ethereal-fabric/ethereal/controller/view"
+	"github.com/ethereal-fabric/ethereal/controller/view/viewhttp"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/bounded"
 	"github.com/ethereal-fabric/ethereal/testbed/recording"
@@ -167,8 +168,8 @@ func (l *viewLoader) controllerLog(r io.Reader) error {
 }
 
 // server returns a server of a page of what was read.
-func (l *viewLoader) server(p *view.Page) *view.Server {
-	s := view.NewServer(func() (*view.Page, error) { return p, nil }, nil)
+func (l *viewLoader) server(p *view.Page) *viewhttp.Server {
+	s := viewhttp.NewServer(func() (*view.Page, error) { return p, nil }, nil)
 	if len(l.traces) > 0 {
 		s.WithTraces(func(run int) (io.ReadSeekCloser, error) {
 			if name, ok := l.traces[run]; ok {

@@ -9,6 +9,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/eventlog"
 	"github.com/ethereal-fabric/ethereal/controller/observe"
 	"github.com/ethereal-fabric/ethereal/controller/view"
+	"github.com/ethereal-fabric/ethereal/controller/view/viewhttp"
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
@@ -24,7 +25,7 @@ const (
 
 // viewer collects the page's next tick.
 type viewer struct {
-	live *view.Live
+	live *viewhttp.Live
 	kick chan struct{} // signals an event
 
 	// On the daemon's goroutine: the paths last sent to the page, and the number of ticks since.
@@ -36,14 +37,16 @@ type viewer struct {
 	left   int
 }
 
-func newViewer() *viewer { return &viewer{live: view.NewLive(viewKeeps), kick: make(chan struct{}, 1)} }
+func newViewer() *viewer {
+	return &viewer{live: viewhttp.NewLive(viewKeeps), kick: make(chan struct{}, 1)}
+}
 
 // View returns the server of the live fabric's page; nil without [Config.View].
-func (d *Daemon) View() *view.Server {
+func (d *Daemon) View() *viewhttp.Server {
 	if d.viewer == nil {
 		return nil
 	}
-	return view.NewServer(d.page, d.viewer.live).Answering(d.viewSwitch)
+	return viewhttp.NewServer(d.page, d.viewer.live).Answering(d.viewSwitch)
 }
 
 // page returns the initial content of the page; later events follow.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller/view"
 	"github.com/ethereal-fabric/ethereal/controller/view/browsertest"
+	"github.com/ethereal-fabric/ethereal/controller/view/viewhttp"
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
@@ -132,8 +133,8 @@ func TestLive(t *testing.T) {
 	b := browsertest.Open(t, time.Minute)
 	run := made(t, small, 1)
 	run.Events, run.Flows, run.Marks, run.Balance = nil, nil, nil, nil
-	live := view.NewLive(100)
-	s := httptest.NewServer(view.NewServer(func() (*view.Page, error) {
+	live := viewhttp.NewLive(100)
+	s := httptest.NewServer(viewhttp.NewServer(func() (*view.Page, error) {
 		return &view.Page{Title: "live", Live: true, Runs: []*view.Run{run}}, nil
 	}, live))
 	defer func() { s.CloseClientConnections(); s.Close() }() // its events go on while the browser is there
@@ -163,7 +164,7 @@ func TestLive(t *testing.T) {
 }
 
 // liveServer returns the page's server behind a test's.
-func liveServer(s *httptest.Server) *view.Server { return s.Config.Handler.(*view.Server) }
+func liveServer(s *httptest.Server) *viewhttp.Server { return s.Config.Handler.(*viewhttp.Server) }
 
 // TestEventsAlone: of a run without counters there is what happened, in step with the fabric, and no curve of nothing.
 func TestEventsAlone(t *testing.T) {
@@ -236,7 +237,7 @@ func TestPerfetto(t *testing.T) {
 	defer other.Close()
 	run := made(t, small, 10)
 	run.Trace = "made.pftrace"
-	s := httptest.NewServer(view.NewServer(func() (*view.Page, error) {
+	s := httptest.NewServer(viewhttp.NewServer(func() (*view.Page, error) {
 		return &view.Page{Title: "traced", Runs: []*view.Run{run}}, nil
 	}, nil).
 		WithTraces(func(n int) (io.ReadSeekCloser, error) {
@@ -337,8 +338,8 @@ func TestHour(t *testing.T) {
 	run := made(t, fabric.Spec{Kind: fabric.KindFatTree, K: 8}, 1)
 	tick := view.Tick{Use: run.Use, Queue: run.Queue, State: make([]string, len(run.Links))}
 	run.Events, run.Flows, run.Marks, run.Balance, run.Phases, run.Ticks, run.Use, run.Queue = nil, nil, nil, nil, nil, nil, nil, nil
-	live := view.NewLive(1200)
-	s := httptest.NewServer(view.NewServer(func() (*view.Page, error) {
+	live := viewhttp.NewLive(1200)
+	s := httptest.NewServer(viewhttp.NewServer(func() (*view.Page, error) {
 		return &view.Page{Title: "live", Live: true, Runs: []*view.Run{run}}, nil
 	}, live))
 	defer func() { s.CloseClientConnections(); s.Close() }()

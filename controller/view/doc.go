@@ -1,12 +1,7 @@
 // Package view is the page that shows a fabric: its links and queues over time, its flows, failures, and the
-// reactions to them. It shows finished runs, from a [Page], and a live fabric, by events that the page's server
-// sends.
-//
-// # Trust
-//
-// The page reads and never writes. A [Server] answers GET alone, under a secret path, to a browser on this machine
-// by a loopback name. Its content security policy says that the page loads nothing and contacts only its own
-// server. [HTML] writes the same page as one file.
+// reactions to them. It shows finished runs, from a [Page], and a live fabric, by [Tick]s that the page's server
+// sends. This package has the page's data and writes the page: [HTML] as one file, [ServedHTML] for the server in
+// package viewhttp. It opens no sockets.
 package view
 
 import "github.com/ethereal-fabric/ethereal/fabric"
@@ -18,7 +13,7 @@ type Page struct {
 	Live    bool   `json:"live"` // the server sends [Tick]s
 	Runs    []*Run `json:"runs"`
 
-	Session string `json:"session,omitempty"` // of the [Live] that feeds the page
+	Session string `json:"session,omitempty"` // of the live feed
 	Tables  bool   `json:"tables,omitempty"`  // the server knows the switches' tables
 	Traces  bool   `json:"traces,omitempty"`  // the server has the runs' traces
 }
@@ -95,6 +90,19 @@ type Balance struct {
 	Name      string    `json:"name"`
 	Imbalance []float64 `json:"imbalance"` // per tick: busiest over mean, minus 1; 0 where almost nothing was used
 	Text      []string  `json:"text"`      // of the whole run
+}
+
+// Tick is the news of a live fabric.
+type Tick struct {
+	T      float64     `json:"t"`     // us
+	Use    []byte      `json:"use"`   // by direction, in 1/250 of the capacity
+	Queue  []byte      `json:"queue"` // as in [Run]; empty if queues are not measured
+	Events []Event     `json:"events,omitempty"`
+	State  []string    `json:"state,omitempty"` // by link: "", "down", "drained", "flapping" or "suspected"
+	Facts  [][2]string `json:"facts,omitempty"` // present values
+	Probed []Flow      `json:"probed,omitzero"` // all recently probed paths; nil: unchanged
+	// Largest are all pairs of hosts with the most traffic now; nil: unchanged.
+	Largest []Flow `json:"largest,omitzero"`
 }
 
 // Graph returns the nodes and links of a fabric.

@@ -22,7 +22,6 @@ type parts struct {
 	Title, Policy string
 	Style         template.CSS
 	Script, Data  template.JS
-	page          *template.Template
 }
 
 // shared are the parts that all pages have in common.
@@ -52,37 +51,35 @@ var load = sync.OnceValues(func() (*shared, error) {
 	return s, err
 })
 
-// assemble makes a page. connect is the source that its policy allows for requests.
-func assemble(p *Page, connect string) (*parts, error) {
+// HTML writes the page as one file, which loads nothing.
+func HTML(w io.Writer, p *Page) error {
+	_, err := write(w, p, "'none'")
+	return err
+}
+
+// ServedHTML writes the page for a server, which the page may contact, and returns the content security policy that
+// the server sends with it.
+func ServedHTML(w io.Writer, p *Page) (policy string, err error) { return write(w, p, "'self'") }
+
+// write writes a page and returns its policy. connect is the source that the policy allows for requests.
+func write(w io.Writer, p *Page, connect string) (policy string, err error) {
 	s, err := load()
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	data, err := json.Marshal(p) // escapes <, > and &
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	return &parts{
-		page: s.page, Title: p.Title, Policy: s.policy + "; connect-src " + connect,
+	policy = s.policy + "; connect-src " + connect
+	return policy, s.page.Execute(w, &parts{
+		Title: p.Title, Policy: policy,
 		Style: template.CSS(s.style), Script: template.JS(s.script), Data: template.JS(data), //nolint:gosec // our own files, and JSON
-	}, nil
+	})
 }
 
 // digest returns a source's hash for a content security policy.
 func digest(text []byte) string {
 	sum := sha256.Sum256(text)
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
-}
-
-// HTML writes the page as one file, which loads nothing.
-func HTML(w io.Writer, p *Page) error {
-	parts, err := assemble(p, "'none'")
-	if err != nil {
-		return err
-	}
-	return parts.write(w)
-}
-
-func (p *parts) write(w io.Writer) error {
-	return p.page.Execute(w, p)
 }

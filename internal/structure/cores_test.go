@@ -7,10 +7,11 @@ import (
 	"testing"
 )
 
-// cores decide without sockets. The column "core" of the table in docs/architecture.md has them.
+// cores decide without sockets; the table of cores in docs/architecture.md has the first two lines.
 var cores = []string{
 	"hostagent", "controller", "controller/rollout", "controller/suspicion",
 	"roce/transport", "testbed/host", "p4switch/interp",
+	"controller/eventlog", "controller/view", // what was recorded, and a page's data
 }
 
 // TestCores: a core imports neither gRPC nor net/http, directly or through another package.

@@ -28,7 +28,7 @@ func TestImports(t *testing.T) {
 		"p4src":                  {},
 		"hostagent":              {"fabric", "hostagent", "roce/frame", "internal"},
 		"controller":             {"fabric", "controller", "p4src", "internal"},
-		"controller/view":        {"fabric", "internal"},
+		"controller/view":        {"fabric", "controller/view", "internal"},
 		"p4switch/program":       {},
 		"p4switch":               {"p4switch", "internal", "fabric", "controller", "p4src"},
 		"roce":                   {"fabric", "roce", "hostagent", "p4switch/port", "internal"},

@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/ethereal-fabric/ethereal/controller/view"
+	"github.com/ethereal-fabric/ethereal/controller/view/viewhttp"
 )
 
 // passed is the first descriptor that a process is given beside standard input, output and error.
@@ -22,7 +22,7 @@ type Page struct {
 
 // ListenPage opens the socket, to be given to [Enter]. addr is a loopback address, as in 127.0.0.1:0.
 func ListenPage(addr string) (*os.File, error) {
-	lis, err := view.Listen(addr, false)
+	lis, err := viewhttp.Listen(addr, false)
 	if err != nil {
 		return nil, err
 	}
@@ -36,16 +36,16 @@ func ListenPage(addr string) (*os.File, error) {
 
 // PassedPage returns the page whose socket [Enter] was given. dir is the folder for sockets and logs.
 func PassedPage(dir string) (*Page, error) {
-	lis, err := view.Listen(fmt.Sprintf("fd:%d", passed), false)
+	lis, err := viewhttp.Listen(fmt.Sprintf("fd:%d", passed), false)
 	if err != nil {
 		return nil, fmt.Errorf("live: %w", err)
 	}
 	p := &Page{lis: lis.(*net.TCPListener), secret: filepath.Join(dir, "view.secret")} //nolint:forcetypeassert // Listen has looked
-	secret, err := view.Secret(p.secret)
+	secret, err := viewhttp.Secret(p.secret)
 	if err != nil {
 		return nil, fmt.Errorf("live: %w", err)
 	}
-	p.URL = view.URL(lis.Addr(), secret, false)
+	p.URL = viewhttp.URL(lis.Addr(), secret, false)
 	return p, nil
 }
 

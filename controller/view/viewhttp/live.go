@@ -1,4 +1,4 @@
-package view
+package viewhttp
 
 import (
 	"crypto/rand"
@@ -8,20 +8,9 @@ import (
 	"slices"
 	"sync"
 	"time"
-)
 
-// Tick is the news of a live fabric.
-type Tick struct {
-	T      float64     `json:"t"`     // us
-	Use    []byte      `json:"use"`   // by direction, in 1/250 of the capacity
-	Queue  []byte      `json:"queue"` // as in [Run]; empty if queues are not measured
-	Events []Event     `json:"events,omitempty"`
-	State  []string    `json:"state,omitempty"` // by link: "", "down", "drained", "flapping" or "suspected"
-	Facts  [][2]string `json:"facts,omitempty"` // present values
-	Probed []Flow      `json:"probed,omitzero"` // all recently probed paths; nil: unchanged
-	// Largest are all pairs of hosts with the most traffic now; nil: unchanged.
-	Largest []Flow `json:"largest,omitzero"`
-}
+	"github.com/ethereal-fabric/ethereal/controller/view"
+)
 
 // Limits on listening browsers.
 const (
@@ -47,7 +36,7 @@ func NewLive(keep int) *Live {
 }
 
 // Send sends a tick to all listening browsers. A slow one is disconnected, and connects again.
-func (l *Live) Send(t *Tick) error {
+func (l *Live) Send(t *view.Tick) error {
 	text, err := json.Marshal(t)
 	if err != nil {
 		return err

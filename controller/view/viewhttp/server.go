@@ -1,4 +1,4 @@
-package view
+package viewhttp
 
 import (
 	"bytes"
@@ -8,13 +8,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ethereal-fabric/ethereal/controller/view"
 	"github.com/ethereal-fabric/ethereal/internal/listen"
 )
 
 // Server serves a page to a browser on this machine.
 type Server struct {
 	token string
-	page  func() (*Page, error)
+	page  func() (*view.Page, error)
 	live  *Live // nil: the page is not live
 	asked Asked // nil: switches' tables are unknown
 
@@ -22,7 +23,7 @@ type Server struct {
 }
 
 // NewServer returns a server of the page that page returns, under a random path. live, if not nil, feeds the page.
-func NewServer(page func() (*Page, error), live *Live) *Server {
+func NewServer(page func() (*view.Page, error), live *Live) *Server {
 	return &Server{token: rand.Text(), page: page, live: live}
 }
 
@@ -89,19 +90,15 @@ func (s *Server) servePage(w http.ResponseWriter) {
 	if s.live != nil {
 		served.Session = s.live.session
 	}
-	parts, err := assemble(&served, "'self'")
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
 	var body bytes.Buffer
-	if err := parts.write(&body); err != nil {
+	policy, err := view.ServedHTML(&body, &served)
+	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	lasting(w)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Security-Policy", parts.Policy+"; frame-ancestors 'none'")
+	w.Header().Set("Content-Security-Policy", policy+"; frame-ancestors 'none'")
 	w.Write(body.Bytes()) //nolint:errcheck // the browser has left
 }
 

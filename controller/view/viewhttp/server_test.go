@@ -1,4 +1,4 @@
-package view_test
+package viewhttp_test
 
 import (
 	"bytes"
@@ -18,18 +18,19 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/controller/view"
+	"github.com/ethereal-fabric/ethereal/controller/view/viewhttp"
 )
 
 // TestServer: the page is for who knows its path, on this machine, to be read; and it says that it loads nothing.
 func TestServer(t *testing.T) {
-	s := view.NewServer(func() (*view.Page, error) { return &view.Page{Title: "</script><b>"}, nil }, view.NewLive(1)).Answering(
+	s := viewhttp.NewServer(func() (*view.Page, error) { return &view.Page{Title: "</script><b>"}, nil }, viewhttp.NewLive(1)).Answering(
 		func(_ context.Context, _ int, name string, _ float64) (*view.Switch, error) {
 			if name != "tor0" {
 				return nil, nil
 			}
 			return &view.Switch{Tables: []view.Table{{Name: "data"}}}, nil
 		})
-	if other := view.NewServer(nil, nil); other.Path() == s.Path() || len(s.Path()) < 20 {
+	if other := viewhttp.NewServer(nil, nil); other.Path() == s.Path() || len(s.Path()) < 20 {
 		t.Errorf("paths %s and %s", s.Path(), other.Path())
 	}
 	for _, c := range []struct {
@@ -95,7 +96,7 @@ func TestServer(t *testing.T) {
 
 func TestListen(t *testing.T) {
 	for addr, ok := range map[string]bool{"fd:1": false, "fd:x": false, "fd:60000": false, "127.0.0.1:0": true, "localhost:0": true, "0.0.0.0:0": false, ":0": false, "10.0.0.1:80": false, "x": false} {
-		l, err := view.Listen(addr, false)
+		l, err := viewhttp.Listen(addr, false)
 		if (err == nil) != ok {
 			t.Errorf("%s: %v", addr, err)
 		}
@@ -120,7 +121,7 @@ func TestListenInherited(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := view.Listen(fmt.Sprintf("fd:%d", fd), false)
+		l, err := viewhttp.Listen(fmt.Sprintf("fd:%d", fd), false)
 		if (err == nil) != ok {
 			t.Errorf("%s: %v", addr, err)
 		}
@@ -151,7 +152,7 @@ func (l oneConn) Addr() net.Addr { return &net.TCPAddr{} }
 func TestStalledBrowser(t *testing.T) {
 	for _, what := range []string{"", "events", "switch?run=0&name=tor0&t=0"} {
 		synctest.Test(t, func(t *testing.T) {
-			s := view.NewServer(func() (*view.Page, error) { return &view.Page{}, nil }, view.NewLive(1)).Answering(
+			s := viewhttp.NewServer(func() (*view.Page, error) { return &view.Page{}, nil }, viewhttp.NewLive(1)).Answering(
 				func(context.Context, int, string, float64) (*view.Switch, error) { return &view.Switch{}, nil })
 			browser, conn := net.Pipe()
 			l := oneConn{make(chan net.Conn, 1)}
@@ -175,14 +176,14 @@ func TestStalledBrowser(t *testing.T) {
 // TestSecret: a secret is made once and kept for its owner alone.
 func TestSecret(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secret")
-	made, err := view.Secret(path)
+	made, err := viewhttp.Secret(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if kept, err := view.Secret(path); err != nil || kept != made || len(made) < 20 {
+	if kept, err := viewhttp.Secret(path); err != nil || kept != made || len(made) < 20 {
 		t.Errorf("%q, then %q, %v", made, kept, err)
 	}
-	if s := view.NewServer(nil, nil).Under(made); s.Path() != "/"+made+"/" {
+	if s := viewhttp.NewServer(nil, nil).Under(made); s.Path() != "/"+made+"/" {
 		t.Errorf("path %s", s.Path())
 	}
 	for _, bad := range []func() error{
@@ -192,7 +193,7 @@ func TestSecret(t *testing.T) {
 		if err := bad(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := view.Secret(path); err == nil {
+		if _, err := viewhttp.Secret(path); err == nil {
 			t.Error("it is taken")
 		}
 	}
