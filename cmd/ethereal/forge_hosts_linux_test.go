@@ -129,6 +129,7 @@ func (a flood) begin(t *testing.T, f *fabric.Fabric, x *live.Fabric) (stop func(
 func forgeSettings(memory fabric.Time) hostproto.Settings {
 	return hostproto.Settings{Settings: host.Settings{
 		Seed: 1, Payload: 4096, RTO: 500 * fabric.Millisecond, FailedMemory: memory, Rate: forgeRate,
+		ResendOnFlip: true, TailProbe: true,
 		Losses: hostagent.LossTest{Off: true}, // these switches mark nothing
 	}}
 }

@@ -143,7 +143,7 @@ func (f *hostagentFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 	}
 	cfg := hostprocess.ProcessConfig{
 		Fabric: s.Fabric, Host: s.Host, Controllers: f.controllers,
-		Settings: hostproto.Settings{Settings: host.Settings{Seed: f.seed}}, Log: s.Log, Dial: s.Dial,
+		Settings: hostproto.Settings{Settings: host.Settings{Seed: f.seed, ResendOnFlip: true, TailProbe: true}}, Log: s.Log, Dial: s.Dial,
 		Known: s.Known(), OnUpdate: s.KeepLinks,
 	}
 	if err := f.configure(&cfg); err != nil {

@@ -58,8 +58,8 @@ type Config struct {
 	// Trip is the round trip of a full packet over the longest path of an otherwise idle network: no answer is late
 	// before. 0: no probes for late answers to a message's last packets.
 	Trip fabric.Time
-	// NoNudge omits the zero-length WRITE after a change of path.
-	NoNudge bool
+	// ProbeOnFlip posts a zero-length WRITE on a queue pair that changes its path with nothing left to send.
+	ProbeOnFlip bool
 
 	// Receiver is the way in which the responders of all hosts handle packets that arrive out of order; senders
 	// retransmit accordingly.

@@ -89,8 +89,8 @@ func dyingPath() func(fabric.Time, []byte, bool) fate {
 // A QP whose last packets are lost finishes a round trip after it is moved, if
 // it may nudge, and after the timer if it may not.
 func TestNudge(t *testing.T) {
-	for _, noNudge := range []bool{false, true} {
-		w := newWorld(t, 2, func(c *Config) { c.NoNudge = noNudge })
+	for _, probes := range []bool{true, false} {
+		w := newWorld(t, 2, func(c *Config) { c.ProbeOnFlip = probes })
 		w.fate = dyingPath()
 		w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 45_000, Label: 1})
 		w.run(10 * fabric.Microsecond)
@@ -104,10 +104,10 @@ func TestNudge(t *testing.T) {
 		if w.hosts[1].delivered[1] != 45_000 {
 			t.Fatal("not delivered")
 		}
-		if !noNudge && (s.Nudges != 1 || s.Timeouts != 0 || took > 4*w.delay+2*fabric.Microsecond || s.Retransmissions != 3) {
+		if probes && (s.Nudges != 1 || s.Timeouts != 0 || took > 4*w.delay+2*fabric.Microsecond || s.Retransmissions != 3) {
 			t.Errorf("nudged: took %v, %+v", took, s)
 		}
-		if noNudge && (s.Nudges != 0 || s.Timeouts != 1 || took < 900*fabric.Microsecond) {
+		if !probes && (s.Nudges != 0 || s.Timeouts != 1 || took < 900*fabric.Microsecond) {
 			t.Errorf("not nudged: took %v, %+v", took, s)
 		}
 	}

@@ -209,7 +209,7 @@ func (e *Endpoint) Relabel(id QP, l fabric.Label) error {
 	e.stack.setLabel(q.hdr[:], l)
 	e.changePort(q, l)
 	q.noTail() // it waits anew, from its next packet on
-	if _, more := e.transport.pick(q); !e.cfg.NoNudge && !more && q.unacked < q.sent && q.nextOut == q.total() {
+	if _, more := e.transport.pick(q); e.cfg.ProbeOnFlip && !more && q.unacked < q.sent && q.nextOut == q.total() {
 		q.nudges++
 		e.stats.Nudges++
 		e.activate(q)

@@ -157,7 +157,7 @@ func (x *exchange) create(t *testing.T, d *datadriven.TestData) {
 	x.sent = nil
 	for i := range x.hosts {
 		c := Config{
-			Fabric: x.f, Host: fabric.NodeID(i), MTU: 1000, Balancer: &inTurnOf4{},
+			Fabric: x.f, Host: fabric.NodeID(i), MTU: 1000, Balancer: &inTurnOf4{}, ProbeOnFlip: true,
 			Trip:     fabric.Time(number(t, d, "trip", 0)) * fabric.Microsecond,
 			AckEvery: number(t, d, "ackevery", 1), ReorderWindow: number(t, d, "window", 256),
 			Receiver:   Receiver(receiver),

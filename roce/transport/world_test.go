@@ -82,7 +82,7 @@ func newWorld(t testing.TB, n int, config func(*Config)) *world {
 			w: w, me: fabric.NodeID(i),
 			acked: map[QP]int64{}, done: map[QP]int{}, delivered: map[uint64]int64{},
 		}
-		c := Config{Fabric: f, Host: fabric.NodeID(i)}
+		c := Config{Fabric: f, Host: fabric.NodeID(i), ProbeOnFlip: true}
 		if config != nil {
 			config(&c)
 		}

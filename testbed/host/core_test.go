@@ -40,7 +40,7 @@ func play(f *fabric.Fabric, log string) (string, error) {
 			if c, err = New(cfg); err != nil {
 				return err
 			}
-			ec := transport.Config{Fabric: f, Host: cfg.Host}
+			ec := transport.Config{Fabric: f, Host: cfg.Host, ProbeOnFlip: true}
 			if c.PerPacket() {
 				ec.Balancer = c
 			}

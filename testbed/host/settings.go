@@ -32,8 +32,8 @@ type Settings struct {
 	ReorderWindow int                `json:"reorder_window"`
 	Reordered     bool               `json:"reordered"`           // switches reorder packets
 	LateLoss      bool               `json:"late_loss,omitempty"` // losses of reordered packets are detected by time
-	NoResend      bool               `json:"no_resend"`           // a flipped queue pair waits for a NAK
-	NoTailProbe   bool               `json:"no_tail_probe"`
+	ResendOnFlip  bool               `json:"resend_on_flip"`      // else a flipped queue pair waits for a NAK
+	TailProbe     bool               `json:"tail_probe"`          // zero-length writes where an answer is late
 	// LeastTrip is the minimum round trip where wires are not its slowest part: no answer to a last packet is late
 	// before.
 	LeastTrip fabric.Time `json:"least_trip"`
@@ -78,11 +78,11 @@ func (s *Settings) Core(f *fabric.Fabric, id fabric.NodeID) Config {
 				Fabric: f, Host: id, Seed: s.Seed, FailedPathMemory: s.FailedMemory, StartJitter: jitter,
 				TimeoutGrace: s.TimeoutGrace, QuenchBurst: s.QuenchBurst, QuenchInterval: s.QuenchInterval,
 				Losses: s.Losses, Slow: s.Slow, Calm: s.Calm, ProbeEvery: s.ProbeEvery,
-				Asks: !s.NoTailProbe, AskWait: s.AskWait, Packet: s.packet(),
+				Asks: s.TailProbe, AskWait: s.AskWait, Packet: s.packet(),
 			},
 			MTU: s.Payload,
 		},
-		Scheme: s.Scheme, Params: s.Params, BatchWindow: s.BatchWindow, ResendOnFlip: !s.NoResend,
+		Scheme: s.Scheme, Params: s.Params, BatchWindow: s.BatchWindow, ResendOnFlip: s.ResendOnFlip,
 	}
 }
 
@@ -92,7 +92,7 @@ func (s *Settings) Endpoint(c *Core) transport.Config {
 	f := c.cfg.Fabric
 	e := transport.Config{
 		Fabric: f, Host: c.cfg.Host, IPv6: s.IPv6, FlowLabel: s.FlowLabel, MTU: s.Payload, LineRate: s.Rate,
-		RTO: s.RTO, AckEvery: s.AckEvery, AckWhenAsked: s.AckWhenAsked, NoNudge: s.NoTailProbe,
+		RTO: s.RTO, AckEvery: s.AckEvery, AckWhenAsked: s.AckWhenAsked, ProbeOnFlip: s.TailProbe,
 		Receiver: s.Receiver, ReorderWindow: s.ReorderWindow, Reordered: s.Reordered, LateLoss: s.LateLoss,
 		Control: s.Control, ControlParams: s.ControlParams,
 		AckLabel: c.scheme.AckLabel,
@@ -100,7 +100,7 @@ func (s *Settings) Endpoint(c *Core) transport.Config {
 	if s.USID {
 		e.Outer = usid.HeaderSize
 	}
-	if !s.NoTailProbe {
+	if s.TailProbe {
 		e.Trip = max(s.LeastTrip, transport.IdleTrip(f, int(s.packet())))
 	}
 	if c.packets != nil {

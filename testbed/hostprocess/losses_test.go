@@ -91,7 +91,7 @@ func (p *pair) run(now, until fabric.Time) fabric.Time {
 // the test off it is not.
 func TestLossyPath(t *testing.T) {
 	for _, off := range []bool{false, true} {
-		p := newPair(t, host.Settings{Seed: 1, Losses: hostagent.LossTest{Off: off}})
+		p := newPair(t, host.Settings{Seed: 1, ResendOnFlip: true, TailProbe: true, Losses: hostagent.LossTest{Off: off}})
 		packets := 0
 		p.lose = func(_ fabric.Time, label fabric.Label, opcode frame.Opcode) bool {
 			if label != 2 {
@@ -127,7 +127,7 @@ func TestLossyPath(t *testing.T) {
 // answer asks for it: that is sooner than the timer, and no reason to move. Where silence is not noticed, it costs the timer.
 func TestLostTail(t *testing.T) {
 	for _, without := range []bool{false, true} {
-		p := newPair(t, host.Settings{Seed: 1, NoTailProbe: without})
+		p := newPair(t, host.Settings{Seed: 1, ResendOnFlip: true, TailProbe: !without})
 		lost := false
 		p.lose = func(_ fabric.Time, _ fabric.Label, opcode frame.Opcode) bool {
 			if lost || !opcode.Ends() {

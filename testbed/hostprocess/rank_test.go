@@ -45,7 +45,9 @@ func TestJob(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Configure(0, hostproto.Settings{Nonce: 7, Settings: host.Settings{Seed: 1, RTO: fabric.Millisecond}}); err != nil {
+		if err := r.Configure(0, hostproto.Settings{Nonce: 7, Settings: host.Settings{
+			Seed: 1, ResendOnFlip: true, TailProbe: true, RTO: fabric.Millisecond,
+		}}); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.Start(0); err == nil {
@@ -164,7 +166,9 @@ func TestHeartbeats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Configure(0, hostproto.Settings{Settings: host.Settings{Seed: 1, FailedMemory: 100 * fabric.Millisecond}}); err != nil {
+	if err := r.Configure(0, hostproto.Settings{Settings: host.Settings{
+		Seed: 1, ResendOnFlip: true, TailProbe: true, FailedMemory: 100 * fabric.Millisecond,
+	}}); err != nil {
 		t.Fatal(err)
 	}
 	r.Update(0, &statepb.Update{Instance: "a", Epoch: 1, Snapshot: true})

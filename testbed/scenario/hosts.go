@@ -22,8 +22,8 @@ func (r Run) Hosts() (host.Settings, error) {
 		RTO: h.RTO, AckEvery: h.AckEvery, AckWhenAsked: h.AckWhenAsked, Control: h.CongestionControl,
 		ControlParams: h.CongestionParams,
 		Receiver:      h.Receiver.For(r.Scheme.Name), ReorderWindow: h.ReorderWindow, Reordered: spec.InSwitches(),
-		LateLoss: spec.FindsLate(r.Scheme.Params),
-		NoResend: !h.ResendOnFlip, NoTailProbe: !h.TailProbe,
+		LateLoss:     spec.FindsLate(r.Scheme.Params),
+		ResendOnFlip: h.ResendOnFlip, TailProbe: h.TailProbe,
 		BatchWindow: a.BatchWindow, StartJitter: a.StartJitter, NoJitter: a.StartJitter == 0, FailedMemory: a.FailedPathMemory,
 		Losses: hostagent.LossTest{Off: silent, Pauses: r.Scenario.FlowControl().On()},
 	}, nil

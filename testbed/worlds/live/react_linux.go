@@ -116,6 +116,7 @@ func React(ctx context.Context, cfg ReactConfig) ([]Reaction, error) {
 	set := hostproto.Settings{
 		Settings: host.Settings{
 			Seed: cfg.Seed, Payload: cfg.Payload, RTO: fabric.Time(cfg.RTO) * fabric.Nanosecond, Rate: rate,
+			ResendOnFlip: true, TailProbe: true,
 			FailedMemory: 60 * fabric.Second,            // every cut meets a new agent
 			Losses:       hostagent.LossTest{Off: true}, // these switches mark nothing
 		},

@@ -45,7 +45,8 @@ func playLive(t *testing.T, f *fabric.Fabric, scheme string) string {
 			t.Fatal(err)
 		}
 		if err := ranks[i].Configure(0, hostproto.Settings{Nonce: 7, Settings: host.Settings{
-			Seed: 3, Scheme: scheme, RTO: fabric.Millisecond, BatchWindow: fabric.Microsecond, FailedMemory: 3 * fabric.Millisecond,
+			Seed: 3, Scheme: scheme, RTO: fabric.Millisecond, ResendOnFlip: true, TailProbe: true,
+			BatchWindow: fabric.Microsecond, FailedMemory: 3 * fabric.Millisecond,
 		}}); err != nil {
 			t.Fatal(err)
 		}
