@@ -5,6 +5,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 // BenchmarkAllToAll posts and finishes what one of 512 ranks sends in a direct
@@ -70,7 +71,7 @@ func BenchmarkQuenchFlood(b *testing.B) {
 	if err := c.Post(0, allToAll(f, 0, 1<<15)); err != nil {
 		b.Fatal(err)
 	}
-	q := Quench{Dst: f.HostAddr4(500), Switch: f.ToRID(0), Port: 17}
+	q := frame.Quench{Dst: f.HostAddr4(500), Switch: f.ToRID(0), Port: 17}
 	b.ReportAllocs()
 	now := fabric.Time(0)
 	for b.Loop() {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 func TestConfigErrors(t *testing.T) {
@@ -156,7 +157,7 @@ func drawEvent(t *rapid.T, f *fabric.Fabric, host fabric.NodeID) event {
 		return event{kind, func(c *Core, now fabric.Time) any { c.Timeout(now, qp); return nil }}
 	case "quench":
 		sw := fabric.NodeID(rapid.IntRange(-1, f.Nodes()).Draw(t, "switch"))
-		q := Quench{
+		q := frame.Quench{
 			Dst: f.HostAddr4(node("dst")), Switch: sw,
 			Port:  fabric.PortNo(rapid.IntRange(0, 5).Draw(t, "port")),
 			Epoch: rapid.Uint32Range(1, 8).Draw(t, "epoch"),
@@ -329,7 +330,7 @@ func TestForgedQuenches(t *testing.T) {
 		for dst := range fabric.NodeID(f.Hosts()) {
 			for sw := f.ToRID(0); int(sw) < f.Nodes(); sw++ {
 				for port := range fabric.PortNo(f.Node(sw).Ports() + 2) {
-					if c.Quench(fabric.Time(epoch), Quench{Dst: f.HostAddr4(dst), Switch: sw, Port: port, Epoch: epoch + 1}) == Believed {
+					if c.Quench(fabric.Time(epoch), frame.Quench{Dst: f.HostAddr4(dst), Switch: sw, Port: port, Epoch: epoch + 1}) == Believed {
 						believed++
 					}
 					checkInvariants(t, c)

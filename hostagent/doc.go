@@ -143,7 +143,7 @@
 // ends the refusal. Time-outs and losses remain independent evidence.
 //
 // A notice names no packet, so a forger needs to know only the fabric. Switches accept no notice from a host, and
-// [ParseQuench] none from a host's address. The limits on epoch and rate are the same as for quenches.
+// ParseQuench of package frame none from a host's address. The limits on epoch and rate are the same as for quenches.
 //
 // # Rules
 //

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 // drawUpdate is a controller's word as a broken or hostile one says it.
@@ -74,7 +75,7 @@ func TestClockJumps(t *testing.T) {
 	tor := f.ToRID(0)
 	for _, jumps := range [][]fabric.Time{{fabric.Second, 0, 1, fabric.Second - 1}, {0, 0, fabric.Second, 3}} {
 		c := mustCore(t, Config{Fabric: f})
-		q := Quench{Notice: true, Switch: tor, Port: f.Node(tor).FirstUplink(), Epoch: 1}
+		q := frame.Quench{Notice: true, Switch: tor, Port: f.Node(tor).FirstUplink(), Epoch: 1}
 		far := fabric.NodeID(f.Hosts() - 1)
 		if v := c.Quench(jumps[0], q); v != Believed {
 			t.Fatalf("the quench: %v", v)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 // linkState is the core's knowledge of one link.
@@ -141,7 +142,7 @@ func (c *Core) timedOut(s sample) {
 }
 
 // Quench reports a source quench from a switch to this host. See the package comment on when it is believed.
-func (c *Core) Quench(now fabric.Time, q Quench) Verdict {
+func (c *Core) Quench(now fabric.Time, q frame.Quench) Verdict {
 	c.advance(now)
 	v := c.quench(q)
 	c.stats.Quenches[v]++
@@ -149,7 +150,7 @@ func (c *Core) Quench(now fabric.Time, q Quench) Verdict {
 }
 
 // noticed processes a notice. It also helps destinations to which this agent has not sent yet.
-func (c *Core) noticed(q Quench) Verdict {
+func (c *Core) noticed(q frame.Quench) Verdict {
 	id, ok := c.fabric.LinkAt(q.Switch, q.Port)
 	if !ok {
 		return NotOurs
@@ -170,7 +171,7 @@ func (c *Core) noticed(q Quench) Verdict {
 	return c.believe(q, id)
 }
 
-func (c *Core) quench(q Quench) Verdict {
+func (c *Core) quench(q frame.Quench) Verdict {
 	if q.Notice {
 		return c.noticed(q)
 	}
@@ -215,7 +216,7 @@ func (c *Core) quench(q Quench) Verdict {
 
 // believe marks a link dead if the quench about it is plausible, within the limits that keep a forged quench from
 // doing harm.
-func (c *Core) believe(q Quench, id fabric.LinkID) Verdict {
+func (c *Core) believe(q frame.Quench, id fabric.LinkID) Verdict {
 	link := c.fabric.Link(id)
 	var l linkState // as known; stored only if the quench is believed
 	if have := c.links[id]; have != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 // TestScenarios runs the text files in testdata/scenarios. Each command is an
@@ -250,8 +251,8 @@ func (s *scenario) update(t *testing.T, d *datadriven.TestData) *statepb.Update 
 	return u
 }
 
-func (s *scenario) quench(t *testing.T, d *datadriven.TestData) Quench {
-	q := Quench{Switch: s.node(t, d, "switch"), Epoch: uint32(s.number(t, d, "epoch")), Dst: s.f.HostAddr4(s.node(t, d, "dst"))}
+func (s *scenario) quench(t *testing.T, d *datadriven.TestData) frame.Quench {
+	q := frame.Quench{Switch: s.node(t, d, "switch"), Epoch: uint32(s.number(t, d, "epoch")), Dst: s.f.HostAddr4(s.node(t, d, "dst"))}
 	id, ok := s.f.LinkBetween(q.Switch, s.node(t, d, "to"))
 	if !ok {
 		t.Fatalf("%s: no such link", d.Pos)

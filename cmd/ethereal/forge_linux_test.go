@@ -16,6 +16,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/p4switch/port"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 	"github.com/ethereal-fabric/ethereal/testbed/host"
 	"github.com/ethereal-fabric/ethereal/testbed/hostproto"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
@@ -35,7 +36,7 @@ func TestForgedQuenches(t *testing.T) {
 	const victim, peer = 0, 3
 	for _, attack := range []struct {
 		name  string
-		forge func(*forger) (q hostagent.Quench, from fabric.NodeID, payload []byte)
+		forge func(*forger) (q frame.Quench, from fabric.NodeID, payload []byte)
 		check func(t *testing.T, v *hostproto.Stats)
 	}{
 		{"random", (*forger).random, func(*testing.T, *hostproto.Stats) {}},
@@ -166,36 +167,36 @@ func newForger(f *fabric.Fabric, victim, peer fabric.NodeID) *forger {
 }
 
 // targeted names every link of every path that the victim uses, one epoch after the other.
-func (g *forger) targeted() (hostagent.Quench, fabric.NodeID, []byte) {
+func (g *forger) targeted() (frame.Quench, fabric.NodeID, []byte) {
 	g.n++
 	hop := g.links[g.n%len(g.links)]
-	return hostagent.Quench{Switch: hop.From, Port: hop.Port, Epoch: uint32(g.n/len(g.links) + 1)}, g.peer, nil
+	return frame.Quench{Switch: hop.From, Port: hop.Port, Epoch: uint32(g.n/len(g.links) + 1)}, g.peer, nil
 }
 
 // steer names the first uplink of the victim's ToR, by ever newer epochs.
-func (g *forger) steer() (hostagent.Quench, fabric.NodeID, []byte) {
+func (g *forger) steer() (frame.Quench, fabric.NodeID, []byte) {
 	g.n++
 	tor := g.f.ToROf(g.victim)
-	return hostagent.Quench{Switch: tor, Port: g.f.Node(tor).FirstUplink(), Epoch: uint32(g.n)}, g.peer, nil
+	return frame.Quench{Switch: tor, Port: g.f.Node(tor).FirstUplink(), Epoch: uint32(g.n)}, g.peer, nil
 }
 
 // replay sends the same believable quenches again and again.
-func (g *forger) replay() (hostagent.Quench, fabric.NodeID, []byte) {
+func (g *forger) replay() (frame.Quench, fabric.NodeID, []byte) {
 	q, from, _ := g.targeted()
 	q.Epoch = 1
 	return q, from, nil
 }
 
 // random names any switch, port, epoch and destination.
-func (g *forger) random() (hostagent.Quench, fabric.NodeID, []byte) {
-	q := hostagent.Quench{
+func (g *forger) random() (frame.Quench, fabric.NodeID, []byte) {
+	q := frame.Quench{
 		Switch: fabric.NodeID(g.f.Hosts() + g.rng.IntN(g.f.Switches())), Port: fabric.PortNo(g.rng.IntN(8)), Epoch: g.rng.Uint32() | 1,
 	}
 	return q, fabric.NodeID(1 + g.rng.IntN(g.f.Hosts()-1)), nil
 }
 
 // malformed has random bytes and lengths.
-func (g *forger) malformed() (hostagent.Quench, fabric.NodeID, []byte) {
+func (g *forger) malformed() (frame.Quench, fabric.NodeID, []byte) {
 	q, from, _ := g.targeted()
 	payload := q.Append(nil)
 	for i := range payload {
@@ -211,7 +212,7 @@ func (g *forger) malformed() (hostagent.Quench, fabric.NodeID, []byte) {
 }
 
 // run sends quenches until ctx ends.
-func (g *forger) run(ctx context.Context, x *live.Fabric, forge func(*forger) (hostagent.Quench, fabric.NodeID, []byte)) error {
+func (g *forger) run(ctx context.Context, x *live.Fabric, forge func(*forger) (frame.Quench, fabric.NodeID, []byte)) error {
 	var p *port.Interface
 	err := x.In(g.at, func() (err error) {
 		p, err = port.OpenInterface(g.port, port.InterfaceOptions{SendBuffer: 1 << 20})
@@ -254,7 +255,7 @@ func (g *forger) run(ctx context.Context, x *live.Fabric, forge func(*forger) (h
 }
 
 // frame returns a forged quench.
-func (g *forger) frame(forge func(*forger) (hostagent.Quench, fabric.NodeID, []byte)) ([]byte, error) {
+func (g *forger) frame(forge func(*forger) (frame.Quench, fabric.NodeID, []byte)) ([]byte, error) {
 	q, from, payload := forge(g)
 	if g.own {
 		from = g.at
@@ -272,7 +273,7 @@ func (g *forger) frame(forge func(*forger) (hostagent.Quench, fabric.NodeID, []b
 		Version: 4, TTL: 64, Protocol: layers.IPProtocolUDP,
 		SrcIP: net.IP(g.f.HostAddr4(from).AsSlice()), DstIP: net.IP(g.f.HostAddr4(g.victim).AsSlice()),
 	}
-	udp := &layers.UDP{SrcPort: 1, DstPort: hostagent.QuenchPort}
+	udp := &layers.UDP{SrcPort: 1, DstPort: frame.QuenchPort}
 	buf := gopacket.NewSerializeBuffer()
 	if err := udp.SetNetworkLayerForChecksum(ip); err != nil {
 		return nil, err

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/ethereal-fabric/ethereal/hostagent"
 	agentprocess "github.com/ethereal-fabric/ethereal/hostagent/process"
 	"github.com/ethereal-fabric/ethereal/internal/listen"
 	"github.com/ethereal-fabric/ethereal/p4switch/port"
@@ -228,7 +227,7 @@ func (f *hostagentFlags) owner(s *agentprocess.Agent) string {
 func openPort(name, owner string, sendBuffer int) (port.Port, error) {
 	// The endpoint reads from the wire what the kernel would refuse.
 	p, err := port.OpenInterface(name, port.InterfaceOptions{SendBuffer: sendBuffer, Owner: owner,
-		HoldUDP: []uint16{frame.Port, hostagent.QuenchPort}})
+		HoldUDP: []uint16{frame.Port, frame.QuenchPort}})
 	if err != nil {
 		return nil, err
 	}

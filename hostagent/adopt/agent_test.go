@@ -314,7 +314,7 @@ func TestRefused(t *testing.T) {
 	if _, err := New(Config{Labels: w.l}); !errors.Is(err, hostagent.ErrConfig) {
 		t.Errorf("no fabric: %v", err)
 	}
-	if _, err := w.agent().Quench(nil, w.f.HostAddr4(15)); !errors.Is(err, hostagent.ErrQuench) {
+	if _, err := w.agent().Quench(nil, w.f.HostAddr4(15)); !errors.Is(err, frame.ErrQuench) {
 		t.Errorf("no quench: %v", err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller/labellertest"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -230,7 +231,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %v", tt.name, tt.err, tt.want)
 		}
 	}
-	if _, err := a.Quench(make([]byte, 3), stranger); !errors.Is(err, hostagent.ErrQuench) {
+	if _, err := a.Quench(make([]byte, 3), stranger); !errors.Is(err, frame.ErrQuench) {
 		t.Errorf("quench: %v", err)
 	}
 	if _, err := New(Config{}); !errors.Is(err, hostagent.ErrConfig) {

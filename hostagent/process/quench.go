@@ -9,9 +9,9 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/adopt"
 	"github.com/ethereal-fabric/ethereal/hostagent/quenchsocket"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 // openSockets opens the sockets for source quenches. It skips an address that is not local, unless the address was
@@ -21,8 +21,8 @@ func (l *Labelling) openSockets() (conns []*quenchsocket.Socket, err error) {
 	if len(l.QuenchAddresses) > 0 {
 		addrs = l.QuenchAddresses
 	}
-	for _, addr := range slices.Concat(addrs, []netip.Addr{hostagent.NoticeAddr}) {
-		if addr == hostagent.NoticeAddr && len(conns) == 0 {
+	for _, addr := range slices.Concat(addrs, []netip.Addr{frame.NoticeAddr}) {
+		if addr == frame.NoticeAddr && len(conns) == 0 {
 			break // switches use an address of another machine
 		}
 		conn, err := quenchsocket.Listen(addr)
@@ -45,7 +45,7 @@ func (l *Labelling) openSockets() (conns []*quenchsocket.Socket, err error) {
 
 // receiveQuenches receives source quenches until the socket is closed. The agent judges their content.
 func receiveQuenches(ctx context.Context, conn *quenchsocket.Socket, a *adopt.Agent, log *slog.Logger) error {
-	b := make([]byte, hostagent.QuenchSize+1)
+	b := make([]byte, frame.QuenchSize+1)
 	for {
 		n, from, err := conn.Read(b)
 		if ctx.Err() != nil {

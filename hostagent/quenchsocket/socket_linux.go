@@ -9,7 +9,7 @@ import (
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
-	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 // Socket receives quenches at one address.
@@ -18,7 +18,7 @@ type Socket struct {
 	oob  [64]byte
 }
 
-// Listen opens a socket at an address of this machine, or at [hostagent.NoticeAddr], which all agents of a machine
+// Listen opens a socket at an address of this machine, or at [frame.NoticeAddr], which all agents of a machine
 // may share. The error wraps the system's.
 func Listen(addr netip.Addr) (*Socket, error) {
 	domain := unix.AF_INET
@@ -58,9 +58,9 @@ func prepare(fd int, addr netip.Addr) error {
 			return fmt.Errorf("SO_REUSEADDR: %w", err)
 		}
 	}
-	var to unix.Sockaddr = &unix.SockaddrInet6{Port: hostagent.QuenchPort, Addr: addr.As16()}
+	var to unix.Sockaddr = &unix.SockaddrInet6{Port: frame.QuenchPort, Addr: addr.As16()}
 	if addr.Is4() {
-		to = &unix.SockaddrInet4{Port: hostagent.QuenchPort, Addr: addr.As4()}
+		to = &unix.SockaddrInet4{Port: frame.QuenchPort, Addr: addr.As4()}
 	}
 	if err := unix.Bind(fd, to); err != nil {
 		return fmt.Errorf("bind %v: %w", addr, err)
@@ -98,7 +98,7 @@ func attach(fd int) error {
 	return nil
 }
 
-// Read reads the next datagram that was not fragmented. A buffer of [hostagent.QuenchSize] plus one byte detects
+// Read reads the next datagram that was not fragmented. A buffer of [frame.QuenchSize] plus one byte detects
 // longer ones.
 func (s *Socket) Read(b []byte) (n int, from netip.AddrPort, err error) {
 	for {

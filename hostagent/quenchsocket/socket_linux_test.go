@@ -9,17 +9,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 // send sends a quench's worth of bytes from a socket with options of its own.
 func send(t *testing.T, to netip.Addr, first byte, prepare func(fd int) error, size int) {
 	t.Helper()
 	domain := unix.AF_INET6
-	var dst unix.Sockaddr = &unix.SockaddrInet6{Port: hostagent.QuenchPort, Addr: to.As16()}
+	var dst unix.Sockaddr = &unix.SockaddrInet6{Port: frame.QuenchPort, Addr: to.As16()}
 	if to.Is4() {
-		domain, dst = unix.AF_INET, &unix.SockaddrInet4{Port: hostagent.QuenchPort, Addr: to.As4()}
+		domain, dst = unix.AF_INET, &unix.SockaddrInet4{Port: frame.QuenchPort, Addr: to.As4()}
 	}
 	fd, err := unix.Socket(domain, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -77,18 +77,18 @@ func TestForms(t *testing.T) {
 	}{
 		"IPv4 options": {"127.0.0.9", func(fd int) error {
 			return unix.SetsockoptString(fd, unix.SOL_IP, unix.IP_OPTIONS, "\x94\x04\x00\x00") // router alert
-		}, hostagent.QuenchSize},
+		}, frame.QuenchSize},
 		"IPv4 fragments": {"127.0.0.9", nil, 4000},
 		"IPv6 hop-by-hop options": {"::1", func(fd int) error {
 			return unix.SetsockoptString(fd, unix.SOL_IPV6, unix.IPV6_HOPOPTS, "\x00\x00\x05\x02\x00\x00\x01\x00")
-		}, hostagent.QuenchSize},
+		}, frame.QuenchSize},
 		"IPv6 destination options": {"::1", func(fd int) error {
 			return unix.SetsockoptString(fd, unix.SOL_IPV6, unix.IPV6_DSTOPTS, "\x00\x00\x01\x04\x00\x00\x00\x00")
-		}, hostagent.QuenchSize},
+		}, frame.QuenchSize},
 		"IPv6 fragments": {"::1", nil, 4000},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if tt.size > hostagent.QuenchSize {
+			if tt.size > frame.QuenchSize {
 				narrowLoopback(t)
 			}
 			addr := netip.MustParseAddr(tt.addr)
@@ -101,10 +101,10 @@ func TestForms(t *testing.T) {
 				t.Fatal(err)
 			}
 			send(t, addr, odd, tt.prepare, tt.size)
-			send(t, addr, plain, nil, hostagent.QuenchSize) // comes behind it
-			b := make([]byte, hostagent.QuenchSize+1)
+			send(t, addr, plain, nil, frame.QuenchSize) // comes behind it
+			b := make([]byte, frame.QuenchSize+1)
 			n, _, err := s.Read(b)
-			if err != nil || n != hostagent.QuenchSize || b[0] != plain {
+			if err != nil || n != frame.QuenchSize || b[0] != plain {
 				t.Errorf("read %d bytes that begin with %d, %v; want the plain datagram alone", n, b[0], err)
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 // Config sets up a [Shell].
@@ -107,10 +108,10 @@ func (s *Shell) Update(u *statepb.Update) error {
 	})
 }
 
-// Quench processes the UDP payload of a datagram to hostagent.QuenchPort, and its source address. Forged and
+// Quench processes the UDP payload of a datagram to frame.QuenchPort, and its source address. Forged and
 // useless quenches change nothing.
 func (s *Shell) Quench(payload []byte, src netip.Addr) (hostagent.Verdict, error) {
-	q, err := hostagent.ParseQuench(payload, src)
+	q, err := frame.ParseQuench(payload, src)
 	if err != nil {
 		return 0, err
 	}

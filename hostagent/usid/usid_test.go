@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
@@ -106,19 +105,19 @@ func TestUnwrapKeepsMark(t *testing.T) {
 // TestUnwrapNotice: what a host puts into an outer header comes out of it as RoCEv2 or not at all, so that it cannot say
 // what only switches say.
 func TestUnwrapNotice(t *testing.T) {
-	ip := append([]byte{0: 0x45, 3: 28 + hostagent.QuenchSize, 8: 64, 9: 17, 15: 0}, 0, 224, 0, 0, 1)
+	ip := append([]byte{0: 0x45, 3: 28 + frame.QuenchSize, 8: 64, 9: 17, 15: 0}, 0, 224, 0, 0, 1)
 	ip = slices.Replace(ip, 15, len(ip), 0, 224, 0, 0, 1) // from 0.0.0.0
-	port := []byte{hostagent.QuenchPort >> 8, hostagent.QuenchPort & 255}
-	ip = slices.Concat(ip, port, port, []byte{0, 8 + hostagent.QuenchSize, 0, 0})
-	q := hostagent.Quench{Notice: true, Dst: netip.IPv4Unspecified(), Switch: 16, Port: 3, Epoch: 5}
+	port := []byte{frame.QuenchPort >> 8, frame.QuenchPort & 255}
+	ip = slices.Concat(ip, port, port, []byte{0, 8 + frame.QuenchSize, 0, 0})
+	q := frame.Quench{Notice: true, Dst: netip.IPv4Unspecified(), Switch: 16, Port: 3, Epoch: 5}
 	ip = q.Append(ip)
 	bare := slices.Concat(make([]byte, 12), []byte{8, 0}, ip)
-	if _, ok := hostagent.NoticePayload(bare); !ok {
+	if _, ok := frame.NoticePayload(bare); !ok {
 		t.Fatalf("%x is no notice", bare)
 	}
 	outer := make([]byte, etherSize+HeaderSize)
 	outer[12], outer[13], outer[14], outer[19], outer[20] = 0x86, 0xdd, 0x60, byte(len(ip)), nextIPv4
-	if _, ok := hostagent.NoticePayload(Unwrap(append(outer, ip...))); ok {
+	if _, ok := frame.NoticePayload(Unwrap(append(outer, ip...))); ok {
 		t.Error("a host's notice is believed")
 	}
 }

@@ -1,5 +1,6 @@
 // Package frame reads and writes RoCEv2 packets: Ethernet (with up to two VLAN tags), IPv4 or IPv6, UDP, the
-// InfiniBand base transport header (BTH) and its extensions, and the invariant CRC (ICRC) at the end.
+// InfiniBand base transport header (BTH) and its extensions, and the invariant CRC (ICRC) at the end. It also
+// reads and writes source quenches ([Quench]), by which switches report dead ports to the senders of such packets.
 //
 // Headers are views over the caller's bytes ([BTH], [RETH], [AETH]): a getter reads, a setter writes in place,
 // nothing is copied. [Parse] finds them in a frame from outside and checks every bound first, so a view taken from

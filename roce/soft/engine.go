@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/roce/frame"
 	"github.com/ethereal-fabric/ethereal/roce/transport"
 )
@@ -33,7 +32,7 @@ type Handler interface {
 	// region's start, is complete.
 	Written(now fabric.Time, src fabric.NodeID, key uint32, address uint64, n int64)
 	// Quench hands over a source quench.
-	Quench(now fabric.Time, q hostagent.Quench)
+	Quench(now fabric.Time, q frame.Quench)
 }
 
 // Config is what an [Engine] needs to know.
@@ -350,7 +349,7 @@ func (e *Engine) Receive(now fabric.Time, raw []byte) {
 // receiveOther takes a frame that is not RoCEv2: a quench, or nothing of ours.
 func (e *Engine) receiveOther(now fabric.Time, raw []byte) {
 	payload, src, dst, ok := quenchPayload(raw, e.ipv6)
-	if notice, all := hostagent.NoticePayload(raw); all {
+	if notice, all := frame.NoticePayload(raw); all {
 		payload, src, dst, ok = notice, netip.IPv4Unspecified(), e.addr, true
 	}
 	switch {
@@ -359,7 +358,7 @@ func (e *Engine) receiveOther(now fabric.Time, raw []byte) {
 	case dst != e.addr:
 		e.stats.NotForUs++
 	default:
-		q, err := hostagent.ParseQuench(payload, src)
+		q, err := frame.ParseQuench(payload, src)
 		if err != nil {
 			e.stats.BadQuench++
 			return
@@ -398,7 +397,7 @@ func quenchPayload(b []byte, ipv6 bool) (payload []byte, src, dst netip.Addr, ok
 	if ipv6 {
 		ip = 40
 	}
-	if len(b) < ether+ip+udp+hostagent.QuenchSize {
+	if len(b) < ether+ip+udp+frame.QuenchSize {
 		return nil, src, dst, false
 	}
 	h, n := b[ether:], 0
@@ -416,7 +415,7 @@ func quenchPayload(b []byte, ipv6 bool) (payload []byte, src, dst netip.Addr, ok
 		src, dst = netip.AddrFrom4([4]byte(h[12:])), netip.AddrFrom4([4]byte(h[16:]))
 	}
 	u := h[ip:]
-	if binary.BigEndian.Uint16(u[2:]) != hostagent.QuenchPort || n < udp || n > len(u) || int(binary.BigEndian.Uint16(u[4:])) != n {
+	if binary.BigEndian.Uint16(u[2:]) != frame.QuenchPort || n < udp || n > len(u) || int(binary.BigEndian.Uint16(u[4:])) != n {
 		return nil, src, dst, false
 	}
 	return u[udp:n], src, dst, !src.IsUnspecified() // only notices come from nowhere

@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/roce/frame"
 	"github.com/ethereal-fabric/ethereal/roce/transport"
 )
@@ -29,7 +28,7 @@ type log struct {
 	done, timeouts, failed []transport.QP
 	acked                  int64
 	written                []written
-	quenches               []hostagent.Quench
+	quenches               []frame.Quench
 }
 
 type written struct {
@@ -45,7 +44,7 @@ func (l *log) Timeout(_ fabric.Time, qp transport.QP)       { l.timeouts = appen
 func (l *log) Failed(_ fabric.Time, qp transport.QP, _ frame.Syndrome) {
 	l.failed = append(l.failed, qp)
 }
-func (l *log) Quench(_ fabric.Time, q hostagent.Quench) { l.quenches = append(l.quenches, q) }
+func (l *log) Quench(_ fabric.Time, q frame.Quench) { l.quenches = append(l.quenches, q) }
 func (l *log) Written(_ fabric.Time, src fabric.NodeID, key uint32, address uint64, n int64) {
 	l.written = append(l.written, written{src, key, address, n})
 }
@@ -228,17 +227,17 @@ func TestProtection(t *testing.T) {
 // TestQuench has a quench in a frame of its own, whole and broken.
 func TestQuench(t *testing.T) {
 	p := newPair(t, nil)
-	q := hostagent.Quench{Dst: p.e[1].addr, Switch: 3, Port: 1, Epoch: 5}
-	frame := quenchFrame(p.e[1].addr.As4(), p.e[0].addr.As4(), q.Append(nil))
-	p.e[0].Receive(0, bytes.Clone(frame))
-	if diff := cmp.Diff([]hostagent.Quench{q}, p.log[0].quenches, cmp.Comparer(func(a, b hostagent.Quench) bool { return a == b })); diff != "" {
+	q := frame.Quench{Dst: p.e[1].addr, Switch: 3, Port: 1, Epoch: 5}
+	raw := quenchFrame(p.e[1].addr.As4(), p.e[0].addr.As4(), q.Append(nil))
+	p.e[0].Receive(0, bytes.Clone(raw))
+	if diff := cmp.Diff([]frame.Quench{q}, p.log[0].quenches, cmp.Comparer(func(a, b frame.Quench) bool { return a == b })); diff != "" {
 		t.Errorf("quenches (-want +got):\n%s", diff)
 	}
-	for n := range len(frame) {
-		p.e[0].Receive(0, bytes.Clone(frame[:n]))
+	for n := range len(raw) {
+		p.e[0].Receive(0, bytes.Clone(raw[:n]))
 	}
-	p.e[1].Receive(0, bytes.Clone(frame)) // for another host
-	q.Notice = true                       // forged: to one host, from nowhere and from another host
+	p.e[1].Receive(0, bytes.Clone(raw)) // for another host
+	q.Notice = true                     // forged: to one host, from nowhere and from another host
 	p.e[0].Receive(0, quenchFrame([4]byte{}, p.e[0].addr.As4(), q.Append(nil)))
 	p.e[0].Receive(0, quenchFrame(p.e[1].addr.As4(), p.e[0].addr.As4(), q.Append(nil)))
 	if n := len(p.log[0].quenches) + len(p.log[1].quenches); n != 1 {
@@ -253,8 +252,8 @@ func quenchFrame(src, dst [4]byte, payload []byte) []byte {
 	binary.BigEndian.PutUint16(b[16:], uint16(28+len(payload)))
 	copy(b[26:], src[:])
 	copy(b[30:], dst[:])
-	binary.BigEndian.PutUint16(b[34:], hostagent.QuenchPort)
-	binary.BigEndian.PutUint16(b[36:], hostagent.QuenchPort)
+	binary.BigEndian.PutUint16(b[34:], frame.QuenchPort)
+	binary.BigEndian.PutUint16(b[36:], frame.QuenchPort)
 	binary.BigEndian.PutUint16(b[38:], uint16(8+len(payload)))
 	return append(b, payload...)
 }
@@ -273,7 +272,7 @@ func FuzzReceive(f *testing.F) {
 		}
 		p.now += fabric.Millisecond
 	}
-	q := hostagent.Quench{Dst: p.e[0].addr, Switch: 3, Port: 1, Epoch: 5}
+	q := frame.Quench{Dst: p.e[0].addr, Switch: 3, Port: 1, Epoch: 5}
 	f.Add(quenchFrame(p.e[0].addr.As4(), p.e[1].addr.As4(), q.Append(nil)))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		p := newPair(t, nil)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
@@ -190,13 +189,26 @@ func hashedPSN(src, dst fabric.NodeID, qpn uint32) uint32 {
 type PathWatcher interface {
 	// Lost reports lost packets of a QP, or lost acknowledgements: a receiver asked for one, or an ACK came without
 	// those before it. Time-outs are reported to the Handler alone.
-	Lost(now fabric.Time, qp QP, l hostagent.Loss)
+	Lost(now fabric.Time, qp QP, l Loss)
 	// Overdue reports that a QP has waited for an answer for longer than a round trip of the idle fabric. It says nothing of
 	// the path: data wait wherever the fabric is busy. The QP itself retransmits nothing.
-	Overdue(now fabric.Time, qp QP, o hostagent.Overdue)
+	Overdue(now fabric.Time, qp QP, o Overdue)
 	// PathAnswered reports the answer to a path probe: see [Endpoint.Ask].
 	PathAnswered(now fabric.Time, peer fabric.NodeID, question uint32)
 	// Congested reports that a switch has marked a packet to a peer or, inbound, one from it. If one packet causes
 	// both, Congested precedes Lost.
 	Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool)
+}
+
+// Loss is the known loss of a QP.
+type Loss struct {
+	Packets int         // packets for which its receiver asked
+	Acks    int         // missing acknowledgements, although later ones came
+	Since   fabric.Time // the lost packets were sent at this time or later
+}
+
+// Overdue is the knowledge of a QP whose answer is overdue.
+type Overdue struct {
+	Since  fabric.Time // time of its last answer, or of the first packet after that
+	Probes int         // tail probes since: zero-length WRITEs behind its last packets
 }

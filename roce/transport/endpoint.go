@@ -5,12 +5,11 @@ import (
 	"net/netip"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 // QP is the sender's identifier of a queue pair, chosen by the caller.
-type QP = hostagent.QP
+type QP uint32
 
 // Handler takes an endpoint's events. See the package comment for the calls that it may make.
 type Handler interface {

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
@@ -77,7 +76,7 @@ func (t goBackN) answered(now fabric.Time, q *qp, p *packet, s frame.Syndrome) {
 	}
 	newly := upTo - q.unacked
 	bytes := q.payload(q.unacked, upTo, int64(t.cfg.MTU))
-	lost := hostagent.Loss{}
+	lost := Loss{}
 	if t.cfg.Watcher != nil {
 		lost = t.lostBy(q, upTo, nak)
 	}
@@ -240,7 +239,7 @@ func (t goBackN) reply(now fabric.Time, c *context, p *packet, syndrome frame.Sy
 // lostBy returns the losses that an ACK shows, for a QP that keeps its packets in order. upTo is the first packet
 // that it does not acknowledge. If each packet requests an ACK, their ACKs arrive in order, so an ACK for several
 // packets means that the earlier ACKs were lost. This does not hold for retransmitted packets.
-func (e *Endpoint) lostBy(q *qp, upTo int32, nak bool) (l hostagent.Loss) {
+func (e *Endpoint) lostBy(q *qp, upTo int32, nak bool) (l Loss) {
 	l.Since = q.tail.since
 	if nak {
 		l.Packets = 1

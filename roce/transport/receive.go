@@ -5,7 +5,6 @@ import (
 	"net/netip"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
@@ -34,7 +33,7 @@ type packet struct {
 // follow them. Invalid packets are counted and ignored.
 func (e *Endpoint) Receive(now fabric.Time, hdr []byte, tail int) {
 	st := &e.stack
-	if payload, ok := hostagent.NoticePayload(hdr); ok { // IPv4 in any case
+	if payload, ok := frame.NoticePayload(hdr); ok { // IPv4 in any case
 		e.stats.Quenches++
 		e.handler.Quench(now, payload, netip.IPv4Unspecified())
 		return
@@ -59,14 +58,14 @@ func (e *Endpoint) Receive(now fabric.Time, hdr []byte, tail int) {
 	}
 	switch binary.BigEndian.Uint16(hdr[st.udp+2:]) {
 	case frame.Port:
-	case hostagent.QuenchPort:
+	case frame.QuenchPort:
 		payload, src := hdr[st.udp+udpLen:], e.srcAddr(hdr)
-		if len(payload) < hostagent.QuenchSize || src.IsUnspecified() { // only notices have the unspecified source
+		if len(payload) < frame.QuenchSize || src.IsUnspecified() { // only notices have the unspecified source
 			e.stats.Malformed++
 			return
 		}
 		e.stats.Quenches++
-		e.handler.Quench(now, payload[:hostagent.QuenchSize], src)
+		e.handler.Quench(now, payload[:frame.QuenchSize], src)
 		return
 	default:
 		e.stats.Foreign++

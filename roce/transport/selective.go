@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
@@ -228,7 +227,7 @@ func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome fr
 		s.onTheWay = max(0, s.onTheWay-int32(lost))
 		t.control.losses.lost(now, q, int32(lost))
 		if id := q.id; t.cfg.Watcher != nil {
-			if t.cfg.Watcher.Lost(now, id, hostagent.Loss{Packets: lost, Since: since}); !q.live || q.id != id {
+			if t.cfg.Watcher.Lost(now, id, Loss{Packets: lost, Since: since}); !q.live || q.id != id {
 				return // it was closed
 			}
 		}

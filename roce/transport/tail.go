@@ -2,7 +2,6 @@ package transport
 
 import (
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/hostagent"
 )
 
 // A QP's answer is overdue when a round trip of the idle fabric has passed since its last answer, or, if nothing was
@@ -133,7 +132,7 @@ func (e *Endpoint) noticeOverdue(now fabric.Time) {
 			continue
 		}
 		id, from := q.id, q.tail.from
-		e.cfg.Watcher.Overdue(now, id, hostagent.Overdue{Since: from, Probes: int(q.tail.probes)})
+		e.cfg.Watcher.Overdue(now, id, Overdue{Since: from, Probes: int(q.tail.probes)})
 		if !q.live || q.id != id || q.tail.at != never || q.tail.from != from {
 			continue
 		}

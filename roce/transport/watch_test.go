@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/hostagent"
 )
 
 // watched is a sender's watcher that writes down what it receives, and does what it was
@@ -20,14 +19,14 @@ type watched struct {
 	overdue []fabric.Time
 }
 
-func (w *watched) Lost(_ fabric.Time, qp QP, l hostagent.Loss) {
+func (w *watched) Lost(_ fabric.Time, qp QP, l Loss) {
 	w.reports = append(w.reports, fmt.Sprintf("%d of QP %d, %d ACKs", l.Packets, qp, l.Acks))
 	if w.then != nil {
 		w.then(qp)
 	}
 }
 
-func (w *watched) Overdue(now fabric.Time, qp QP, _ hostagent.Overdue) {
+func (w *watched) Overdue(now fabric.Time, qp QP, _ Overdue) {
 	w.overdue = append(w.overdue, now)
 	if w.move != nil {
 		w.move(qp)

@@ -7,6 +7,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 	"github.com/ethereal-fabric/ethereal/roce/params"
 	"github.com/ethereal-fabric/ethereal/roce/transport"
 )
@@ -149,7 +150,7 @@ func (s *pieces) alive(dst fabric.NodeID, l fabric.Label) fabric.Label {
 
 // Quench processes a quench with an agent's rules, if the scheme takes notifications. Otherwise it is ignored,
 // since the host does not keep states of paths.
-func (s *pieces) Quench(now fabric.Time, q hostagent.Quench) hostagent.Verdict {
+func (s *pieces) Quench(now fabric.Time, q frame.Quench) hostagent.Verdict {
 	if s.news == nil {
 		return hostagent.NotOurs
 	}

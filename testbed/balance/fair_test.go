@@ -68,7 +68,7 @@ func TestNews(t *testing.T) {
 // A loss that is found freezes the ring without the entropy by which it was sent.
 func TestREPSByLoss(t *testing.T) {
 	h, qps := begin(t, REPS, map[string]string{"loss": "late", "explore": "1", "entropies": "4"}, otherPod)
-	losses, ok := h.(transport.PathLosses)
+	losses, ok := h.(PathLossHost)
 	if !ok {
 		t.Fatal("it is not notified of losses")
 	}
@@ -80,7 +80,7 @@ func TestREPSByLoss(t *testing.T) {
 	if d := cmp.Diff([]fabric.Label{0, 2, 3, 0, 2, 3}, draw(h, qps[0], 6)); d != "" {
 		t.Errorf("after the loss (-want +got):\n%s", d)
 	}
-	if plain, _ := begin(t, REPS, nil, otherPod); func() bool { _, ok := plain.(transport.PathLosses); return ok }() {
+	if plain, _ := begin(t, REPS, nil, otherPod); func() bool { _, ok := plain.(PathLossHost); return ok }() {
 		t.Error("as published it is notified of losses")
 	}
 }

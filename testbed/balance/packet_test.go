@@ -394,7 +394,7 @@ func TestMRC(t *testing.T) {
 	if turns := count(draw(h, qp, 7)); turns[2] != 1 || len(turns) != 4 {
 		t.Errorf("after a mark: %v", turns)
 	}
-	lost := func(l fabric.Label) { h.(transport.PathLosses).LostBy(0, qp, l) }
+	lost := func(l fabric.Label) { h.(PathLossHost).LostBy(0, qp, l) }
 	probe := func() hostagent.QP {
 		t.Helper()
 		open := h.Ready().Open
@@ -435,7 +435,7 @@ func TestMRC(t *testing.T) {
 	h, qps = begin(t, MRC, map[string]string{"entropy": "port", "values": "8"}, otherPod)
 	before := count(draw(h, qps[0], 8))
 	gone := h.Label(0, qps[0])
-	h.(transport.PathLosses).LostBy(0, qps[0], gone)
+	h.(PathLossHost).LostBy(0, qps[0], gone)
 	if after := count(draw(h, qps[0], 8)); len(before) != 8 || len(after) != 8 || after[gone] != 0 {
 		t.Errorf("%v, and without %d: %v", before, gone, after)
 	}

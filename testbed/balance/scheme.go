@@ -4,6 +4,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 	"github.com/ethereal-fabric/ethereal/roce/transport"
 )
 
@@ -18,7 +19,7 @@ type Host interface {
 	Timeout(now fabric.Time, qp hostagent.QP)
 	// Quench and Update are notifications of failures, from a switch and a controller. The verdict on a quench is
 	// for the log.
-	Quench(now fabric.Time, q hostagent.Quench) hostagent.Verdict
+	Quench(now fabric.Time, q frame.Quench) hostagent.Verdict
 	Update(now fabric.Time, u *statepb.Update)
 	// AckLabel chooses the label of a control packet to peer, from the label of the data packet that caused it, and
 	// from whether a switch rerouted that packet around a dead uplink.
@@ -49,6 +50,13 @@ type PacketHost interface {
 	Host
 	Label(now fabric.Time, qp hostagent.QP) fabric.Label
 	Echo(now fabric.Time, qp hostagent.QP, e transport.Echo)
+}
+
+// PathLossHost is a [PacketHost] that uses the labels of lost packets: LostBy is its queue pairs'
+// [transport.PathLosses].
+type PathLossHost interface {
+	PacketHost
+	LostBy(now fabric.Time, qp hostagent.QP, l fabric.Label)
 }
 
 // Holder is a [PacketHost] that can make queue pairs send nothing for a time.

@@ -9,6 +9,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
@@ -175,7 +176,7 @@ func TestHashed(t *testing.T) {
 			labels = append(labels, r.Open[0].Label)
 			// Nothing that happens moves it.
 			h.Timeout(1, r.Open[0].QP)
-			if v := h.Quench(1, hostagent.Quench{Epoch: 1}); v != hostagent.NotOurs {
+			if v := h.Quench(1, frame.Quench{Epoch: 1}); v != hostagent.NotOurs {
 				t.Errorf("quench: %v", v)
 			}
 			if r := h.Ready(); len(r.Flip) != 0 {

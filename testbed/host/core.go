@@ -8,6 +8,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 	"github.com/ethereal-fabric/ethereal/roce/transport"
 	"github.com/ethereal-fabric/ethereal/testbed/balance"
 )
@@ -77,7 +78,7 @@ type Core struct {
 	ender    balance.Ender        // the scheme if it ends probes, otherwise nil
 	losses   balance.LossHost     // the scheme if it uses losses, otherwise nil
 	asks     asker                // the scheme if acknowledgements and marks can cause requests, otherwise nil
-	lostBy   transport.PathLosses // the scheme if it uses lost packets' labels, otherwise nil
+	lostBy   balance.PathLossHost // the scheme if it uses lost packets' labels, otherwise nil
 	endpoint Endpoint
 	shell    Shell
 	log      *Log
@@ -123,7 +124,7 @@ func New(c Config) (*Core, error) {
 	h.packets, _ = h.scheme.(balance.PacketHost)
 	h.losses, _ = h.scheme.(balance.LossHost)
 	h.asks, _ = h.scheme.(asker)
-	h.lostBy, _ = h.scheme.(transport.PathLosses)
+	h.lostBy, _ = h.scheme.(balance.PathLossHost)
 	h.ender, _ = h.scheme.(balance.Ender)
 	if spec.Holds {
 		h.holder = h.scheme.(balance.Holder)
@@ -183,8 +184,8 @@ func (c *Core) act(now fabric.Time) {
 	}
 	if c.holder != nil {
 		for _, h := range c.holder.Holds() {
-			if _, open := c.qps[h.QP]; open {
-				c.check(now, c.endpoint.Hold(h.QP, h.Until))
+			if _, open := c.qps[transport.QP(h.QP)]; open {
+				c.check(now, c.endpoint.Hold(transport.QP(h.QP), h.Until))
 			}
 		}
 	}
@@ -212,9 +213,9 @@ func (c *Core) act(now fabric.Time) {
 }
 
 // close ends a probe whose result is no longer needed.
-func (c *Core) close(now fabric.Time, qp transport.QP) {
-	if _, open := c.end(now, qp); open {
-		c.check(now, c.endpoint.Close(qp))
+func (c *Core) close(now fabric.Time, qp hostagent.QP) {
+	if _, open := c.end(now, transport.QP(qp)); open {
+		c.check(now, c.endpoint.Close(transport.QP(qp)))
 	}
 }
 
@@ -227,8 +228,9 @@ func (c *Core) check(now fabric.Time, err error) bool {
 
 // open opens the queue pair of a piece, or a probe.
 func (c *Core) open(now fabric.Time, p hostagent.Piece) {
+	qp := transport.QP(p.QP)
 	err := c.endpoint.Open(now, transport.Message{
-		QP: p.QP, ID: p.Flow, Dst: p.Dst, Address: uint64(p.Offset), Bytes: p.Bytes, Label: p.Label, Start: p.Start,
+		QP: qp, ID: p.Flow, Dst: p.Dst, Address: uint64(p.Offset), Bytes: p.Bytes, Label: p.Label, Start: p.Start,
 		Balanced: c.packets != nil,
 	})
 	if err != nil {
@@ -239,31 +241,32 @@ func (c *Core) open(now fabric.Time, p hostagent.Piece) {
 		return
 	}
 	if p.Bytes == 0 {
-		c.qps[p.QP] = queuePair{probe: true}
+		c.qps[qp] = queuePair{probe: true}
 		c.probes++
 		return
 	}
-	c.qps[p.QP] = queuePair{message: p.Flow}
+	c.qps[qp] = queuePair{message: p.Flow}
 	c.sending[p.Flow]++
 	c.peak = max(c.peak, c.Open())
 }
 
 // flip moves a queue pair.
 func (c *Core) flip(now fabric.Time, f hostagent.Flip) {
-	if _, open := c.qps[f.QP]; !open {
+	qp := transport.QP(f.QP)
+	if _, open := c.qps[qp]; !open {
 		return
 	}
 	switch {
 	case f.Reason == hostagent.BySlow:
-		if !c.check(now, c.endpoint.Restart(f.QP)) {
+		if !c.check(now, c.endpoint.Restart(qp)) {
 			return
 		}
 	case f.Dead && c.cfg.ResendOnFlip:
-		if !c.check(now, c.endpoint.Resend(f.QP)) {
+		if !c.check(now, c.endpoint.Resend(qp)) {
 			return
 		}
 	}
-	if c.check(now, c.endpoint.Relabel(f.QP, f.To)) {
+	if c.check(now, c.endpoint.Relabel(qp, f.To)) {
 		c.shell.Flipped(now, f)
 	}
 }
@@ -310,7 +313,7 @@ func (c *Core) Received(now fabric.Time) {
 
 // Label implements [transport.Balancer].
 func (c *Core) Label(now fabric.Time, qp transport.QP) fabric.Label {
-	l := c.packets.Label(now, qp)
+	l := c.packets.Label(now, hostagent.QP(qp))
 	if c.log != nil {
 		c.log.add(Record{At: now, Call: "label", QP: qp})
 		c.log.add(Record{Do: "label", QP: qp, Label: l})
@@ -323,7 +326,7 @@ func (c *Core) Echo(now fabric.Time, qp transport.QP, e transport.Echo) {
 	if c.log != nil {
 		c.log.add(Record{At: now, Call: "echo", QP: qp, Echo: &e})
 	}
-	c.packets.Echo(now, qp, e)
+	c.packets.Echo(now, hostagent.QP(qp), e)
 }
 
 // LostBy implements [transport.PathLosses].
@@ -331,7 +334,7 @@ func (c *Core) LostBy(now fabric.Time, qp transport.QP, l fabric.Label) {
 	if c.log != nil {
 		c.log.add(Record{At: now, Call: "lost-by", QP: qp, Label: l})
 	}
-	c.lostBy.LostBy(now, qp, l)
+	c.lostBy.LostBy(now, hostagent.QP(qp), l)
 }
 
 // Acked processes the endpoint's report that payload bytes are newly acknowledged.
@@ -339,7 +342,7 @@ func (c *Core) Acked(now fabric.Time, qp transport.QP, bytes int64) {
 	if c.log != nil {
 		c.log.add(Record{At: now, Call: "acked", QP: qp, Bytes: bytes})
 	}
-	c.scheme.Acked(now, qp, bytes)
+	c.scheme.Acked(now, hostagent.QP(qp), bytes)
 	c.actIfAsked(now)
 }
 
@@ -390,7 +393,7 @@ func (c *Core) Forget(message uint64) { delete(c.sending, message) }
 
 // end forgets a queue pair.
 func (c *Core) end(now fabric.Time, qp transport.QP) (queuePair, bool) {
-	c.scheme.Done(now, qp)
+	c.scheme.Done(now, hostagent.QP(qp))
 	q, ok := c.qps[qp]
 	delete(c.qps, qp)
 	if q.probe {
@@ -405,29 +408,29 @@ func (c *Core) Timeout(now fabric.Time, qp transport.QP) {
 		c.log.add(Record{At: now, Call: "timeout", QP: qp})
 	}
 	if !c.away && !Asked(qp) {
-		c.scheme.Timeout(now, qp)
+		c.scheme.Timeout(now, hostagent.QP(qp))
 		c.act(now)
 	}
 }
 
 // Lost implements [transport.PathWatcher].
-func (c *Core) Lost(now fabric.Time, qp transport.QP, l hostagent.Loss) {
+func (c *Core) Lost(now fabric.Time, qp transport.QP, l transport.Loss) {
 	if c.log != nil {
-		c.log.add(Record{At: now, Call: "lost", QP: qp, Lost: &l})
+		c.log.add(Record{At: now, Call: "lost", QP: qp, Lost: (*hostagent.Loss)(&l)})
 	}
 	if !c.away && !Asked(qp) {
-		c.losses.Lost(now, qp, l)
+		c.losses.Lost(now, hostagent.QP(qp), hostagent.Loss(l))
 		c.act(now)
 	}
 }
 
 // Overdue implements [transport.PathWatcher].
-func (c *Core) Overdue(now fabric.Time, qp transport.QP, o hostagent.Overdue) {
+func (c *Core) Overdue(now fabric.Time, qp transport.QP, o transport.Overdue) {
 	if c.log != nil {
-		c.log.add(Record{At: now, Call: "overdue", QP: qp, Overdue: &o})
+		c.log.add(Record{At: now, Call: "overdue", QP: qp, Overdue: (*hostagent.Overdue)(&o)})
 	}
 	if !c.away && !Asked(qp) {
-		c.losses.Overdue(now, qp, o)
+		c.losses.Overdue(now, hostagent.QP(qp), hostagent.Overdue(o))
 		c.act(now)
 	}
 }
@@ -455,7 +458,7 @@ func (c *Core) Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, in
 }
 
 // Quench processes a source quench. The verdict is for the log.
-func (c *Core) Quench(now fabric.Time, q hostagent.Quench) hostagent.Verdict {
+func (c *Core) Quench(now fabric.Time, q frame.Quench) hostagent.Verdict {
 	if c.log != nil {
 		c.log.add(Record{At: now, Call: "quench", Quench: &q})
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 	"github.com/ethereal-fabric/ethereal/roce/transport"
 )
 
@@ -44,7 +45,7 @@ type Record struct {
 	Lost    *hostagent.Loss    `json:"lost,omitempty"`
 	Overdue *hostagent.Overdue `json:"overdue,omitempty"`
 	Echo    *transport.Echo    `json:"echo,omitempty"`
-	Quench  *hostagent.Quench  `json:"quench,omitempty"`
+	Quench  *frame.Quench      `json:"quench,omitempty"`
 	Flip    *hostagent.Flip    `json:"flip,omitempty"`
 	Update  *statepb.Update    `json:"update,omitempty"`
 	Probe   *ProbeRequest      `json:"probe,omitempty"`
@@ -177,11 +178,11 @@ func (r *Record) Play(c *Core) error {
 		c.Timeout(r.At, r.QP)
 	case "lost":
 		if c.losses != nil {
-			c.Lost(r.At, r.QP, *r.Lost)
+			c.Lost(r.At, r.QP, transport.Loss(*r.Lost))
 		}
 	case "overdue":
 		if c.losses != nil {
-			c.Overdue(r.At, r.QP, *r.Overdue)
+			c.Overdue(r.At, r.QP, transport.Overdue(*r.Overdue))
 		}
 	case "path-answered":
 		if c.losses != nil {

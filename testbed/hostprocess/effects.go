@@ -77,10 +77,10 @@ func (x *effects) Flipped(now fabric.Time, f hostagent.Flip) {
 	if x.cfg.Flipped != nil {
 		x.cfg.Flipped(f)
 	}
-	if old, ok := x.flipped[f.QP]; ok {
+	if old, ok := x.flipped[transport.QP(f.QP)]; ok {
 		x.notify(old) // no packet was sent on the new path
 	}
-	x.flipped[f.QP] = hostproto.Event{
+	x.flipped[transport.QP(f.QP)] = hostproto.Event{
 		Kind: hostproto.Flip, At: (*Rank)(x).stamp(now), QP: uint32(f.QP), From: uint16(f.From), To: uint16(f.To), Reason: f.Reason.String(),
 	}
 }

@@ -114,7 +114,7 @@ func (r *Rank) checkDone(now fabric.Time) {
 }
 
 // Quench implements [soft.Handler].
-func (r *Rank) Quench(now fabric.Time, q hostagent.Quench) {
+func (r *Rank) Quench(now fabric.Time, q frame.Quench) {
 	ev := hostproto.Event{Kind: hostproto.Quench, At: r.stamp(now), Reason: "ignored"}
 	if id, ok := r.cfg.Fabric.LinkAt(q.Switch, q.Port); ok {
 		ev.Link = r.cfg.Fabric.LinkName(id)

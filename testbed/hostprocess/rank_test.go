@@ -181,7 +181,7 @@ func TestHeartbeats(t *testing.T) {
 		r.Update(now, &statepb.Update{Instance: "a", Epoch: 1, Heartbeat: true})
 	}
 	for epoch := range uint32(20) { // over 200 ms: the memory of the first, and the time for which others are refused
-		r.Quench(now, hostagent.Quench{Switch: f.ToROf(0), Port: f.Node(f.ToROf(0)).FirstUplink(), Epoch: epoch + 1, Dst: f.HostAddr4(1)})
+		r.Quench(now, frame.Quench{Switch: f.ToROf(0), Port: f.Node(f.ToROf(0)).FirstUplink(), Epoch: epoch + 1, Dst: f.HostAddr4(1)})
 		now += 10 * fabric.Millisecond
 	}
 	if v := r.Stats().Verdicts; v[hostagent.Believed] != 1 || v[hostagent.Unconfirmed] == 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 	"github.com/ethereal-fabric/ethereal/roce/transport"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
@@ -268,7 +269,7 @@ func (r *Recorder) causeOf(host fabric.NodeID) int32 {
 }
 
 // Quenched records that a host accepted a quench, and is about to act on it.
-func (r *Recorder) Quenched(now fabric.Time, host fabric.NodeID, q hostagent.Quench) {
+func (r *Recorder) Quenched(now fabric.Time, host fabric.NodeID, q frame.Quench) {
 	if r == nil {
 		return
 	}

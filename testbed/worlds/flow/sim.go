@@ -10,6 +10,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/usid"
 	"github.com/ethereal-fabric/ethereal/internal/heap"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
 	"github.com/ethereal-fabric/ethereal/testbed/balance"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
@@ -36,7 +37,7 @@ const (
 // piece is a queue pair.
 type piece struct {
 	id       collective.ID
-	qp       hostagent.QP
+	qp       transport.QP
 	src, dst fabric.NodeID
 	bytes    int64
 	label    fabric.Label

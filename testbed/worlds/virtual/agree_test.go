@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/controller"
-	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/roce/frame"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
@@ -17,7 +16,7 @@ func TestConstantsAgree(t *testing.T) {
 		what string
 		a, b int64
 	}{
-		{"quench port", hostagent.QuenchPort, p4src.QuenchUDPPort},
+		{"quench port", frame.QuenchPort, p4src.QuenchUDPPort},
 		{"port of port events", int64(sim.EventPort), p4src.PortEventPort},
 		{"never quench", controller.NeverQuench, p4src.NeverQuench},
 		{"ICRC", frame.ICRCSize, 4},

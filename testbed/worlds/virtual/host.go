@@ -243,7 +243,7 @@ func (h *hostShell) received(now fabric.Time, id collective.ID) {
 
 // Quench implements [transport.Handler].
 func (h *hostShell) Quench(now fabric.Time, payload []byte, src netip.Addr) {
-	q, err := hostagent.ParseQuench(payload, src)
+	q, err := frame.ParseQuench(payload, src)
 	if err != nil {
 		h.w.fail(fmt.Errorf("%s: %w", h.w.f.Name(h.id), err))
 		return

@@ -11,12 +11,12 @@ import (
 	"github.com/google/gopacket/layers"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 // notices sends a packet through and returns the ports by which notices leave.
-func (s *programmed) notices(port uint32, data []byte, want hostagent.Quench) []uint32 {
+func (s *programmed) notices(port uint32, data []byte, want frame.Quench) []uint32 {
 	s.t.Helper()
 	var ports []uint32
 	for _, o := range s.send(port, data) {
@@ -26,11 +26,11 @@ func (s *programmed) notices(port uint32, data []byte, want hostagent.Quench) []
 		if !ok || decoded.ErrorLayer() != nil {
 			s.t.Fatalf("not a UDP packet: %v", decoded)
 		}
-		payload, ok := hostagent.NoticePayload(o.data)
+		payload, ok := frame.NoticePayload(o.data)
 		if !ok || len(o.data) != 66 || o.priority != 1 || sum(o.data[14:34]) != 0xffff || string(payload) != string(udp.Payload) {
 			s.t.Errorf("port %d, queue %d: %d bytes, IP header sums to %#x, a notice: %v", o.port, o.priority, len(o.data), sum(o.data[14:34]), ok)
 		}
-		got, err := hostagent.ParseQuench(udp.Payload, netip.IPv4Unspecified())
+		got, err := frame.ParseQuench(udp.Payload, netip.IPv4Unspecified())
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -59,7 +59,7 @@ func TestProgramNotices(t *testing.T) {
 		{"core0", 2, []uint32{1, 3, 4}},
 	} {
 		s := newProgrammed(t, tt.node)
-		q := hostagent.Quench{Switch: s.node, Port: fabric.PortNo(tt.port), Epoch: 5}
+		q := frame.Quench{Switch: s.node, Port: fabric.PortNo(tt.port), Epoch: 5}
 		if got := s.notices(p4src.PortEventPort, p4src.AppendPortEvent(nil, tt.port, false, 5), q); !cmp.Equal(got, tt.want) {
 			t.Errorf("%s, port %d: notices leave by %v, want %v", tt.node, tt.port, got, tt.want)
 		}
@@ -73,7 +73,7 @@ func TestProgramNotices(t *testing.T) {
 	if len(made) != 3 {
 		t.Fatalf("%d notices", len(made))
 	}
-	q := hostagent.Quench{Switch: agg1.node, Port: 1, Epoch: 9}
+	q := frame.Quench{Switch: agg1.node, Port: 1, Epoch: 9}
 	for _, tt := range []struct {
 		node string
 		in   uint32
@@ -114,7 +114,7 @@ func TestProgramQuenchOfHost(t *testing.T) {
 		if ipv6 {
 			udp = 14 + 40
 		}
-		binary.BigEndian.PutUint16(data[udp+2:], hostagent.QuenchPort) // switches read no further
+		binary.BigEndian.PutUint16(data[udp+2:], frame.QuenchPort) // switches read no further
 		return data
 	}
 	for _, tt := range []struct {

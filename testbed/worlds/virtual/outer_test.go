@@ -7,8 +7,8 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/usid"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 // walk passes a host's packet from switch to switch of a fabric, and returns over how many links it went, how many packets
@@ -77,15 +77,15 @@ func TestForgedOuterHeaders(t *testing.T) {
 	for n := range 4000 {
 		victim := fabric.NodeID(rng.IntN(f.Hosts()))
 		kind, ipv6 := n%4, rng.IntN(2) == 1
-		frame := s.build(packet{src: anybody(), dst: victim, ipv6: ipv6})
+		data := s.build(packet{src: anybody(), dst: victim, ipv6: ipv6})
 		next, udp := byte(4), 14+20
 		if ipv6 {
 			next, udp = 41, 14+40
 		}
 		if kind > 0 { // a quench, where switches look, or a notice
-			binary.BigEndian.PutUint16(frame[udp+2:], hostagent.QuenchPort)
+			binary.BigEndian.PutUint16(data[udp+2:], frame.QuenchPort)
 			if kind == 2 && !ipv6 {
-				copy(frame[14+16:], []byte{224, 0, 0, 1})
+				copy(data[14+16:], []byte{224, 0, 0, 1})
 			}
 		}
 		for range 1 + kind/3 { // kind 3: an outer header in an outer header
@@ -99,12 +99,12 @@ func TestForgedOuterHeaders(t *testing.T) {
 			if rng.IntN(2) == 0 { // as many hops as there are segments: to and fro
 				ids = []fabric.NodeID{16, 24, 16, 24, 16, 24}[:fabric.MaxUSIDs]
 			}
-			frame, next = wrap(frame, fabric.SID(ids...).As16(), next), 41
+			data, next = wrap(data, fabric.SID(ids...).As16(), next), 41
 		}
 		if kind == 3 {
 			nested++
 		}
-		crossed, most, arrived := walk(switches, 0, frame)
+		crossed, most, arrived := walk(switches, 0, data)
 		longest = max(longest, crossed)
 		if limit := fabric.MaxUSIDs + 2; most > 1 || crossed > limit {
 			t.Fatalf("%d packets at once, over %d links; want 1, over at most %d", most, crossed, limit)
@@ -112,11 +112,11 @@ func TestForgedOuterHeaders(t *testing.T) {
 		for host, frames := range arrived {
 			for _, x := range frames {
 				inner := usid.Unwrap(x)
-				if _, notice := hostagent.NoticePayload(inner); notice {
+				if _, notice := frame.NoticePayload(inner); notice {
 					t.Errorf("host %d gets a forged notice", host)
 				}
 				for _, at := range []int{14 + 20, 14 + 40} {
-					if len(inner) > at+4 && binary.BigEndian.Uint16(inner[at+2:]) == hostagent.QuenchPort && int(inner[14]>>4) == 4+(at-34)/10 {
+					if len(inner) > at+4 && binary.BigEndian.Uint16(inner[at+2:]) == frame.QuenchPort && int(inner[14]>>4) == 4+(at-34)/10 {
 						t.Errorf("host %d gets a forged quench: % x", host, inner[:at+8])
 					}
 				}

@@ -13,11 +13,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/usid"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/p4switch/p4runtime"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 // programmed is a switch with the P4 program and a controller's entries.
@@ -114,7 +114,7 @@ func (s *programmed) send(port uint32, data []byte) []out {
 func (s *programmed) portEvent(port uint16, up bool, epoch uint32) {
 	s.t.Helper()
 	for _, o := range s.send(p4src.PortEventPort, p4src.AppendPortEvent(nil, port, up, epoch)) {
-		if _, ok := hostagent.NoticePayload(o.data); !ok || up {
+		if _, ok := frame.NoticePayload(o.data); !ok || up {
 			s.t.Errorf("of a port event comes %+v", o)
 		}
 	}
@@ -376,7 +376,7 @@ func TestProgramReroutes(t *testing.T) {
 			if o.port != 1 || o.priority != 1 {
 				t.Errorf("%+v: the quench leaves by port %d in queue %d, want 1 and 1", shape, o.port, o.priority)
 			}
-			s.checkQuench(o.data, p, hostagent.Quench{
+			s.checkQuench(o.data, p, frame.Quench{
 				Rerouted: true, Labelled: true, Label: 1, Switch: s.node, Port: fabric.PortNo(up0), Epoch: 7, DstQP: 5, PSN: 9,
 			})
 		}
@@ -392,7 +392,7 @@ func TestProgramReroutes(t *testing.T) {
 
 // checkQuench parses a quench with a library, checks its checksums, lengths and
 // addresses, and compares its content.
-func (s *programmed) checkQuench(data []byte, p packet, want hostagent.Quench) {
+func (s *programmed) checkQuench(data []byte, p packet, want frame.Quench) {
 	s.t.Helper()
 	decoded := gopacket.NewPacket(data, layers.LayerTypeEthernet, gopacket.Default)
 	udp, ok := decoded.Layer(layers.LayerTypeUDP).(*layers.UDP)
@@ -418,7 +418,7 @@ func (s *programmed) checkQuench(data []byte, p packet, want hostagent.Quench) {
 	if src != wantSrc || dst != wantDst || udp.DstPort != p4src.QuenchUDPPort || int(udp.Length) != 8+len(udp.Payload) {
 		s.t.Errorf("quench from %v to %v, UDP port %d, length %d", src, dst, udp.DstPort, udp.Length)
 	}
-	got, err := hostagent.ParseQuench(udp.Payload, src)
+	got, err := frame.ParseQuench(udp.Payload, src)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -461,7 +461,7 @@ func TestProgramDeadEnds(t *testing.T) {
 	if len(got) != 1 || got[0].port != up1 || s.counter("drops", 2) != 1 {
 		t.Fatalf("dead port to a host: out %+v, %d counted", got, s.counter("drops", 2))
 	}
-	s.checkQuench(got[0].data, packet{src: h8, dst: h1}, hostagent.Quench{Switch: s.node, Port: 2, Epoch: 3, DstQP: 5, PSN: 9})
+	s.checkQuench(got[0].data, packet{src: h8, dst: h1}, frame.Quench{Switch: s.node, Port: 2, Epoch: 3, DstQP: 5, PSN: 9})
 
 	s.portEvent(uint16(up0), false, 1)
 	s.portEvent(uint16(up1), false, 1)

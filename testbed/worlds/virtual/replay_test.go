@@ -9,7 +9,6 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
-	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/roce/frame"
 	"github.com/ethereal-fabric/ethereal/testbed/host"
 	"github.com/ethereal-fabric/ethereal/testbed/hostprocess"
@@ -71,7 +70,7 @@ func playLive(t *testing.T, f *fabric.Fabric, scheme string) string {
 		}
 		switch now {
 		case 5 * fabric.Millisecond:
-			ranks[0].Quench(now, hostagent.Quench{
+			ranks[0].Quench(now, frame.Quench{
 				Dst: f.HostAddr4(3), Switch: f.ToRID(0), Port: f.Link(dead).A.Port, Epoch: 1,
 			})
 		case 150 * fabric.Microsecond: // before silence could move what the link carries

@@ -1,4 +1,4 @@
-package hostagent
+package frame
 
 import (
 	"encoding/binary"
@@ -25,7 +25,7 @@ const (
 )
 
 // ErrQuench is wrapped by every error of [ParseQuench].
-var ErrQuench = errors.New("hostagent: bad quench")
+var ErrQuench = errors.New("frame: bad quench")
 
 // Quench is a switch's report that a packet of this host met a dead port. A notice reports that a port died. It
 // goes to every host with a path through that port, since a host whose last packets were lost there has no packets
@@ -45,13 +45,13 @@ type Quench struct {
 
 // ParseQuench reads the UDP payload of a quench. src is the IP source address of the datagram; a notice has none. A
 // reader of frames must accept notices only to [NoticeAddr], since hosts can forge others and switches pass these
-// on. ParseQuench checks the format alone; [Core.Quench] checks whether the content is plausible.
+// on. ParseQuench checks the format alone; whether the content is plausible is for the reader to decide.
 func ParseQuench(payload []byte, src netip.Addr) (Quench, error) {
 	if len(payload) != QuenchSize {
 		return Quench{}, fmt.Errorf("%w: %d bytes of payload, a quench has %d", ErrQuench, len(payload), QuenchSize)
 	}
 	if v := payload[0]; v != quenchVersion {
-		return Quench{}, fmt.Errorf("%w: version %d, this agent knows %d", ErrQuench, v, quenchVersion)
+		return Quench{}, fmt.Errorf("%w: version %d; want %d", ErrQuench, v, quenchVersion)
 	}
 	flags := payload[1]
 	q := Quench{
@@ -82,15 +82,15 @@ func ParseQuench(payload []byte, src netip.Addr) (Quench, error) {
 var NoticeAddr = netip.AddrFrom4([4]byte{224, 0, 0, 1})
 
 // NoticePayload finds the UDP payload of a notice in an Ethernet frame.
-func NoticePayload(frame []byte) ([]byte, bool) {
+func NoticePayload(b []byte) ([]byte, bool) {
 	const ether, udp = 14, 14 + 20
-	if len(frame) < udp+8+QuenchSize || frame[12] != 0x08 || frame[13] != 0 {
+	if len(b) < udp+8+QuenchSize || b[12] != 0x08 || b[13] != 0 {
 		return nil, false
 	}
-	ip := frame[ether:]
+	ip := b[ether:]
 	ok := ip[0] == 0x45 && binary.BigEndian.Uint16(ip[6:])&0x3fff == 0 && ip[9] == 17 && [4]byte(ip[16:]) == NoticeAddr.As4() &&
-		binary.BigEndian.Uint16(frame[udp+2:]) == QuenchPort && binary.BigEndian.Uint16(frame[udp+4:]) == 8+QuenchSize
-	return frame[udp+8 : udp+8+QuenchSize], ok
+		binary.BigEndian.Uint16(b[udp+2:]) == QuenchPort && binary.BigEndian.Uint16(b[udp+4:]) == 8+QuenchSize
+	return b[udp+8 : udp+8+QuenchSize], ok
 }
 
 // Append appends the quench's UDP payload to b, in the format of [ParseQuench].
@@ -113,23 +113,4 @@ func (q *Quench) Append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, q.Epoch)
 	b = binary.BigEndian.AppendUint32(b, q.DstQP)
 	return binary.BigEndian.AppendUint32(b, q.PSN)
-}
-
-// Verdict is the result of [Core.Quench].
-type Verdict uint8
-
-// Verdicts. All but Believed leave the core unchanged.
-const (
-	Believed    Verdict = iota
-	Known               // the port's link is dead already
-	Stale               // an event older than one that this agent knows, or undone since
-	NotOurs             // no such host, or the port is on no path used to it; of a notice: on none of this host's paths
-	NoChoice            // the port leads to a host: there is no other path
-	BadEpoch            // too far ahead of earlier epochs
-	Unconfirmed         // the controller did not confirm earlier quenches about this link
-	RateLimited         // too many were believed in a short time
-)
-
-func (v Verdict) String() string {
-	return [...]string{"believed", "known", "stale", "not-ours", "no-choice", "bad-epoch", "unconfirmed", "rate-limited"}[v]
 }
