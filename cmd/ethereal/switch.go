@@ -240,9 +240,11 @@ func (o *switchOptions) open(log *slog.Logger, stdout io.Writer) (d *process.Dev
 		return nil, besides{}, err
 	}
 	if o.datapath == live.TofinoModel {
-		if cfg.Model, err = modelFromEnvironment(); err != nil {
+		m, err := startModel()
+		if err != nil {
 			return nil, besides{}, err
 		}
+		cfg.Model = m
 	}
 	defer func() {
 		if err == nil {
@@ -253,6 +255,9 @@ func (o *switchOptions) open(log *slog.Logger, stdout io.Writer) (d *process.Dev
 		}
 		if cfg.Links != nil {
 			err = errors.Join(err, cfg.Links.Close())
+		}
+		if cfg.Model != nil {
+			err = errors.Join(err, cfg.Model.Close())
 		}
 		err = errors.Join(err, beside.close(log))
 	}()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -234,14 +235,22 @@ func ourSwitchOptions() []switchOption {
 // auto is the kernel where the options, the rights, the machine and the program allow it.
 const auto = "auto"
 
-// modelFromEnvironment says where the model of the chip is, and its program.
-func modelFromEnvironment() (process.Model, error) {
-	m := process.Model{Harness: os.Getenv(tofino.ModelVariable), Pipeline: os.Getenv(tofino.PipelineVariable)}
-	if m.Harness == "" || m.Pipeline == "" {
-		return m, fmt.Errorf("switch: --datapath %s: set %s to the model's test harness and %s to the folder with tofino.bin",
+// startModel starts the model of the chip, which the environment names, with its program.
+func startModel() (*tofino.Mirror, error) {
+	harness, pipeline := os.Getenv(tofino.ModelVariable), os.Getenv(tofino.PipelineVariable)
+	if harness == "" || pipeline == "" {
+		return nil, fmt.Errorf("switch: --datapath %s: set %s to the model's test harness and %s to the folder with tofino.bin",
 			live.TofinoModel, tofino.ModelVariable, tofino.PipelineVariable)
 	}
-	return m, nil
+	m, err := tofino.Start(context.Background(), harness, pipeline)
+	if err != nil {
+		return nil, fmt.Errorf("switch: %w", err)
+	}
+	mirror, err := tofino.NewMirror(m)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("switch: %w", err), m.Close())
+	}
+	return mirror, nil
 }
 
 // settleDatapath leaves auto only where the kernel may be tried.

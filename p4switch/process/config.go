@@ -78,7 +78,7 @@ type Config struct {
 	// KernelHook is where the program is attached; "": the best available hook.
 	KernelHook ebpf.HookKind
 
-	// Model makes the functional model of a Tofino forward, with the program for that chip; see package tofino.
+	// Model forwards in the interpreter's place. The device closes it. Nil: none.
 	Model Model
 
 	// Budget bounds controllers' requests and stored state.
@@ -117,9 +117,10 @@ func (c *Config) setDefaults() error {
 		return fmt.Errorf("switch: queue rate %d is negative", c.QueueRate)
 	case c.Kernel && c.QueueRate > 0:
 		return fmt.Errorf("switch: the kernel's data path has no queues, so no queue rate; leave one of them out")
-	}
-	if err := c.Model.excludes(c); err != nil {
-		return err
+	case c.Model != nil && c.Kernel:
+		return fmt.Errorf("switch: the model forwards, or the kernel; leave one of them out")
+	case c.Model != nil && c.QueueRate > 0:
+		return fmt.Errorf("switch: the model's queues have no rate, so no queue rate; leave one of them out")
 	}
 	for _, p := range c.Ports {
 		switch {
@@ -127,6 +128,8 @@ func (c *Config) setDefaults() error {
 			return fmt.Errorf("switch: port %d (%s) is not opened", p.Number, p.Name)
 		case p.Number == c.CPUPort && c.CPUPort != 0:
 			return fmt.Errorf("switch: CPU port %d is port %s too; choose another number", p.Number, p.Name)
+		case c.Model != nil && p.Number > c.Model.LastPort():
+			return fmt.Errorf("switch: port %d (%s): the model's ports are 0 to %d", p.Number, p.Name, c.Model.LastPort())
 		}
 	}
 	return nil

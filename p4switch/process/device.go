@@ -126,7 +126,7 @@ func (s Stats) Drops() []Drop {
 	return slices.DeleteFunc(all, func(x Drop) bool { return x.Packets == 0 })
 }
 
-// New makes a switch of opened ports. After an error the ports stay the caller's.
+// New makes a switch of opened ports. After an error the ports, links and model stay the caller's.
 func New(cfg Config) (*Device, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
@@ -143,8 +143,11 @@ func New(cfg Config) (*Device, error) {
 	if err = d.addPorts(); err == nil {
 		err = d.addServices()
 	}
+	if err == nil {
+		d.startModel()
+	}
 	if err != nil {
-		return nil, errors.Join(err, d.closeModel(), d.detach(), poller.Close())
+		return nil, errors.Join(err, d.detach(), poller.Close())
 	}
 	return d, nil
 }
@@ -207,9 +210,6 @@ func (d *Device) addPorts() error {
 			d.kernel.failed, d.cfg.Kernel = err, false
 			d.log.Warn("the kernel takes no packets", "err", err)
 		}
-	}
-	if err := d.openModel(); err != nil {
-		return err
 	}
 	d.states.OnAdmin = d.setAdmin
 	d.states.Watch(d.portChanged)

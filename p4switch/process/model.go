@@ -1,21 +1,32 @@
 package process
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
 
 	"github.com/ethereal-fabric/ethereal/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/p4switch/program"
-	"github.com/ethereal-fabric/ethereal/p4switch/tofino"
 )
 
-// Model names the functional model of a Tofino, and its program.
-type Model struct {
-	Harness  string // the program that runs the model; empty: no model
-	Pipeline string // the folder with tofino.bin and context.json
+// Model is a data path in the interpreter's place, such as a chip's functional model with the program for that chip. Its
+// tables follow those of an interpreter's switch, which controllers write. The device makes one call at a time, except
+// for CountedAt. After an error the device has it forward nothing.
+type Model interface {
+	// Counting is what the model has counted since Use.
+	interp.Counting
+	// LastPort is the highest number of a port.
+	LastPort() uint32
+	// Use makes the model follow a switch's tables from now on.
+	Use(sw *interp.Switch) error
+	// Sync writes the tables' changes to the model. Forwarding's lock is held.
+	Sync() error
+	// Forward passes packets, of which only Port and Data are set, and returns what leaves, in order.
+	Forward(packets []interp.Input) ([]interp.Output, error)
+	// ReadBack sets the switch's registers to what packets have made of them in the model. Forwarding's lock is held.
+	ReadBack() error
+	// Close ends the model.
+	Close() error
 }
 
 // The model takes milliseconds per packet, so packets wait for it: at most this many; the model gets a few at a
@@ -25,42 +36,27 @@ const (
 	modelBurst = 16
 )
 
-// onModel is the program on the model of a chip, if configured. Packets pass through it without the device's mu,
-// under which the control side works.
+// onModel is the program on a model, if configured. Packets pass through it without the device's mu, under which the
+// control side works.
 type onModel struct {
-	in   chan tofino.Packet // nil: not configured
-	done chan struct{}      // closed after the last packet
-	out  []tofino.Packet    // packets from the model; the device's mu guards it
+	in   chan interp.Input // nil: not configured
+	done chan struct{}     // closed after the last packet
+	out  []interp.Output   // packets from the model; the device's mu guards it
 
 	mu     sync.Mutex // guards the following fields
-	model  *tofino.Model
-	mirror *tofino.Mirror
+	model  Model
 	failed error // why packets are dropped
 }
 
-// openModel starts the model.
-func (d *Device) openModel() error {
-	if d.cfg.Model.Harness == "" {
-		return nil
+// startModel has packets pass through the model from now on.
+func (d *Device) startModel() {
+	if d.cfg.Model == nil {
+		return
 	}
-	for _, e := range d.ports {
-		if e.number > tofino.LastPort {
-			return fmt.Errorf("switch: port %d (%s): the model's ports are 0 to %d", e.number, e.name, tofino.LastPort)
-		}
-	}
-	m, err := tofino.Start(context.Background(), d.cfg.Model.Harness, d.cfg.Model.Pipeline)
-	if err != nil {
-		return fmt.Errorf("switch: %w", err)
-	}
-	mirror, err := tofino.NewMirror(m)
-	if err != nil {
-		return errors.Join(fmt.Errorf("switch: %w", err), m.Close())
-	}
-	d.model.model, d.model.mirror = m, mirror
-	d.model.in, d.model.done = make(chan tofino.Packet, modelQueue), make(chan struct{})
+	d.model.model = d.cfg.Model
+	d.model.in, d.model.done = make(chan interp.Input, modelQueue), make(chan struct{})
 	go d.passThroughModel()
 	d.mu.leaving = d.syncModel
-	return nil
 }
 
 // closeModel ends the model. The device's mu is not held, because a packet from the model may wait for it.
@@ -78,7 +74,7 @@ func (d *Device) closeModel() error {
 func (d *Device) modelBy(sw *interp.Switch) {
 	if d.model.in != nil {
 		d.model.mu.Lock()
-		err := d.model.mirror.Use(sw)
+		err := d.model.model.Use(sw)
 		if err != nil && d.model.failed == nil {
 			d.modelFailed(err)
 		}
@@ -98,12 +94,12 @@ func (m modelCounts) Counted(id program.CounterID, index int) (packets, bytes ui
 	if err := m.d.model.failed; err != nil {
 		return 0, 0, fmt.Errorf("switch: the model has ended: %w", err)
 	}
-	return m.d.model.mirror.Counted(id, index)
+	return m.d.model.model.Counted(id, index)
 }
 
 // CountedAt implements [interp.Counting].
 func (m modelCounts) CountedAt(id program.TableID, place int) (packets, bytes uint64, err error) {
-	return m.d.model.mirror.CountedAt(id, place)
+	return m.d.model.model.CountedAt(id, place)
 }
 
 // syncModel writes the control side's changes to the model. After an error the model forwards nothing, because its
@@ -117,7 +113,7 @@ func (d *Device) syncModel() {
 	if d.model.failed != nil {
 		return
 	}
-	if err := d.model.mirror.Sync(); err != nil {
+	if err := d.model.model.Sync(); err != nil {
 		d.modelFailed(err)
 	}
 }
@@ -130,7 +126,7 @@ func (d *Device) modelFailed(err error) {
 // toModel queues a packet for the model.
 func (d *Device) toModel(number uint32, b []byte) {
 	select {
-	case d.model.in <- tofino.Packet{Port: number, Data: slices.Clone(b)}:
+	case d.model.in <- interp.Input{Port: number, Data: slices.Clone(b)}:
 	default:
 		d.stats.TailDrops++
 	}
@@ -141,7 +137,7 @@ func (d *Device) passThroughModel() {
 	in := d.model.in
 	defer close(d.model.done)
 	for p := range in {
-		batch := []tofino.Packet{p}
+		batch := []interp.Input{p}
 		for more := true; more && len(batch) < modelBurst; {
 			select {
 			case q, ok := <-in:
@@ -155,34 +151,34 @@ func (d *Device) passThroughModel() {
 		out := d.inModel(batch)
 		d.mu.mu.Lock()
 		d.model.out = append(d.model.out, out...)
-		d.keepPortDown()
+		d.readBack()
 		d.mu.mu.Unlock()
 		d.poller.Wake()
 	}
 }
 
 // inModel passes packets to the model, and returns its output.
-func (d *Device) inModel(batch []tofino.Packet) []tofino.Packet {
+func (d *Device) inModel(batch []interp.Input) []interp.Output {
 	d.model.mu.Lock()
 	defer d.model.mu.Unlock()
 	if d.model.failed != nil {
 		return nil
 	}
-	out, err := d.model.mirror.InjectAll(batch)
+	out, err := d.model.model.Forward(batch)
 	if err != nil {
 		d.modelFailed(err)
 	}
 	return out
 }
 
-// keepPortDown makes the switch's register of dead ports follow the model's.
-func (d *Device) keepPortDown() {
+// readBack makes the switch's registers follow the model's.
+func (d *Device) readBack() {
 	d.model.mu.Lock()
 	defer d.model.mu.Unlock()
 	if d.model.failed != nil {
 		return
 	}
-	if err := d.model.mirror.KeepPortDown(); err != nil {
+	if err := d.model.model.ReadBack(); err != nil {
 		d.modelFailed(err)
 	}
 }
@@ -209,17 +205,4 @@ func (d *Device) fromModel() {
 		}
 	}
 	d.model.out = d.model.out[:0]
-}
-
-// excludes returns an error for settings that exclude a model.
-func (m Model) excludes(c *Config) error {
-	switch {
-	case m.Harness == "":
-		return nil
-	case c.Kernel:
-		return errors.New("switch: the model forwards, or the kernel; leave one of them out")
-	case c.QueueRate > 0:
-		return errors.New("switch: the model's queues have no rate, so no queue rate; leave one of them out")
-	}
-	return nil
 }

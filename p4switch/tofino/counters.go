@@ -90,9 +90,9 @@ func (m *Mirror) countAll() error {
 // CountedAt returns 0: the chip counts source_route's packets by label, not by entry. See [interp.Counting].
 func (*Mirror) CountedAt(program.TableID, int) (packets, bytes uint64, err error) { return 0, 0, nil }
 
-// KeepPortDown has the switch's register port_down be as the chip's is, after port-event packets. Other registers of the
+// ReadBack has the switch's register port_down be as the chip's is, after port-event packets. Other registers of the
 // chip hold something else than v1model's of their names.
-func (m *Mirror) KeepPortDown() error {
+func (m *Mirror) ReadBack() error {
 	if m.sw == nil || len(m.events) == 0 {
 		return nil
 	}

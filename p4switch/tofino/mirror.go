@@ -43,7 +43,7 @@ type Mirror struct {
 	down     map[uint32]bool // ports of which the model saw a down event last
 
 	before map[cell]count      // what was counted before the switch's program was set
-	events map[uint32]struct{} // ports whose events KeepPortDown has not followed
+	events map[uint32]struct{} // ports whose events ReadBack has not followed
 }
 
 // misses are the actions that do what a miss does.
@@ -217,6 +217,26 @@ func (m *Mirror) action(g interp.Target) string {
 // Inject has a packet come in by a port of v1model's numbers, and returns what leaves, by such numbers.
 func (m *Mirror) Inject(port uint32, data []byte) ([]Packet, error) {
 	return m.InjectAll([]Packet{{port, data}})
+}
+
+// LastPort is the last port that a packet may come in by.
+func (*Mirror) LastPort() uint32 { return LastPort }
+
+// Close ends the model.
+func (m *Mirror) Close() error { return m.model.Close() }
+
+// Forward is [Mirror.InjectAll], as a switch calls it.
+func (m *Mirror) Forward(packets []interp.Input) ([]interp.Output, error) {
+	in := make([]Packet, len(packets))
+	for i, p := range packets {
+		in[i] = Packet{p.Port, p.Data}
+	}
+	left, err := m.InjectAll(in)
+	out := make([]interp.Output, len(left))
+	for i, p := range left {
+		out[i] = interp.Output{Port: p.Port, Data: p.Data, Length: len(p.Data)}
+	}
+	return out, err
 }
 
 // InjectAll is Inject for several packets, one after the other.

@@ -79,8 +79,19 @@ func actAsHarness(observations string) {
 	}
 }
 
-// standIn starts the stand-in.
+// standIn starts the stand-in, and ends it after the test.
 func standIn(t *testing.T) *Model {
+	t.Helper()
+	m := startStandIn(t)
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+func startStandIn(t *testing.T) *Model {
 	t.Helper()
 	t.Setenv("ETHEREAL_TEST_HARNESS", "1")
 	dir := t.TempDir()
@@ -95,11 +106,6 @@ func standIn(t *testing.T) *Model {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := m.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	return m
 }
 
@@ -223,7 +229,7 @@ func TestCells(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := m.KeepPortDown(); err != nil {
+	if err := m.ReadBack(); err != nil {
 		t.Fatal(err)
 	}
 	register, _ := prog.RegisterByName("port_down")
