@@ -12,7 +12,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/listen"
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 	"github.com/ethereal-fabric/ethereal/p4switch/process"
-	"github.com/ethereal-fabric/ethereal/p4switch/tofino"
+	"github.com/ethereal-fabric/ethereal/testbed/tofino"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 

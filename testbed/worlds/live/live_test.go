@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
-	"github.com/ethereal-fabric/ethereal/p4switch/tofino"
 	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/tofino"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 

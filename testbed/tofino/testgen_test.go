@@ -1,4 +1,4 @@
-package stftest
+package tofino
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ import (
 // chipCPU is the chip's port to the CPU as lines of a script name it: v1model's is another.
 var chipCPU = regexp.MustCompile(`(?m)^(packet|expect) 320 `)
 
-// Chip plays what P4Testgen makes of the chips' program: run carries out a script, with v1model's program to name tables
+// playScripts plays what P4Testgen makes of the chips' program: run carries out a script, with v1model's program to name tables
 // by. ETHEREAL_CHIP_TESTS names folders of scripts, with colons between; without it the test is skipped.
 //
 // To make scripts, build p4c's P4Testgen with ENABLE_TEST_TOOLS (it needs z3), and run it on a copy of p4src. The sed sets
@@ -27,7 +27,7 @@ var chipCPU = regexp.MustCompile(`(?m)^(packet|expect) 320 `)
 //	p4testgen --target tofino --arch tna --std p4-16 --test-backend STF --max-tests 300 --seed 1 \
 //	  --path-selection RANDOM_BACKTRACK --track-coverage STATEMENTS --port-ranges 1:60 --packet-size-range 336:2400 \
 //	  --out-dir tests -I P4C/backends/tofino/bf-p4c/p4include -I P4C/p4include -D__TARGET_TOFINO__=1 tna/ethereal.p4
-func Chip(t *testing.T, run func(*stf.Script, *program.Program) (*stf.Report, error)) {
+func playScripts(t *testing.T, run func(*stf.Script, *program.Program) (*stf.Report, error)) {
 	t.Helper()
 	dirs := os.Getenv("ETHEREAL_CHIP_TESTS")
 	if dirs == "" {
@@ -71,4 +71,10 @@ func Chip(t *testing.T, run func(*stf.Script, *program.Program) (*stf.Report, er
 		}
 	}
 	t.Logf("%d agree, of which %d send a packet on; %d differ", agreed, out, differ)
+}
+
+// TestScriptsOnV1Model plays what P4Testgen makes of the chips' program by the chip's semantics, packets, entries and what
+// comes out, on v1model's program. docs/tofino.md has the command.
+func TestScriptsOnV1Model(t *testing.T) {
+	playScripts(t, func(s *stf.Script, prog *program.Program) (*stf.Report, error) { return s.Run(prog) })
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/p4switch/program"
 	"github.com/ethereal-fabric/ethereal/p4switch/stf"
-	"github.com/ethereal-fabric/ethereal/p4switch/stf/stftest"
 )
 
 // chip returns the harness and the pipeline that the environment names.
@@ -59,7 +58,7 @@ func TestChipScripts(t *testing.T) {
 			return err
 		}, nil
 	}
-	stftest.Chip(t, func(s *stf.Script, prog *program.Program) (*stf.Report, error) { return s.RunThrough(prog, through) })
+	playScripts(t, func(s *stf.Script, prog *program.Program) (*stf.Report, error) { return s.RunThrough(prog, through) })
 }
 
 // onChip starts the model and returns what keeps its tables.

@@ -27,7 +27,7 @@ func TestOwnPrograms(t *testing.T) {
 		source string
 		frame  func(rng *rand.Rand) []byte
 	}{
-		{"../interp/testdata/headers.p4", func(rng *rand.Rand) []byte {
+		{"../../p4switch/interp/testdata/headers.p4", func(rng *rand.Rand) []byte {
 			f := noise(rng, 14, 60)
 			f[0] = byte(rng.IntN(6))
 			f[1] %= 12
@@ -42,7 +42,7 @@ func TestOwnPrograms(t *testing.T) {
 			}
 			return f
 		}},
-		{"../interp/testdata/state.p4", func(rng *rand.Rand) []byte {
+		{"../../p4switch/interp/testdata/state.p4", func(rng *rand.Rand) []byte {
 			f := noise(rng, 24, 60)
 			f[0] = byte(rng.IntN(7))
 			if f[0] == 1 {
@@ -53,14 +53,14 @@ func TestOwnPrograms(t *testing.T) {
 			}
 			return f
 		}},
-		{"../interp/testdata/replicate.p4", func(rng *rand.Rand) []byte {
+		{"../../p4switch/interp/testdata/replicate.p4", func(rng *rand.Rand) []byte {
 			f := noise(rng, 14, 70)
 			f[0] = []byte{0, 1, 2, 3, 4, 5, 6, 7, 9}[rng.IntN(9)] // 8 never ends, 10 ends BMv2
 			f[1] %= 60
 			f[2], f[3] = 0, byte(rng.IntN(8))
 			return f
 		}},
-		{"../stf/testdata/arith.p4", func(rng *rand.Rand) []byte {
+		{"../../p4switch/stf/testdata/arith.p4", func(rng *rand.Rand) []byte {
 			f := noise(rng, 24, 60)
 			f[0] = byte(rng.IntN(5))
 			if rng.IntN(2) == 0 {
@@ -68,7 +68,7 @@ func TestOwnPrograms(t *testing.T) {
 			}
 			return f
 		}},
-		{"../stf/testdata/route.p4", func(rng *rand.Rand) []byte {
+		{"../../p4switch/stf/testdata/route.p4", func(rng *rand.Rand) []byte {
 			return Frame(rng, func() []byte { return []byte{byte(rng.IntN(2) * 10), 0, byte(rng.IntN(3)), byte(rng.IntN(8))} })
 		}},
 	} {
@@ -88,7 +88,7 @@ func TestOwnPrograms(t *testing.T) {
 			rng := rand.New(rand.NewPCG(3, 4))
 			for _, u := range Entries(rng, program.P4Info, 200) {
 				params := u.GetEntity().GetTableEntry().GetAction().GetAction().GetParams()
-				if len(params) == 1 && c.source == "../stf/testdata/route.p4" && (!checked || rng.IntN(2) == 0) {
+				if len(params) == 1 && c.source == "../../p4switch/stf/testdata/route.p4" && (!checked || rng.IntN(2) == 0) {
 					v := params[0].Value
 					params[0].Value = []byte{v[len(v)-1] % 4} // hops that there are, cells of the counter that drop counts in
 				}
