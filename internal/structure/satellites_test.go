@@ -45,7 +45,6 @@ var satellites = map[string]satellite{
 // TestSatellites: a tree without a satellite's folders and files, and without the one line by which a package uses the
 // files, lacks nothing: no other file imports the folders, and what is then undefined stands in that line.
 func TestSatellites(t *testing.T) {
-	const module = "github.com/ethereal-fabric/ethereal/"
 	root := filepath.Join("..", "..")
 	set := token.NewFileSet()
 	packages := map[string]map[string]*ast.File{} // by folder and file, both from the root
