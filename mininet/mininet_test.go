@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ethereal-fabric/ethereal/internal/etherealtest"
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
-	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 )
 
 // python is Debian's: Mininet is installed for it, and not for others.

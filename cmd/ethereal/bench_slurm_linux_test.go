@@ -19,9 +19,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ethereal-fabric/ethereal/internal/etherealtest"
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/testbed/cluster"
-	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 )
 
 // slurmConf is a cluster of two nodes on loopback. Nothing of it needs control groups, a database or a user of Slurm's.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
+	"github.com/ethereal-fabric/ethereal/internal/etherealtest"
 )
 
 // block is a fenced block of shell commands, ```sh.

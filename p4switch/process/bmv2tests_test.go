@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ethereal-fabric/ethereal/internal/etherealtest"
 	"github.com/ethereal-fabric/ethereal/p4switch/port/porttest"
-	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 )
 
 // bmv2Fails are the tests of BMv2's that fail, with the reason.

@@ -17,10 +17,10 @@ import (
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"golang.org/x/sys/unix"
 
+	"github.com/ethereal-fabric/ethereal/internal/etherealtest"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/p4switch/port"
 	"github.com/ethereal-fabric/ethereal/p4switch/port/porttest"
-	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 )
 
 // BenchmarkBesideBMv2 measures the switch as a process on veths and, where the environment's BMV2 names a

@@ -12,10 +12,10 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/ethereal-fabric/ethereal/internal/etherealtest"
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/p4switch/port"
 	"github.com/ethereal-fabric/ethereal/p4switch/port/porttest"
-	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 )
 
 // slowOrders are the first bytes of packets that tm.p4 does in the interpreter only: a header order_t.

@@ -13,11 +13,11 @@ import (
 	gnmi "github.com/openconfig/gnmi/proto/gnmi"
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 
+	"github.com/ethereal-fabric/ethereal/internal/etherealtest"
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/p4switch/port"
 	"github.com/ethereal-fabric/ethereal/p4switch/port/porttest"
 	"github.com/ethereal-fabric/ethereal/p4switch/process"
-	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 )
 
 // endpoint is a host's end of a link.

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/ethereal-fabric/ethereal/internal/etherealtest"
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/p4switch/ebpf"
@@ -26,7 +27,6 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/port"
 	"github.com/ethereal-fabric/ethereal/p4switch/port/porttest"
 	"github.com/ethereal-fabric/ethereal/p4switch/process"
-	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 )
 
 // wired is a switch on interfaces, with a host at each port.

@@ -17,12 +17,12 @@ import (
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"google.golang.org/protobuf/encoding/prototext"
 
+	"github.com/ethereal-fabric/ethereal/internal/etherealtest"
 	"github.com/ethereal-fabric/ethereal/p4switch/ebpf"
 	"github.com/ethereal-fabric/ethereal/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/p4switch/p4runtime"
 	"github.com/ethereal-fabric/ethereal/p4switch/port"
 	"github.com/ethereal-fabric/ethereal/p4switch/port/porttest"
-	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 )
 
 const (

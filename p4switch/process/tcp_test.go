@@ -13,8 +13,8 @@ import (
 
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 
+	"github.com/ethereal-fabric/ethereal/internal/etherealtest"
 	"github.com/ethereal-fabric/ethereal/p4switch/port/porttest"
-	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 )
 
 // BenchmarkTCP sends TCP with iperf3 for four seconds between two hosts, each with its own network stack, by a switch

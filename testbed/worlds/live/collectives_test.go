@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ethereal-fabric/ethereal/internal/etherealtest"
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
-	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 )
 
 // fourHosts is a fabric whose hosts reach each other by two spines. The suites send gigabytes.

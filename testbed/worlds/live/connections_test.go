@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ethereal-fabric/ethereal/internal/etherealtest"
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
-	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 )
 
 // TestConnections runs programs of Debian that connect by librdmacm, as they are, between two hosts.

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ethereal-fabric/ethereal/internal/etherealtest"
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
-	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 )
 
 // output is what a process wrote until now.

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/controller/view/browsertest"
+	"github.com/ethereal-fabric/ethereal/internal/etherealtest"
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
-	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 )
 
 // TestUpView: the page of a fabric in namespaces of its own is served to this machine's.

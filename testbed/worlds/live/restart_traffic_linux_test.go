@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ethereal-fabric/ethereal/internal/etherealtest"
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/testbed/deployment"
-	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 )
 
 // collective is a scenario that all hosts of a fabric on this machine carry out.

@@ -24,9 +24,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/etherealtest"
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/testbed/deployment"
-	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 )
 
 // verbsLibrary builds the library that RDMA programs have preloaded.
