@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	gnmipb "github.com/openconfig/gnmi/proto/gnmi"
+	"github.com/openconfig/gnmi/proto/gnmi_ext"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
@@ -67,7 +68,10 @@ func New(cfg Config) (*Core, error) {
 }
 
 // Capabilities answers the Capabilities RPC.
-func (g *Core) Capabilities(*gnmipb.CapabilityRequest) (*gnmipb.CapabilityResponse, error) {
+func (g *Core) Capabilities(req *gnmipb.CapabilityRequest) (*gnmipb.CapabilityResponse, error) {
+	if err := checkExtensions(req.GetExtension()); err != nil {
+		return nil, rpc.Status(err)
+	}
 	resp := &gnmipb.CapabilityResponse{
 		SupportedEncodings: []gnmipb.Encoding{gnmipb.Encoding_JSON, gnmipb.Encoding_JSON_IETF, gnmipb.Encoding_PROTO},
 	}
@@ -101,6 +105,37 @@ func checkModels(use []*gnmipb.ModelData) error {
 	return nil
 }
 
+// checkExtensions refuses extensions that the switch does not carry out. Their senders rely on them: an unconfirmed
+// commit must be reverted, a request for history must not return today's values.
+func checkExtensions(exts []*gnmi_ext.Extension) error {
+	for _, e := range exts {
+		var name string
+		switch x := e.GetExt().(type) {
+		case nil:
+			name = "without content"
+		case *gnmi_ext.Extension_Depth:
+			if x.Depth.GetLevel() == 0 {
+				continue // no limit, as without it
+			}
+			name = "depth"
+		case *gnmi_ext.Extension_Commit:
+			name = "commit (confirmed)"
+		case *gnmi_ext.Extension_History:
+			name = "history"
+		case *gnmi_ext.Extension_ConfigSubscription:
+			name = "config_subscription"
+		case *gnmi_ext.Extension_MasterArbitration:
+			name = "master_arbitration"
+		case *gnmi_ext.Extension_RegisteredExt:
+			name = fmt.Sprintf("registered_ext %d", x.RegisteredExt.GetId())
+		default:
+			name = fmt.Sprintf("%T", x)
+		}
+		return rpc.Errorf(codes.Unimplemented, "extension %s is not supported; send the request without it", name)
+	}
+	return nil
+}
+
 // Get answers the Get RPC: one notification per path, and per interface that a path names.
 func (g *Core) Get(req *gnmipb.GetRequest) (*gnmipb.GetResponse, error) {
 	resp, err := g.get(req)
@@ -112,6 +147,9 @@ func (g *Core) get(req *gnmipb.GetRequest) (*gnmipb.GetResponse, error) {
 		return nil, err
 	}
 	if err := checkModels(req.GetUseModels()); err != nil {
+		return nil, err
+	}
+	if err := checkExtensions(req.GetExtension()); err != nil {
 		return nil, err
 	}
 	keep, err := classes(req.GetType())

@@ -25,6 +25,19 @@ func (c changes) want(port int, s setting, v value) {
 	c[port][s] = v
 }
 
+// join adds the settings of another part of a union, which must not contradict.
+func (c changes) join(other changes, ports []*portstate.State) error {
+	for port, settings := range other {
+		for s, v := range settings {
+			if had, ok := c[port][s]; ok && had != v {
+				return rpc.Invalidf("another union_replace sets %s of interface %s to another value", settingNames[s], ports[port].Name)
+			}
+			c.want(port, s, v)
+		}
+	}
+	return nil
+}
+
 // Set answers the Set RPC. Leaves with a [setting] can be set, singly or within a subtree. Either all of a request
 // is carried out, or nothing.
 func (g *Core) Set(req *gnmipb.SetRequest) (*gnmipb.SetResponse, error) {
@@ -37,6 +50,12 @@ func (g *Core) set(req *gnmipb.SetRequest) (*gnmipb.SetResponse, error) {
 	if most := g.budget.Paths; n > most {
 		return nil, rpc.Over("paths", n, most, "split the request")
 	}
+	if err := checkExtensions(req.GetExtension()); err != nil {
+		return nil, err
+	}
+	if u := len(req.GetUnionReplace()); u > 0 && u < n {
+		return nil, rpc.Invalidf("union_replace is given with delete, replace or update; send them in another request")
+	}
 	resp := &gnmipb.SetResponse{Prefix: req.GetPrefix(), Timestamp: g.cfg.Now()}
 	want := changes{}
 	done := func(path *gnmipb.Path, op gnmipb.UpdateResult_Operation) {
@@ -48,20 +67,30 @@ func (g *Core) set(req *gnmipb.SetRequest) (*gnmipb.SetResponse, error) {
 		}
 		done(path, gnmipb.UpdateResult_DELETE)
 	}
+	union := changes{} // gNMI 3.4.4: the values are joined, then they replace all that their paths cover
 	for _, u := range req.GetUnionReplace() {
-		if err := g.assign(want, req.GetPrefix(), u, true); err != nil {
+		part := changes{}
+		if err := g.assign(want, part, req.GetPrefix(), u); err != nil {
+			return nil, rpc.Within("union_replace", err)
+		}
+		if err := union.join(part, g.cfg.Ports.States()); err != nil {
 			return nil, rpc.Within("union_replace", err)
 		}
 		done(u.GetPath(), gnmipb.UpdateResult_UNION_REPLACE)
 	}
+	for port, settings := range union {
+		for s, v := range settings {
+			want.want(port, s, v)
+		}
+	}
 	for _, u := range req.GetReplace() {
-		if err := g.assign(want, req.GetPrefix(), u, true); err != nil {
+		if err := g.assign(want, want, req.GetPrefix(), u); err != nil {
 			return nil, rpc.Within("replace", err)
 		}
 		done(u.GetPath(), gnmipb.UpdateResult_REPLACE)
 	}
 	for _, u := range req.GetUpdate() {
-		if err := g.assign(want, req.GetPrefix(), u, false); err != nil {
+		if err := g.assign(nil, want, req.GetPrefix(), u); err != nil {
 			return nil, rpc.Within("update", err)
 		}
 		done(u.GetPath(), gnmipb.UpdateResult_UPDATE)
@@ -138,8 +167,8 @@ func (g *Core) delete(want changes, prefix, path *gnmipb.Path) error {
 	return nil
 }
 
-// assign carries out one update or replace.
-func (g *Core) assign(want changes, prefix *gnmipb.Path, u *gnmipb.Update, replace bool) error {
+// assign carries out one update, or a replace, which resets in reset what its path covers; nil: an update.
+func (g *Core) assign(reset, want changes, prefix *gnmipb.Path, u *gnmipb.Update) error {
 	pat, err := g.compile(prefix, u.GetPath())
 	if err != nil {
 		return err
@@ -170,14 +199,14 @@ func (g *Core) assign(want changes, prefix *gnmipb.Path, u *gnmipb.Update, repla
 	if err != nil {
 		return rpc.Within(pat.String(), err)
 	}
-	if replace {
+	if reset != nil {
 		refs, err := g.resolve(pat)
 		if err != nil {
 			return err
 		}
 		for _, r := range refs {
 			if g.settable(r.leaf) { // unless the value says otherwise
-				want.want(r.port, leaves[r.leaf].sets, unset[leaves[r.leaf].sets])
+				reset.want(r.port, leaves[r.leaf].sets, unset[leaves[r.leaf].sets])
 			}
 		}
 	}

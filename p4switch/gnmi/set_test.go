@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	gnmipb "github.com/openconfig/gnmi/proto/gnmi"
+	"github.com/openconfig/gnmi/proto/gnmi_ext"
 	"google.golang.org/grpc/codes"
 
 	"github.com/ethereal-fabric/ethereal/p4switch/portstate"
@@ -51,6 +52,19 @@ func TestGNMISet(t *testing.T) {
 		}, codes.OK, []string{"Ethernet1"}},
 		{"union_replace", &gnmipb.SetRequest{UnionReplace: []*gnmipb.Update{update("/interfaces/interface[name=Ethernet4]/config", jsonVal(`{"enabled":true}`))}}, codes.OK, nil},
 
+		{"union_replace of a leaf and its container", &gnmipb.SetRequest{UnionReplace: []*gnmipb.Update{
+			update(enabled, boolVal(false)), update(eth1+"/config", jsonVal(`{"name":"Ethernet1"}`))}}, codes.OK, []string{"Ethernet1", "Ethernet4"}},
+		{"union_replace of all and of a container", &gnmipb.SetRequest{UnionReplace: []*gnmipb.Update{
+			update(eth1+"/config", jsonVal(`{"enabled":false}`)), update("/interfaces", jsonVal(`{"interface":[{"name":"Ethernet2","config":{"enabled":false}}]}`))}},
+			codes.OK, []string{"Ethernet1", "Ethernet2"}},
+		{"union_replace that agrees", &gnmipb.SetRequest{UnionReplace: []*gnmipb.Update{
+			update(enabled, boolVal(false)), update(eth1+"/config", jsonVal(`{"enabled":false}`))}}, codes.OK, []string{"Ethernet1", "Ethernet4"}},
+		{"union_replace that contradicts", &gnmipb.SetRequest{UnionReplace: []*gnmipb.Update{
+			update(enabled, boolVal(false)), update(eth1+"/config", jsonVal(`{"enabled":true}`))}}, codes.InvalidArgument, []string{"Ethernet4"}},
+		{"union_replace with update", &gnmipb.SetRequest{
+			UnionReplace: []*gnmipb.Update{update(enabled, boolVal(false))}, Update: []*gnmipb.Update{update(enabled, boolVal(true))}},
+			codes.InvalidArgument, []string{"Ethernet4"}},
+
 		{"all or nothing", &gnmipb.SetRequest{Update: []*gnmipb.Update{
 			update(enabled, boolVal(false)), update("/interfaces/interface[name=Ethernet9]/config/enabled", boolVal(false))}}, codes.NotFound, []string{"Ethernet4"}},
 		{"wrong type", &gnmipb.SetRequest{Update: []*gnmipb.Update{update(enabled, jsonVal(`"yes"`))}}, codes.InvalidArgument, []string{"Ethernet4"}},
@@ -94,6 +108,52 @@ func TestGNMISet(t *testing.T) {
 					t.Errorf("disabled interfaces: %s", diff)
 				}
 			})
+		})
+	}
+}
+
+// TestExtensions: what an extension asks for is not ignored. A commit that needs a confirmation would stay without one.
+func TestExtensions(t *testing.T) {
+	enabled := eth1 + "/config/enabled"
+	for _, c := range []struct {
+		name string
+		ext  *gnmi_ext.Extension
+		want codes.Code
+	}{
+		{"commit", &gnmi_ext.Extension{Ext: &gnmi_ext.Extension_Commit{Commit: &gnmi_ext.Commit{
+			Id: "1", Action: &gnmi_ext.Commit_Commit{Commit: &gnmi_ext.CommitRequest{}}}}}, codes.Unimplemented},
+		{"history", &gnmi_ext.Extension{Ext: &gnmi_ext.Extension_History{History: &gnmi_ext.History{
+			Request: &gnmi_ext.History_SnapshotTime{SnapshotTime: 1}}}}, codes.Unimplemented},
+		{"depth", &gnmi_ext.Extension{Ext: &gnmi_ext.Extension_Depth{Depth: &gnmi_ext.Depth{Level: 1}}}, codes.Unimplemented},
+		{"no depth", &gnmi_ext.Extension{Ext: &gnmi_ext.Extension_Depth{Depth: &gnmi_ext.Depth{}}}, codes.OK},
+		{"config subscription", &gnmi_ext.Extension{Ext: &gnmi_ext.Extension_ConfigSubscription{
+			ConfigSubscription: &gnmi_ext.ConfigSubscription{}}}, codes.Unimplemented},
+		{"arbitration", &gnmi_ext.Extension{Ext: &gnmi_ext.Extension_MasterArbitration{}}, codes.Unimplemented},
+		{"registered", &gnmi_ext.Extension{Ext: &gnmi_ext.Extension_RegisteredExt{}}, codes.Unimplemented},
+		{"empty", &gnmi_ext.Extension{}, codes.Unimplemented},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			exts := []*gnmi_ext.Extension{c.ext}
+			d := newDevice(t, nil)
+			_, err := d.gn.Set(&gnmipb.SetRequest{Update: []*gnmipb.Update{update(enabled, boolVal(false))}, Extension: exts})
+			wantCode(t, err, c.want)
+			if s, _ := d.ports.Port(1); s.Enabled != (c.want != codes.OK) {
+				t.Errorf("Ethernet1 enabled: %v", s.Enabled)
+			}
+			_, err = d.gn.Get(&gnmipb.GetRequest{Path: []*gnmipb.Path{gpath(enabled)}, Extension: exts})
+			wantCode(t, err, c.want)
+			_, err = d.gn.Capabilities(&gnmipb.CapabilityRequest{Extension: exts})
+			wantCode(t, err, c.want)
+			list := &gnmipb.SubscribeRequest_Subscribe{Subscribe: &gnmipb.SubscriptionList{
+				Mode: gnmipb.SubscriptionList_POLL, Subscription: []*gnmipb.Subscription{{Path: gpath(enabled)}}}}
+			take := func(*gnmipb.SubscribeResponse) bool { return true }
+			_, err = d.gn.Subscribe(&gnmipb.SubscribeRequest{Request: list, Extension: exts}, take)
+			wantCode(t, err, c.want)
+			sub, err := d.gn.Subscribe(&gnmipb.SubscribeRequest{Request: list}, take)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantCode(t, sub.Recv(&gnmipb.SubscribeRequest{Request: &gnmipb.SubscribeRequest_Poll{Poll: &gnmipb.Poll{}}, Extension: exts}), c.want)
 		})
 	}
 }

@@ -57,6 +57,9 @@ func (g *Core) Subscribe(req *gnmipb.SubscribeRequest, send func(*gnmipb.Subscri
 
 func (g *Core) subscribe(req *gnmipb.SubscribeRequest, send func(*gnmipb.SubscribeResponse) bool) (*Subscription, error) {
 	list := req.GetSubscribe()
+	if err := checkExtensions(req.GetExtension()); err != nil {
+		return nil, err
+	}
 	if list == nil {
 		return nil, rpc.Invalidf("the first message must hold a subscription list; there is nothing to poll yet")
 	}
@@ -206,6 +209,9 @@ func (s *Subscription) snapshot(now int64) {
 
 // Recv handles a further message from the subscriber. The error is a gRPC status with which the RPC must end.
 func (s *Subscription) Recv(req *gnmipb.SubscribeRequest) error {
+	if err := checkExtensions(req.GetExtension()); err != nil {
+		return rpc.Status(err)
+	}
 	switch {
 	case s.closed:
 		return rpc.Status(rpc.Invalidf("the subscription is closed"))

@@ -64,6 +64,9 @@ const (
 // unset are the settings' default values.
 var unset = [...]value{adminSetting: boolean(true), viableSetting: boolean(true), healthSetting: text("GOOD")}
 
+// settingNames are the settings' leaves, for errors.
+var settingNames = [...]string{adminSetting: "enabled", viableSetting: "forwarding-viable", healthSetting: "health-indicator"}
+
 // leafSpec is one leaf below interfaces/interface[name].
 type leafSpec struct {
 	path    []string
