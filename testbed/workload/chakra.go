@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,6 +52,26 @@ const (
 // chakraKinds returns the kinds of collective by CollectiveCommType.
 func chakraKinds() map[int64]string {
 	return map[int64]string{0: collective.AllReduce, 2: collective.AllGather, 6: collective.AllToAll, 7: collective.ReduceScatter, 8: collective.ReduceScatter}
+}
+
+// vectorBytes converts comm_size, the bytes that one rank contributes, to [collective.Spec].Bytes. The two differ for
+// an all-gather, whose ranks each contribute a share of the vector that all have at the end.
+func vectorBytes(what string, commSize int64, ranks int) (int64, error) {
+	if what != collective.AllGather {
+		return commSize, nil
+	}
+	if most := math.MaxInt64 / int64(ranks); commSize > most {
+		return 0, fmt.Errorf("comm_size is %d; at most %d of each of %d ranks", commSize, most, ranks)
+	}
+	return commSize * int64(ranks), nil
+}
+
+// contributedBytes is the inverse of [vectorBytes]. It rounds down, as [collective] does with shares.
+func contributedBytes(what string, bytes int64, ranks int) int64 {
+	if what != collective.AllGather {
+		return bytes
+	}
+	return bytes / int64(ranks)
 }
 
 // node is the part of a Chakra node that is read.
@@ -415,7 +436,11 @@ func (n node) operation(rank, ranks int, groups map[string][]int, algorithm stri
 		if !ok {
 			return Op{}, fmt.Errorf("comm_type %d is not carried out; all-reduce, all-gather, all-to-all and reduce-scatter are", n.ints["comm_type"])
 		}
-		op := Op{Kind: Collective, What: what, Bytes: size, Group: group}
+		bytes, err := vectorBytes(what, size, len(group))
+		if err != nil {
+			return Op{}, err
+		}
+		op := Op{Kind: Collective, What: what, Bytes: bytes, Group: group}
 		if slices.Contains(collective.Algorithms(what), algorithm) {
 			op.Algorithm = algorithm
 		}

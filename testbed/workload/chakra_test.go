@@ -3,12 +3,15 @@ package workload
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
 // TestChakraFiles leaves a rank's file out, and puts another's in its place: each time the error names a file.
@@ -99,5 +102,52 @@ func TestChakraPeers(t *testing.T) {
 		if tt.want == "" != (err == nil) || !strings.Contains(fmt.Sprint(err), tt.want) && tt.want != "" {
 			t.Errorf("%v %v: %v, want %q", tt.kind, n.ints, err, tt.want)
 		}
+	}
+}
+
+// TestChakraSizes reads collectives of one comm_size, 1 MiB, and compares their bytes on the wire with what ASTRA-sim
+// sends: ranks times messages of a rank times the size of a message, by its Ring.cc (all-to-all: AllToAll.cc). Written
+// again, they have the same comm_size.
+func TestChakraSizes(t *testing.T) {
+	const size = 1 << 20
+	for _, n := range []int{2, 4, 8, 64} {
+		for _, tt := range []struct {
+			kind     int
+			messages int
+			bytes    int
+		}{
+			{0, 2 * (n - 1), size / n}, // all-reduce
+			{2, n - 1, size},           // all-gather
+			{6, n - 1, size / n},       // all-to-all
+			{7, n - 1, size / n},       // reduce-scatter
+		} {
+			p := &Program{Ranks: make([][]Op, n)}
+			for rank := range n {
+				nd, err := parseNode(attributes("comm_type", tt.kind, "comm_size", size))
+				if err != nil {
+					t.Fatal(err)
+				}
+				nd.kind = nodeCollective
+				op, err := nd.operation(rank, n, nil, collective.Ring)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p.Ranks[rank] = []Op{op}
+			}
+			got, err := p.TotalBytes()
+			if want := int64(n * tt.messages * tt.bytes); err != nil || got != want {
+				t.Errorf("%s of %d ranks: %d bytes, %v, want %d", p.Ranks[0][0].What, n, got, err, want)
+			}
+			written, err := p.Ranks[0][0].chakra(0, 0, n, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again, err := parseNode(written); err != nil || again.ints["comm_size"] != size {
+				t.Errorf("%s of %d ranks: written with comm_size %d, %v", p.Ranks[0][0].What, n, again.ints["comm_size"], err)
+			}
+		}
+	}
+	if _, err := vectorBytes(collective.AllGather, math.MaxInt64/2, 4); err == nil {
+		t.Error("an all-gather of more than 8 EiB")
 	}
 }

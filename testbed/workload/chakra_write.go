@@ -98,7 +98,7 @@ func (op Op) chakra(id, rank, ranks int, groups map[string][]int) ([]byte, error
 			return nil, fmt.Errorf("a trace has no %s", op.What)
 		}
 		attribute("comm_type", 9, kind, "")
-		attribute("comm_size", 9, op.Bytes, "")
+		attribute("comm_size", 9, contributedBytes(op.What, op.Bytes, len(op.Group)), "")
 		if len(op.Group) < ranks {
 			pg := groupName(groups, op.Group)
 			attribute("pg_name", 29, 0, pg)
