@@ -9,7 +9,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/internal/lldp"
+	"github.com/ethereal-fabric/ethereal/fabric/lldp"
 )
 
 // Round collects the frames of one check that switches receive. It is safe for concurrent use.

@@ -20,7 +20,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 	"github.com/ethereal-fabric/ethereal/controller/targets"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/internal/lldp"
+	"github.com/ethereal-fabric/ethereal/fabric/lldp"
 )
 
 // cables is the state of a daemon's cabling checks.

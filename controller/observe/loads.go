@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/internal/imbalance"
+	"github.com/ethereal-fabric/ethereal/fabric/imbalance"
 )
 
 // Limits of reading counters.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/internal/lldp"
+	"github.com/ethereal-fabric/ethereal/fabric/lldp"
 )
 
 // gap is the minimum time between two answers: a check asks every 250 ms.

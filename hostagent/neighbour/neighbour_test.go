@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/internal/lldp"
+	"github.com/ethereal-fabric/ethereal/fabric/lldp"
 )
 
 func TestAnswer(t *testing.T) {

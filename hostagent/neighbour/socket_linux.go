@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/internal/lldp"
+	"github.com/ethereal-fabric/ethereal/fabric/lldp"
 )
 
 // Socket receives and sends an interface's LLDP frames.

@@ -2,6 +2,7 @@
 package goldentest
 
 import (
+	"encoding"
 	"flag"
 	"os"
 	"strings"
@@ -9,8 +10,6 @@ import (
 
 	"github.com/cockroachdb/datadriven" // it defines -rewrite
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
 // Compare compares got with the content of a file.
@@ -50,7 +49,7 @@ func Scenarios(t *testing.T, dir string, start func() func(*datadriven.TestData)
 }
 
 // Words returns the arguments of a command that have no value, and sets now if the command has at=TIME.
-func Words(d *datadriven.TestData, now *fabric.Time) (words []string, err error) {
+func Words(d *datadriven.TestData, now encoding.TextUnmarshaler) (words []string, err error) {
 	for _, a := range d.CmdArgs {
 		switch {
 		case a.Key == "at":

@@ -8,7 +8,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller/view"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/internal/imbalance"
+	"github.com/ethereal-fabric/ethereal/fabric/imbalance"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
