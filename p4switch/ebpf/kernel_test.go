@@ -24,7 +24,7 @@ import (
 
 var programs = []string{
 	"../stf/testdata/route.json", "../stf/testdata/arith.json", "../interp/testdata/headers.json",
-	"../interp/testdata/state.json", "../interp/testdata/replicate.json", "../differential/testdata/growth.json",
+	"../interp/testdata/state.json", "../interp/testdata/replicate.json", "testdata/growth.json",
 	"../../p4src/build/ethereal.json",
 }
 

@@ -109,10 +109,10 @@ func growthProgram(t testing.TB) Program {
 	t.Helper()
 	p := Program{P4Info: new(p4config.P4Info)}
 	var err error
-	if p.JSON, err = os.ReadFile("testdata/growth.json"); err != nil {
+	if p.JSON, err = os.ReadFile("../../p4switch/ebpf/testdata/growth.json"); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile("testdata/growth.p4info.txtpb")
+	text, err := os.ReadFile("../../p4switch/ebpf/testdata/growth.p4info.txtpb")
 	if err != nil {
 		t.Fatal(err)
 	}
