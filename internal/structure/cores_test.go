@@ -76,12 +76,11 @@ func TestWings(t *testing.T) {
 // library. A package and its tests count as one.
 func importsOf(t *testing.T, args ...string) map[string][]string {
 	t.Helper()
-	out, err := exec.Command("go", append([]string{"list", "-deps", "-f", "{{.ImportPath}}: {{join .Imports \" \"}}"}, args...)...).Output()
+	list := exec.Command("go", append([]string{"list", "-deps", "-f", "{{.ImportPath}}: {{join .Imports \" \"}}"}, args...)...)
+	list.Stderr = t.Output()
+	out, err := list.Output()
 	if err != nil {
-		if e, ok := err.(*exec.ExitError); ok {
-			t.Fatalf("go list: %v\n%s", err, e.Stderr)
-		}
-		t.Fatal(err)
+		t.Fatalf("go list: %v", err)
 	}
 	imports := map[string][]string{}
 	for line := range strings.Lines(string(out)) {
