@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,31 +48,6 @@ const (
 	maxDuration = 1 << 40  // us: longer than a run can be is refused later
 )
 
-// chakraKinds returns the kinds of collective by CollectiveCommType.
-func chakraKinds() map[int64]string {
-	return map[int64]string{0: collective.AllReduce, 2: collective.AllGather, 6: collective.AllToAll, 7: collective.ReduceScatter, 8: collective.ReduceScatter}
-}
-
-// vectorBytes converts comm_size, the bytes that one rank contributes, to [collective.Spec].Bytes. The two differ for
-// an all-gather, whose ranks each contribute a share of the vector that all have at the end.
-func vectorBytes(what string, commSize int64, ranks int) (int64, error) {
-	if what != collective.AllGather {
-		return commSize, nil
-	}
-	if most := math.MaxInt64 / int64(ranks); commSize > most {
-		return 0, fmt.Errorf("comm_size is %d; at most %d of each of %d ranks", commSize, most, ranks)
-	}
-	return commSize * int64(ranks), nil
-}
-
-// contributedBytes is the inverse of [vectorBytes]. It rounds down, as [collective] does with shares.
-func contributedBytes(what string, bytes int64, ranks int) int64 {
-	if what != collective.AllGather {
-		return bytes
-	}
-	return bytes / int64(ranks)
-}
-
 // node is the part of a Chakra node that is read.
 type node struct {
 	id       uint64
@@ -86,18 +60,29 @@ type node struct {
 	texts    map[string]string
 }
 
-// ReadChakra reads the trace PREFIX.0.et, PREFIX.1.et, ..., and PREFIX.groups.json if there is one. Algorithm is
-// that of all-reduces and the like; empty means direct. Dependencies on missing nodes are left out, as astra-sim's
-// feeder does, and listed in the program's notes. Errors about content wrap [ErrProgram].
-func ReadChakra(prefix, algorithm string) (*Program, error) {
-	if known := collective.Algorithms(collective.AllReduce); algorithm != "" && !slices.Contains(known, algorithm) {
-		remedy, renamed := collective.Renamed(algorithm)
+// Chakra is a trace and how it is read. Paths are relative to the workload file.
+type Chakra struct {
+	Trace     string `yaml:"trace" required:"the PREFIX of PREFIX.0.et"`
+	Algorithm string `yaml:"algorithm"` // of all-reduces and the like; direct when empty
+	Groups    string `yaml:"groups"`    // the file of groups; PREFIX.groups.json, if it is there, when empty
+
+	// Of a GPU, for computations that have a number of operations and no duration: both or none.
+	TeraFLOPS       float64      `yaml:"teraflops"`
+	MemoryBandwidth fabric.Bytes `yaml:"memory_bandwidth"` // per second
+}
+
+// Program reads the files PREFIX.0.et, PREFIX.1.et, ..., and that of the groups. Dependencies on missing nodes are left
+// out, as astra-sim's feeder does, and listed in the program's notes. Errors about content wrap [ErrProgram].
+func (c Chakra) Program() (*Program, error) {
+	prefix := c.Trace
+	if known := collective.Algorithms(collective.AllReduce); c.Algorithm != "" && !slices.Contains(known, c.Algorithm) {
+		remedy, renamed := collective.Renamed(c.Algorithm)
 		if !renamed {
 			remedy = "write one of " + strings.Join(known, ", ")
 		}
-		return nil, fmt.Errorf("%w: algorithm: all-reduce has no %q; %s", ErrProgram, algorithm, remedy)
+		return nil, fmt.Errorf("%w: algorithm: all-reduce has no %q; %s", ErrProgram, c.Algorithm, remedy)
 	}
-	groups, err := ReadGroups(prefix + ".groups.json")
+	groups, err := c.readGroups()
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +111,7 @@ func ReadChakra(prefix, algorithm string) (*Program, error) {
 		for _, note := range tidy(nodes) {
 			p.notes = append(p.notes, fmt.Sprintf("%s.%d.et: %s", prefix, r, note))
 		}
-		if p.Ranks[r], err = operations(nodes, r, len(ranks), groups, algorithm); err != nil {
+		if p.Ranks[r], err = (reading{c, r, len(ranks), groups}).operations(nodes); err != nil {
 			return nil, fmt.Errorf("%w: %s.%d.et: %w", ErrProgram, prefix, r, err)
 		}
 	}
@@ -163,7 +148,18 @@ func rankFiles(prefix string) (int, error) {
 	return max(len(numbers), 1), nil // without any, the first is opened, for its error
 }
 
-// ReadGroups reads the groups of ranks of a trace, PREFIX.groups.json. A missing file has none.
+// readGroups reads the trace's groups. Only the file that the trace does not name may be missing.
+func (c Chakra) readGroups() (map[string][]int, error) {
+	if c.Groups == "" {
+		return ReadGroups(c.Trace + ".groups.json")
+	}
+	if _, err := os.Stat(c.Groups); err != nil {
+		return nil, fmt.Errorf("%w: groups: %w; name a JSON file with the ranks of each group", ErrProgram, err)
+	}
+	return ReadGroups(c.Groups)
+}
+
+// ReadGroups reads the groups of ranks of a trace, such as PREFIX.groups.json. A missing file has none.
 func ReadGroups(path string) (map[string][]int, error) {
 	data, err := strictyaml.ReadLarge(path, maxMessage)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -271,30 +267,6 @@ func (n *node) attribute(b []byte) error {
 	})
 }
 
-// operations converts the nodes of a rank to operations. Nodes need not be in the order of their dependencies;
-// memory, storage and the like take their duration.
-func operations(nodes []node, rank, ranks int, groups map[string][]int, algorithm string) ([]Op, error) {
-	order, err := sorted(nodes)
-	if err != nil {
-		return nil, err
-	}
-	place := make(map[uint64]int, len(nodes))
-	ops := make([]Op, 0, len(nodes))
-	for _, i := range order {
-		n := nodes[i]
-		op, err := n.operation(rank, ranks, groups, algorithm)
-		if err != nil {
-			return nil, fmt.Errorf("node %d (%s): %w", n.id, n.name, err)
-		}
-		for _, d := range slices.Concat(n.ctrl, n.deps) {
-			op.After = append(op.After, place[d])
-		}
-		place[n.id] = len(ops)
-		ops = append(ops, op)
-	}
-	return ops, nil
-}
-
 // tidy removes dependencies that would make a profiler's trace unusable, and returns notes of it: dependencies on
 // missing nodes, and all control dependencies if some of them form a cycle. Profilers write calls as control
 // dependencies, and an operation ends after those that it calls; astra-sim's feeder ignores them.
@@ -388,66 +360,4 @@ func sorted(nodes []node) ([]int, error) {
 		return nil, errCircle
 	}
 	return out, nil
-}
-
-func (n node) operation(rank, ranks int, groups map[string][]int, algorithm string) (Op, error) {
-	size := n.ints["comm_size"]
-	switch n.kind {
-	case nodeSend, nodeRecv:
-		op := Op{Kind: Send, Bytes: size, Tag: uint64(n.ints["comm_tag"])}
-		own, other := "comm_src", "comm_dst"
-		if n.kind == nodeRecv {
-			op.Kind, own, other = Recv, other, own
-		}
-		peer, given := n.ints[other]
-		if !given {
-			return Op{}, fmt.Errorf("it has no %s, the other rank", other)
-		}
-		if r, given := n.ints[own]; given && r != int64(rank) {
-			return Op{}, fmt.Errorf("%s is %d, and the file is rank %d's: is it a copy of rank %d's?", own, r, rank, r)
-		}
-		if peer < 0 || peer >= int64(ranks) || peer == int64(rank) {
-			return Op{}, fmt.Errorf("%s is %d; the trace has files of ranks 0 to %d, and this is rank %d's", other, peer, ranks-1, rank)
-		}
-		op.Peer = int(peer)
-		return op, nil
-	case nodeCollective:
-		group := make([]int, ranks)
-		for i := range group {
-			group[i] = i
-		}
-		if name, given := n.texts["pg_name"]; given && name != "" {
-			named, ok := groups[name]
-			if !ok {
-				return Op{}, fmt.Errorf("group %q is not in the file of groups", name)
-			}
-			group = named
-			if last := slices.Max(append([]int{0}, group...)); last >= ranks {
-				return Op{}, fmt.Errorf("group %q has rank %d; the trace has files of ranks 0 to %d", name, last, ranks-1)
-			}
-			if !slices.Contains(group, rank) {
-				return Op{}, fmt.Errorf("group %q is of ranks %v, and the file is rank %d's: is it a copy of another's?", name, group, rank)
-			}
-		}
-		if len(group) == 1 && group[0] == rank {
-			return Op{Kind: Compute}, nil // nothing to exchange
-		}
-		what, ok := chakraKinds()[n.ints["comm_type"]]
-		if !ok {
-			return Op{}, fmt.Errorf("comm_type %d is not carried out; all-reduce, all-gather, all-to-all and reduce-scatter are", n.ints["comm_type"])
-		}
-		bytes, err := vectorBytes(what, size, len(group))
-		if err != nil {
-			return Op{}, err
-		}
-		op := Op{Kind: Collective, What: what, Bytes: bytes, Group: group}
-		if slices.Contains(collective.Algorithms(what), algorithm) {
-			op.Algorithm = algorithm
-		}
-		return op, nil
-	}
-	if n.duration > maxDuration {
-		return Op{}, fmt.Errorf("a duration of %d us", n.duration)
-	}
-	return Op{Kind: Compute, Duration: fabric.Time(n.duration) * fabric.Microsecond}, nil
 }

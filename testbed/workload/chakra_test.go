@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
@@ -27,7 +28,7 @@ func TestChakraFiles(t *testing.T) {
 	}
 	bad := func(what string, rank int) {
 		t.Helper()
-		_, err := ReadChakra(prefix, "")
+		_, err := Chakra{Trace: prefix}.Program()
 		if !errors.Is(err, ErrProgram) && !errors.Is(err, os.ErrNotExist) || !strings.Contains(fmt.Sprint(err), prefix+".") {
 			t.Errorf("%s %d: %v", what, rank, err)
 		}
@@ -61,7 +62,7 @@ func TestChakraFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := ReadChakra(prefix, ""); err != nil {
+	if _, err := (Chakra{Trace: prefix}).Program(); err != nil {
 		t.Error(err)
 	}
 }
@@ -98,7 +99,7 @@ func TestChakraPeers(t *testing.T) {
 			t.Fatal(err)
 		}
 		n.kind = tt.kind
-		_, err = n.operation(1, 2, nil, "")
+		_, err = reading{rank: 1, ranks: 2}.operation(n)
 		if tt.want == "" != (err == nil) || !strings.Contains(fmt.Sprint(err), tt.want) && tt.want != "" {
 			t.Errorf("%v %v: %v, want %q", tt.kind, n.ints, err, tt.want)
 		}
@@ -128,7 +129,7 @@ func TestChakraSizes(t *testing.T) {
 					t.Fatal(err)
 				}
 				nd.kind = nodeCollective
-				op, err := nd.operation(rank, n, nil, collective.Ring)
+				op, err := reading{Chakra: Chakra{Algorithm: collective.Ring}, rank: rank, ranks: n}.operation(nd)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -149,5 +150,84 @@ func TestChakraSizes(t *testing.T) {
 	}
 	if _, err := vectorBytes(collective.AllGather, math.MaxInt64/2, 4); err == nil {
 		t.Error("an all-gather of more than 8 EiB")
+	}
+}
+
+// TestChakraRoofline reads computations that have operations in place of a duration. Without a GPU's rates they are
+// refused.
+func TestChakraRoofline(t *testing.T) {
+	gpu := reading{Chakra: Chakra{TeraFLOPS: 2, MemoryBandwidth: 1e9}, ranks: 1}
+	for _, tt := range []struct {
+		attrs    []byte
+		duration uint64 // us
+		want     fabric.Time
+	}{
+		{attributes("num_ops", 4_000_000, "tensor_size", 1000), 0, 2 * fabric.Microsecond}, // by operations
+		{attributes("num_ops", 4_000_000, "tensor_size", 7000), 0, 7 * fabric.Microsecond}, // by memory
+		{attributes("num_ops", 4_000_000), 0, 2 * fabric.Microsecond},
+		{attributes("num_ops", 4_000_000, "tensor_size", 7000), 3, 3 * fabric.Microsecond},
+		{attributes("num_ops", 0, "tensor_size", 7000), 0, 0},
+	} {
+		n, err := parseNode(tt.attrs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.kind, n.duration = nodeCompute, tt.duration
+		if op, err := gpu.operation(n); err != nil || op.Duration != tt.want {
+			t.Errorf("%v: %v, %v, want %v", n.ints, op.Duration, err, tt.want)
+		}
+		_, err = reading{ranks: 1}.operation(n)
+		if needed := tt.duration == 0 && n.ints["num_ops"] > 0; needed != (err != nil) || needed && !strings.Contains(err.Error(), "write teraflops and memory_bandwidth") {
+			t.Errorf("%v without rates: %v", n.ints, err)
+		}
+	}
+	n := node{kind: nodeCompute, ints: map[string]int64{"num_ops": math.MaxInt64}}
+	gpu.TeraFLOPS = 1e-12
+	if _, err := gpu.operation(n); err == nil {
+		t.Error("a computation of 9e18 seconds")
+	}
+}
+
+// TestChakraGroups reads a trace whose file of groups has another name, and refuses a file that is missing.
+func TestChakraGroups(t *testing.T) {
+	dir := t.TempDir()
+	prefix := filepath.Join(dir, "j")
+	op := Op{Kind: Collective, What: collective.AllReduce, Bytes: 100, Group: []int{1, 2}}
+	p := &Program{Ranks: [][]Op{nil, {op}, {op}}}
+	if err := WriteChakra(prefix, p); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(prefix + ".groups.json")
+	if err != nil || strings.Contains(string(text), `"0"`) { // others take group 0 for all ranks
+		t.Fatalf("groups %s, %v", text, err)
+	}
+	if err := os.Rename(prefix+".groups.json", filepath.Join(dir, "comm_group.json")); err != nil {
+		t.Fatal(err)
+	}
+	for keys, want := range map[string]string{
+		"":                          "write groups: FILE",
+		", groups: none.json":       "none.json",
+		", groups: comm_group.json": "",
+		", groups: comm_group.json, teraflops: 300":                           "without memory_bandwidth",
+		", groups: comm_group.json, memory_bandwidth: 1GB":                    "without teraflops",
+		", groups: comm_group.json, teraflops: 0, memory_bandwidth: 1GB":      "0 is not above 0",
+		", groups: comm_group.json, teraflops: .nan, memory_bandwidth: 1GB":   "is not a number",
+		", groups: comm_group.json, teraflops: 300, memory_bandwidth: 0B":     "is not above 0",
+		", groups: comm_group.json, teraflops: 300, memory_bandwidth: 3350GB": "",
+	} {
+		path := filepath.Join(dir, "w.yaml")
+		if err := os.WriteFile(path, []byte("chakra: {trace: j"+keys+"}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Load(path, 4)
+		if want == "" != (err == nil) || want != "" && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", keys, err, want)
+		}
+	}
+	all, err := reading{rank: 1, ranks: 3}.operation(node{
+		kind: nodeCollective, ints: map[string]int64{"comm_type": 0, "comm_size": 30}, texts: map[string]string{"pg_name": "0"},
+	})
+	if err != nil || len(all.Group) != 3 {
+		t.Errorf("group 0: %+v, %v", all, err)
 	}
 }

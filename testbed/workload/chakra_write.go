@@ -107,14 +107,14 @@ func (op Op) chakra(id, rank, ranks int, groups map[string][]int) ([]byte, error
 	return b, nil
 }
 
-// groupName returns the name of a group, and makes one if it has none.
+// groupName returns the name of a group, and makes one if it has none. Others take group 0 for all ranks.
 func groupName(groups map[string][]int, group []int) string {
 	for name, g := range groups {
 		if slices.Equal(g, group) {
 			return name
 		}
 	}
-	name := strconv.Itoa(len(groups))
+	name := strconv.Itoa(len(groups) + 1)
 	groups[name] = group
 	return name
 }

@@ -13,7 +13,7 @@
 //
 // # Chakra
 //
-// [ReadChakra] reads one file per rank, PREFIX.RANK.et, as astra-sim and the Chakra tools write them: a
+// [Chakra.Program] reads one file per rank, PREFIX.RANK.et, as astra-sim and the Chakra tools write them: a
 // GlobalMetadata message, then Node messages, each after its length. chakra.proto lists the fields that are read.
 // The attribute pg_name names a group of ranks, which PREFIX.groups.json defines: {"name": [ranks]}; without the
 // attribute the group is all ranks. Traces do not name algorithms: the caller chooses.

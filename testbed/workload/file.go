@@ -20,7 +20,7 @@ import (
 type file struct {
 	Jobs   []job   `yaml:"jobs"`
 	GPT    *GPT    `yaml:"gpt"`
-	Chakra *chakra `yaml:"chakra"`
+	Chakra *Chakra `yaml:"chakra"`
 	Matrix *matrix `yaml:"matrix"`
 }
 
@@ -41,11 +41,6 @@ type job struct {
 	Ranks     string       `yaml:"ranks"`  // "0..7,12"
 	At        fabric.Time  `yaml:"at"`     // start time; 0 if absent
 	Repeat    int          `yaml:"repeat"` // number of repetitions, one after the other; 1 if absent
-}
-
-type chakra struct {
-	Trace     string `yaml:"trace" required:"the PREFIX of PREFIX.0.et"` // relative to the file
-	Algorithm string `yaml:"algorithm"`
 }
 
 // Load reads a workload file for a fabric with that many ranks; 0 means as many as the file names. The program may
@@ -100,7 +95,10 @@ func parse(path string, data []byte, ranks int) (*Program, error) {
 		}
 	case f.Chakra != nil:
 		key = "chakra.trace"
-		p, err = ReadChakra(d.RelativePath(f.Chakra.Trace), f.Chakra.Algorithm)
+		f.Chakra.complain(d)
+		if d.OK() {
+			p, err = f.Chakra.Program()
+		}
 	case f.Matrix != nil:
 		key = "matrix.file"
 		if d.Given("matrix.unit") && f.Matrix.Unit < 1 || f.Matrix.Unit > 1<<30 {
@@ -127,6 +125,22 @@ func parse(path string, data []byte, ranks int) (*Program, error) {
 		d.Complain(key, fmt.Sprintf("it has %d ranks, and the fabric %d", len(p.Ranks), ranks), "use a larger fabric")
 	}
 	return p, d.Err()
+}
+
+// complain checks the keys, and makes paths relative to the folder of the program.
+func (c *Chakra) complain(d *strictyaml.Decoder) {
+	c.Trace, c.Groups = d.RelativePath(c.Trace), d.RelativePath(c.Groups)
+	flops, memory := d.Given("chakra.teraflops"), d.Given("chakra.memory_bandwidth")
+	switch {
+	case flops && !memory:
+		d.Complain("chakra.teraflops", "it is without memory_bandwidth", "write that as well, for example memory_bandwidth: 3350GB")
+	case memory && !flops:
+		d.Complain("chakra.memory_bandwidth", "it is without teraflops", "write that as well, for example teraflops: 300")
+	case flops && !(c.TeraFLOPS > 0):
+		d.Complain("chakra.teraflops", fmt.Sprintf("%v is not above 0", c.TeraFLOPS), "write for example 300")
+	case memory && c.MemoryBandwidth < 1:
+		d.Complain("chakra.memory_bandwidth", fmt.Sprintf("%v is not above 0", c.MemoryBandwidth), "write for example 3350GB")
+	}
 }
 
 // ranks returns the number of ranks that the jobs name.

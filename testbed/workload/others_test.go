@@ -25,7 +25,7 @@ func TestOthersTraces(t *testing.T) {
 		found++
 		name, _ := filepath.Rel(dir, prefix)
 		t.Run(name, func(t *testing.T) {
-			p, err := ReadChakra(prefix, "")
+			p, err := Chakra{Trace: prefix}.Program()
 			if err != nil {
 				t.Fatal(err)
 			}

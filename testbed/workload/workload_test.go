@@ -161,7 +161,7 @@ func TestChakra(t *testing.T) {
 	if err := WriteChakra(prefix, p); err != nil {
 		t.Fatal(err)
 	}
-	got, err := ReadChakra(prefix, "")
+	got, err := Chakra{Trace: prefix}.Program()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestDangling(t *testing.T) {
 	if want := "left out: 3, the first: node 216 (a) waits for node 3"; !strings.HasSuffix(note, want) {
 		t.Errorf("%q, want ...%q", note, want)
 	}
-	ops, err := operations(nodes, 0, 1, nil, "")
+	ops, err := reading{ranks: 1}.operations(nodes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,13 +202,13 @@ func TestControlCircle(t *testing.T) {
 	if len(notes) != 1 || !strings.HasSuffix(notes[0], "left out: 1") {
 		t.Errorf("%q", notes)
 	}
-	ops, err := operations(nodes, 0, 1, nil, "")
+	ops, err := reading{ranks: 1}.operations(nodes)
 	if err != nil || !slices.Equal(ops[1].After, []int{0}) {
 		t.Errorf("%+v, %v", ops, err)
 	}
 	nodes[0].deps = []uint64{2}
 	tidy(nodes)
-	if _, err := operations(nodes, 0, 1, nil, ""); !errors.Is(err, errCircle) {
+	if _, err := (reading{ranks: 1}).operations(nodes); !errors.Is(err, errCircle) {
 		t.Errorf("a circle of data: %v", err)
 	}
 }
@@ -249,7 +249,7 @@ func FuzzChakra(f *testing.F) {
 		if err != nil {
 			return
 		}
-		ops, err := operations(nodes, 0, 4, map[string][]int{"0": {0, 1}}, "ring")
+		ops, err := reading{Chakra{Algorithm: "ring"}, 0, 4, map[string][]int{"0": {0, 1}}}.operations(nodes)
 		if err != nil {
 			return
 		}
