@@ -14,7 +14,7 @@ func templates(p *program.Program) []*tableState {
 	return p.Shared(func() any {
 		out := make([]*tableState, len(p.Tables))
 		for i := range p.Tables {
-			if t := &p.Tables[i]; len(t.Consts) > 0 {
+			if t := &p.Tables[i]; t.Info.ConstEntries {
 				out[i] = &tableState{}
 				out[i].build(t)
 			}
@@ -54,7 +54,7 @@ func (ts *tableState) build(t *program.Table) {
 		}
 		idx := ts.newEntry()
 		e := &ts.entries[idx]
-		e.kind, e.target, e.prio, e.konst = ByAction, int32(t.IndexOf[c.Action]), c.Priority, true
+		e.kind, e.target, e.prio, e.konst = ByAction, int32(t.IndexOf[c.Action]), c.Priority, t.Info.ConstEntries
 		copy(ts.args[int(idx)*t.ArgMax:], c.Args)
 		ts.link(idx, k)
 	}

@@ -15,7 +15,7 @@ import (
 func TestArtefactsMatchSource(t *testing.T) {
 	p4c := systemtest.Program(t, "p4c-bm2-ss", "P4C", "name p4c's compiler for BMv2 in P4C")
 	dir := t.TempDir()
-	for _, name := range []string{"everything", "routes"} {
+	for _, name := range []string{"everything", "routes", "field"} {
 		json, info := name+".json", name+".p4info.txtpb"
 		args := []string{"--arch", "v1model", "-o", filepath.Join(dir, json), "--p4runtime-files", filepath.Join(dir, info), name + ".p4"}
 		if include := os.Getenv("P4C_INCLUDE"); include != "" {

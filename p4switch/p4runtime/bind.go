@@ -187,6 +187,7 @@ func (b *binder) bindTables() error {
 		}
 		directCounters[o.id] = true
 	}
+	opened := map[program.TableID]int{} // whose initial entries can be changed
 	for _, t := range b.info.GetTables() {
 		o, err := b.object("table", t.GetPreamble())
 		if err != nil {
@@ -201,7 +202,7 @@ func (b *binder) bindTables() error {
 		ts := &tableSchema{
 			object: o, index: len(b.tableList), tid: tid, size: t.GetSize(), keyLen: len(ti.Key),
 			actions: map[uint32]*actionRef{}, actionByBMv2: map[program.ActionID]uint32{},
-			constTable: t.GetIsConstTable() || ti.ConstEntries, constDefault: t.GetConstDefaultActionId() != 0 || ti.ConstDefault,
+			constTable: t.GetIsConstTable() || ti.ConstEntries && !t.GetHasInitialEntries(), constDefault: t.GetConstDefaultActionId() != 0 || ti.ConstDefault,
 			idleTimeout: t.GetIdleTimeoutBehavior() == p4config.Table_NOTIFY_CONTROL,
 		}
 		if ts.fields, ts.fieldByID, err = b.bindKey("table "+o.name, t.GetMatchFields(), ti.Key); err != nil {
@@ -239,9 +240,13 @@ func (b *binder) bindTables() error {
 				ts.directCounter = id
 			}
 		}
+		if ti.ConstEntries && !ts.constTable {
+			opened[tid] = int(t.GetSize())
+		}
 		b.tables[o.id] = ts
 		b.tableList = append(b.tableList, ts)
 	}
+	b.prog = b.prog.Opened(opened)
 	return nil
 }
 

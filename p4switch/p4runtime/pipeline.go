@@ -67,7 +67,7 @@ func (c *Core) realize(config *p4.ForwardingPipelineConfig) (*pipeline, error) {
 	}
 	cfg := c.cfg.Switch
 	cfg.Digest = c.digests(p)
-	p.sw = interp.NewSwitch(prog, cfg)
+	p.sw = interp.NewSwitch(sch.prog, cfg)
 	for _, ps := range sch.profileList {
 		p.profileStates = append(p.profileStates, newProfileState(ps))
 	}

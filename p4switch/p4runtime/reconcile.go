@@ -68,6 +68,9 @@ func (p *pipeline) inheritTables(old *pipeline) error {
 				return err
 			}
 		}
+		if err := p.inheritDeletions(t); err != nil {
+			return err
+		}
 		for _, e := range t.list {
 			p.core.plane.did(updateUnits)
 			if e.isConst || t.constTable {
@@ -93,6 +96,25 @@ func (p *pipeline) inheritTables(old *pipeline) error {
 			if err := p.writeTable(nil, typ, te); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// inheritDeletions deletes the new program's initial entries that the old one had too and a controller deleted.
+func (p *pipeline) inheritDeletions(old *tableState) error {
+	for _, key := range old.initial {
+		n := p.tables[old.id]
+		if n == nil || old.byKey[key] != nil {
+			continue
+		}
+		e := p.tableStates[n.index].byKey[key]
+		if e == nil || e.isConst {
+			continue
+		}
+		te := &p4.TableEntry{TableId: old.id, Match: e.match, Priority: e.priority}
+		if err := p.writeTable(nil, p4.Update_DELETE, te); err != nil {
+			return err
 		}
 	}
 	return nil

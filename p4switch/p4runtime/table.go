@@ -1,7 +1,6 @@
 package p4runtime
 
 import (
-	"cmp"
 	"encoding/binary"
 	"maps"
 	"slices"
@@ -24,6 +23,7 @@ type tableState struct {
 	referents []*referentState // sets of its fields to which others refer
 	// ofPorts: a change of the table affects the results of port events.
 	ofPorts bool
+	initial []string // keys of the program's own entries that can be changed
 }
 
 // entry is one table entry.
@@ -62,9 +62,11 @@ func newTableState(ts *tableSchema) *tableState {
 func (p *pipeline) loadInitialEntries() error {
 	sc := &p.core.scratch
 	for _, t := range p.tableStates {
-		priority := p.initialPriorities(t)
 		for h, be := range p.sw.Entries(t.tid) {
-			e := &entry{handle: h, priority: priority(be.Priority), isConst: be.Const, index: len(t.list)}
+			e := &entry{handle: h, isConst: be.Const, index: len(t.list)}
+			if t.needsPriority {
+				e.priority = be.Priority
+			}
 			for _, f := range t.fields {
 				if m := f.fromProgram(be.Match[f.pos]); m != nil {
 					e.match = append(e.match, m)
@@ -83,6 +85,7 @@ func (p *pipeline) loadInitialEntries() error {
 			t.list = append(t.list, e)
 			t.index(e.match, 1)
 			if !e.isConst {
+				t.initial = append(t.initial, e.key)
 				p.hold(p.referencesOf(t, e.match, e.action), 1)
 			}
 		}
@@ -91,23 +94,6 @@ func (p *pipeline) loadInitialEntries() error {
 		r.initial = maps.Clone(r.wanted)
 	}
 	return nil
-}
-
-// initialPriorities converts the switch's priorities of a constant table to P4Runtime's: of N entries the first has
-// N, the next N-1, and so on. In other tables entries may be added between the initial ones, so the priorities are
-// the switch's own.
-func (p *pipeline) initialPriorities(t *tableState) func(int32) int32 {
-	if !t.constTable || !t.needsPriority {
-		return func(prio int32) int32 { return prio }
-	}
-	var all []int32
-	for _, be := range p.sw.Entries(t.tid) {
-		all = append(all, be.Priority)
-	}
-	n := int32(len(all))
-	slices.SortFunc(all, func(a, b int32) int { return cmp.Compare(b, a) })
-	all = slices.Compact(all)
-	return func(prio int32) int32 { return n - int32(slices.Index(all, prio)) }
 }
 
 // table returns the table that a request names.

@@ -103,7 +103,7 @@ func Load(data []byte) (*Program, error) {
 	c.slots = 2
 	c.constList = []Constant{{SlotOne, 1}}
 	c.emit(Inst{Op: OpHalt}) // so that 0 means no code
-	p := &Program{}
+	p := &Program{derived: &derived{}}
 	for _, step := range []func() error{
 		c.layoutTypes, c.layoutHeaders, c.standardLayout, c.arrays, c.compileCalcs, c.lists,
 		c.compileActions, c.compileParsers, c.compileTables,

@@ -54,7 +54,7 @@ type TableInfo struct {
 	Selector         bool      // the profile selects among group members
 	HasDirectCounter bool
 	DirectMeter      MeterID // -1: none
-	ConstEntries     bool    // entries come with the program and cannot change
+	ConstEntries     bool    // entries come with the program and cannot change; see [Program.Opened]
 	ConstDefault     bool    // the default action cannot change
 	SupportsTimeout  bool
 	Hidden           bool // made by the compiler, not part of the control API

@@ -1,7 +1,9 @@
 package program
 
 import (
+	"fmt"
 	"math/big"
+	"slices"
 	"sync"
 )
 
@@ -49,8 +51,7 @@ type Program struct {
 	ValueSets []ValueSetInfo
 	Digests   []DigestInfo
 
-	once   sync.Once
-	shared any
+	derived *derived
 
 	tableIndex, profileIndex, counterIndex, meterIndex, registerIndex, vsetIndex map[string]int
 }
@@ -129,11 +130,46 @@ func (c *compiler) finish(p *Program) {
 	}
 }
 
+// derived is what is made of a program and kept once for all its switches.
+type derived struct {
+	once   sync.Once
+	shared any
+
+	mu     sync.Mutex
+	opened map[string]*Program
+}
+
 // Shared returns what derive made of the program the first time it was asked
 // for: what does not depend on a switch's state is kept once for all of them.
 func (p *Program) Shared(derive func() any) any {
-	p.once.Do(func() { p.shared = derive() })
-	return p.shared
+	p.derived.once.Do(func() { p.derived.shared = derive() })
+	return p.derived.shared
+}
+
+// Opened returns the program with tables whose initial entries can be changed and other entries added: sizes has
+// the tables, each with the entries that it holds at most. The BMv2 JSON has neither fact; P4Info has both.
+func (p *Program) Opened(sizes map[TableID]int) *Program {
+	if len(sizes) == 0 {
+		return p
+	}
+	p.derived.mu.Lock()
+	defer p.derived.mu.Unlock()
+	key := fmt.Sprint(sizes) // in the order of the keys
+	if q := p.derived.opened[key]; q != nil {
+		return q
+	}
+	q := *p
+	q.derived = &derived{}
+	q.Tables = slices.Clone(p.Tables)
+	for id, size := range sizes {
+		info := &q.Tables[id].Info
+		info.ConstEntries, info.Size = false, max(size, len(q.Tables[id].Consts))
+	}
+	if p.derived.opened == nil {
+		p.derived.opened = map[string]*Program{}
+	}
+	p.derived.opened[key] = &q
+	return &q
 }
 
 // TableByName finds a table by its fully-qualified P4 name.

@@ -3,6 +3,7 @@ package program
 import (
 	"fmt"
 	"math/big"
+	"slices"
 )
 
 // MaxKeyWords bounds a table's packed key.
@@ -270,6 +271,12 @@ func (c *compiler) constEntries(jt *jTable, t *Table) error {
 		return fmt.Errorf("%w: entries of a table with an action profile", ErrUnsupported)
 	}
 	t.Info.Size = max(t.Info.Size, len(jt.Entries))
+	var ranks []int // of the priorities: BMv2's smallest number wins
+	for i := range jt.Entries {
+		ranks = append(ranks, jt.Entries[i].Priority)
+	}
+	slices.Sort(ranks)
+	ranks = slices.Compact(ranks)
 	for i := range jt.Entries {
 		je := &jt.Entries[i]
 		if len(je.MatchKey) != len(t.Key) {
@@ -277,8 +284,9 @@ func (c *compiler) constEntries(jt *jTable, t *Table) error {
 		}
 		e := ConstEntry{}
 		if t.Kind == Ternary || t.Kind == Range {
-			// BMv2: the smallest number wins; here the largest.
-			e.Priority = int32(1<<31 - 1 - min(max(je.Priority, 0), 1<<31-2))
+			// As P4Runtime has it: of N entries the first has N, the next N-1, and so on.
+			rank, _ := slices.BinarySearch(ranks, je.Priority)
+			e.Priority = int32(len(jt.Entries) - rank)
 		}
 		for k := range je.MatchKey {
 			m, err := constMatch(&t.Info.Key[k], je.MatchKey[k].MatchType, je.MatchKey[k].Key, je.MatchKey[k].Mask, je.MatchKey[k].PrefixLen, je.MatchKey[k].Start, je.MatchKey[k].End)

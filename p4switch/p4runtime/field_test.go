@@ -1,0 +1,151 @@
+package p4runtime
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/encoding/prototext"
+)
+
+// field is testdata/field.p4 in a switch, with its aliases for requests.
+type field struct {
+	*device
+	config *p4.ForwardingPipelineConfig
+	ids    *strings.Replacer
+	stream *session
+}
+
+func newField(t *testing.T, change func(*p4config.P4Info)) *field {
+	t.Helper()
+	json, err := os.ReadFile("testdata/field.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("testdata/field.p4info.txtpb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := &p4config.P4Info{}
+	if err := prototext.Unmarshal(text, info); err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	add := func(p *p4config.Preamble) { ids = append(ids, "$"+p.GetAlias()+" ", fmt.Sprint(p.GetId(), " ")) }
+	for _, x := range info.GetTables() {
+		add(x.GetPreamble())
+	}
+	for _, x := range info.GetActions() {
+		add(x.GetPreamble())
+	}
+	for _, x := range info.GetDigests() {
+		add(x.GetPreamble())
+	}
+	if change != nil {
+		change(info)
+	}
+	f := &field{device: newDevice(t, nil), config: &p4.ForwardingPipelineConfig{P4Info: info, P4DeviceConfig: json}, ids: strings.NewReplacer(ids...)}
+	f.stream = f.primary()
+	if err := f.setPipeline(push(p4.SetForwardingPipelineConfigRequest_VERIFY_AND_COMMIT, f.config)); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func (f *field) entity(text string) *p4.Entity { return entity(f.t, f.ids.Replace(text)) }
+
+func (f *field) update(typ p4.Update_Type, text string) error {
+	return f.write(batch(&p4.Update{Type: typ, Entity: f.entity(text)}))
+}
+
+func (f *field) must(typ p4.Update_Type, text string) {
+	f.t.Helper()
+	if err := f.update(typ, text); err != nil {
+		f.t.Fatalf("%v %s: %v", typ, text, err)
+	}
+}
+
+const (
+	exact2 = `table_entry { table_id: $ex match { field_id: 1 exact { value: "\x02" } } `
+	to7    = `action { action { action_id: $to params { param_id: 1 value: "\x07" } } } `
+)
+
+// TestInitialEntries: a table's entries without const, as P4Runtime 1.5 has preinitialized tables: a controller
+// changes and deletes them, and adds others up to the size that P4Info states.
+func TestInitialEntries(t *testing.T) {
+	f := newField(t, nil)
+	for _, e := range f.mustRead(f.ids.Replace(`table_entry { table_id: $ex }`)) {
+		if e.GetTableEntry().GetIsConst() {
+			t.Errorf("const: %v", e)
+		}
+	}
+	f.must(p4.Update_MODIFY, exact2+to7+`}`)
+	if got := f.outPorts(3, frame(1, 1, 2)); !slices.Equal(got, []uint32{7}) {
+		t.Errorf("after MODIFY: ports %v, want 7", got)
+	}
+	f.must(p4.Update_DELETE, exact2+`}`)
+	if got := f.outPorts(3, frame(1, 1, 2)); !slices.Equal(got, []uint32{1}) {
+		t.Errorf("after DELETE: ports %v, want the default's 1", got)
+	}
+	for i, want := range []codes.Code{codes.OK, codes.OK, codes.OK, codes.ResourceExhausted} { // 5 in all
+		err := f.update(p4.Update_INSERT, strings.Replace(exact2+to7+`}`, "x02", fmt.Sprintf("x%02x", 16+i), 1))
+		wantUpdate(t, err, want)
+	}
+	// Of three entries the first has priority 3: a controller's with 4 is before it, one with 2 behind it.
+	dst := []byte{2, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 1, 0, 2}
+	mark := func() byte { return f.inject(3, dst)[0].Data[10] }
+	const ternary = `table_entry { table_id: $te match { field_id: 2 ternary { value: "\x02" mask: "\xff\xff" } } priority: %d ` +
+		`action { action { action_id: $mark params { param_id: 1 value: "\x20" } } } }`
+	if got := mark(); got != 1 {
+		t.Errorf("mark %d, want 1", got)
+	}
+	f.must(p4.Update_MODIFY, fmt.Sprintf(ternary, 2))
+	if got := mark(); got != 1 {
+		t.Errorf("mark %d, want 1", got)
+	}
+	f.must(p4.Update_INSERT, fmt.Sprintf(ternary, 4))
+	if got := mark(); got != 0x20 {
+		t.Errorf("mark %#x, want 0x20", got)
+	}
+	// What a controller did to them stays when the program is pushed again with its state.
+	push := push(p4.SetForwardingPipelineConfigRequest_RECONCILE_AND_COMMIT, f.config)
+	if err := f.setPipeline(push); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.outPorts(3, frame(1, 1, 2)); !slices.Equal(got, []uint32{1}) || mark() != 0x20 {
+		t.Errorf("after RECONCILE_AND_COMMIT: ports %v, mark %#x", got, mark())
+	}
+	// Another switch of the same program has the entries as the program has them.
+	if got := newField(t, nil).outPorts(3, frame(1, 1, 2)); !slices.Equal(got, []uint32{2}) {
+		t.Errorf("another switch: ports %v, want 2", got)
+	}
+}
+
+// TestInitialEntriesConst: with is_const_table, or of a P4Info that says nothing, they are constant.
+func TestInitialEntriesConst(t *testing.T) {
+	for _, constant := range []bool{true, false} {
+		f := newField(t, func(info *p4config.P4Info) {
+			for _, x := range info.GetTables() {
+				x.HasInitialEntries, x.IsConstTable = false, constant
+			}
+		})
+		wantUpdate(t, f.update(p4.Update_MODIFY, exact2+to7+`}`), codes.PermissionDenied)
+		wantUpdate(t, f.update(p4.Update_DELETE, exact2+`}`), codes.PermissionDenied)
+		wantUpdate(t, f.update(p4.Update_INSERT, strings.Replace(exact2+to7+`}`, "x02", "x20", 1)), codes.PermissionDenied)
+	}
+}
+
+// wantUpdate checks the code of a Write's only update.
+func wantUpdate(t *testing.T, err error, want codes.Code) {
+	t.Helper()
+	if want == codes.OK {
+		wantCode(t, err, want)
+		return
+	}
+	wantCodes(t, err, want)
+}
