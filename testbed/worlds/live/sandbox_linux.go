@@ -107,7 +107,7 @@ func Command(args []string) (cmd *exec.Cmd, done func() error, err error) {
 	}
 	cmd = exec.Command(exe, args...)
 	cmd.Env = append(os.Environ(), sandboxEnv+"="+dir.path)
-	attr := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWNS | unix.CLONE_NEWPID}
+	attr := &syscall.SysProcAttr{Cloneflags: perHost | unix.CLONE_NEWNS | unix.CLONE_NEWPID}
 	if !privileged() {
 		attr.Cloneflags |= unix.CLONE_NEWUSER
 		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
@@ -205,15 +205,21 @@ func newThread() (*thread, error) {
 	return t, nil
 }
 
-// namespace is what a host has of its own: interfaces, and a name.
-type namespace struct{ net, uts int }
+// namespace are the kernel's namespaces of one host: its interfaces, its name, and its shared memory (System V IPC). UCX
+// takes two processes of one IPC namespace for processes of one host, and joins them by shared memory.
+type namespace struct{ net, uts, ipc int }
+
+// perHost are a host's namespaces, as unshare has them.
+const perHost = unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC
 
 func ownNamespace() (n namespace, err error) {
-	if n.net, err = unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
-		return n, fmt.Errorf("live: %w", err)
-	}
-	if n.uts, err = unix.Open("/proc/thread-self/ns/uts", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
-		return n, fmt.Errorf("live: %w", err)
+	for _, x := range []struct {
+		fd   *int
+		name string
+	}{{&n.net, "net"}, {&n.uts, "uts"}, {&n.ipc, "ipc"}} {
+		if *x.fd, err = unix.Open("/proc/thread-self/ns/"+x.name, unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+			return n, fmt.Errorf("live: %w", err)
+		}
 	}
 	return n, nil
 }
@@ -223,12 +229,16 @@ func (n namespace) enter() error {
 	if err := unix.Setns(n.net, unix.CLONE_NEWNET); err != nil {
 		return err
 	}
-	return unix.Setns(n.uts, unix.CLONE_NEWUTS)
+	if err := unix.Setns(n.uts, unix.CLONE_NEWUTS); err != nil {
+		return err
+	}
+	return unix.Setns(n.ipc, unix.CLONE_NEWIPC)
 }
 
 func (n namespace) close() {
-	unix.Close(n.net) //nolint:errcheck // only read
-	unix.Close(n.uts) //nolint:errcheck // only read
+	for _, fd := range []int{n.net, n.uts, n.ipc} {
+		unix.Close(fd) //nolint:errcheck // only read
+	}
 }
 
 // do calls f in the thread.
@@ -255,7 +265,7 @@ func (t *thread) in(ns namespace, f func() error) error {
 // newNamespace makes a namespace whose loopback is up, for a host of that name.
 func (t *thread) newNamespace(name string) (ns namespace, err error) {
 	err = t.do(func() error {
-		if err := unix.Unshare(unix.CLONE_NEWNET | unix.CLONE_NEWUTS); err != nil {
+		if err := unix.Unshare(perHost); err != nil {
 			return fmt.Errorf("live: new namespace: %w", err)
 		}
 		if err = unix.Sethostname([]byte(name)); err != nil {

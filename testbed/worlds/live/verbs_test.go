@@ -121,7 +121,7 @@ func pair(t *testing.T, command func(args ...string) *exec.Cmd, words ...string)
 func couple(t *testing.T, command func(args ...string) *exec.Cmd, served, asked []string, during func(ended <-chan struct{})) string {
 	t.Helper()
 	if _, err := exec.LookPath(served[0]); err != nil {
-		t.Skipf("%s is not installed (Debian: perftest, rdmacm-utils, ibverbs-utils)", served[0])
+		t.Skipf("%s is not installed (Debian: perftest, rdmacm-utils, ibverbs-utils, ucx-utils)", served[0])
 	}
 	var said [2]bytes.Buffer
 	server := command(append([]string{"exec", "h0", "--"}, served...)...)
@@ -291,5 +291,20 @@ func TestVerbs(t *testing.T) {
 		words := strings.Fields(program)
 		t.Run(words[0], func(t *testing.T) { pair(t, command, words...) })
 	}
+	t.Run("ipc", func(t *testing.T) {
+		var ipc [2]string
+		for i, host := range []string{"h0", "h1"} {
+			out, err := command("exec", host, "--", "readlink", "/proc/self/ns/ipc").Output()
+			if ipc[i] = string(out); err != nil || !strings.HasPrefix(ipc[i], "ipc:") {
+				t.Fatalf("%s: %q, %v", host, out, err)
+			}
+		}
+		if ipc[0] == ipc[1] {
+			t.Errorf("h0 and h1 share an IPC namespace, %s", ipc[0])
+		}
+	})
+	t.Run("ucx_perftest", func(t *testing.T) { // takes shared memory between processes of one IPC namespace
+		couple(t, command, []string{"ucx_perftest"}, []string{"ucx_perftest", "-t", "tag_lat", "-n", "100", "-w", "10", "h0"}, nil)
+	})
 	t.Run("loads", func(t *testing.T) { testLoads(t, command, spec, tmp) })
 }
