@@ -406,6 +406,9 @@ func (s *Switch) digest(p *Packet) {
 	refs := s.p.DigestFields[id]
 	rec := DigestRecord{Digest: program.DigestID(id), Now: s.now, Fields: make([][]byte, len(refs))}
 	for i, r := range refs {
+		if p.v[r.Guard()] == 0 {
+			continue
+		}
 		rec.Fields[i] = bytesOfWords(p.v[r.Slot():r.Slot()+uint32(r.Field.Words)], r.Field.Width)
 	}
 	s.cfg.Digest(rec)

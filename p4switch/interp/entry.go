@@ -74,7 +74,7 @@ type CloneSession struct {
 // callback only.
 type DigestRecord struct {
 	Digest program.DigestID
-	Fields [][]byte // ceil(width/8) bytes each
+	Fields [][]byte // ceil(width/8) bytes each; nil: of an invalid header
 	Now    int64    // ns
 }
 

@@ -79,10 +79,7 @@ func (b *binder) width(what string, bits int32, typeName *p4config.P4NamedType) 
 	if name := typeName.GetName(); name != "" {
 		tr := b.info.GetTypeInfo().GetNewTypes()[name].GetTranslatedType()
 		if tr.GetSdnString() != nil {
-			if b.nameTypes[name] == nil {
-				b.nameTypes[name] = &nameType{name: name}
-			}
-			return maxWidth, b.nameTypes[name], nil
+			return maxWidth, b.nameType(name), nil
 		}
 		if w := tr.GetSdnBitwidth(); bits == 0 && w != 0 {
 			bits = w
@@ -92,6 +89,14 @@ func (b *binder) width(what string, bits int32, typeName *p4config.P4NamedType) 
 		return 0, nil, rpc.Invalidf("p4info: %s has bit width %d; it must be 1 to %d", what, bits, maxWidth)
 	}
 	return int(bits), nil, nil
+}
+
+// nameType is a type that the P4Info translates to strings.
+func (s *schema) nameType(name string) *nameType {
+	if s.nameTypes[name] == nil {
+		s.nameTypes[name] = &nameType{name: name}
+	}
+	return s.nameTypes[name]
 }
 
 func missing(kind, name string) error {
@@ -429,16 +434,69 @@ func (b *binder) bindDigests() error {
 		if err != nil {
 			return err
 		}
-		did, ok := b.prog.DigestByName(o.name)
-		if !ok {
-			b.absent[o.id] = "digest " + o.name
-			continue
+		ds := &digestSchema{object: o, spec: d.GetTypeSpec()}
+		ds.leaves, ds.err = b.leaves(nil, ds.spec, 0)
+		for id := range b.prog.Digests {
+			if b.prog.Digests[id].Name == o.name {
+				if ds.err == nil && !ds.fits(b.prog.Digests[id].Widths) {
+					ds.err = missing("another type of digest", o.name)
+				}
+				ds.dids = append(ds.dids, program.DigestID(id))
+			}
 		}
-		ds := &digestSchema{object: o, did: did, spec: d.GetTypeSpec()}
-		b.digests[o.id] = ds
 		b.digestList = append(b.digestList, ds)
 	}
+	b.bindUnnamedDigests()
+	b.digestList = slices.DeleteFunc(b.digestList, func(ds *digestSchema) bool {
+		if len(ds.dids) > 0 {
+			b.digests[ds.id] = ds
+			return false
+		}
+		b.absent[ds.id] = "digest " + ds.name
+		return true
+	})
 	return nil
+}
+
+// bindUnnamedDigests pairs digests of tuples and single values, for which the compiler invents different names in
+// the P4Info (digest_0) and in the JSON (tuple_0), by type and order.
+func (b *binder) bindUnnamedDigests() {
+	taken := map[program.DigestID]bool{}
+	for _, ds := range b.digestList {
+		for _, id := range ds.dids {
+			taken[id] = true
+		}
+	}
+	for _, ds := range b.digestList {
+		if len(ds.dids) > 0 {
+			continue
+		}
+		for i := range b.prog.Digests {
+			if id := program.DigestID(i); !taken[id] && ds.fits(b.prog.Digests[i].Widths) {
+				ds.dids, taken[id] = []program.DigestID{id}, true
+				break
+			}
+		}
+	}
+}
+
+// fits reports whether a digest of the program has the type's scalars. A translated type has the program's width.
+func (ds *digestSchema) fits(widths []int) bool {
+	if ds.err != nil || len(widths) != len(ds.leaves) {
+		return false
+	}
+	for i, l := range ds.leaves {
+		if l.width != widths[i] && !l.translated {
+			return false
+		}
+	}
+	for i := range ds.leaves {
+		if l := &ds.leaves[i]; l.named != nil {
+			l.width = widths[i]
+			l.named.narrow(l.width)
+		}
+	}
+	return true
 }
 
 func (b *binder) bindHeaders() error {

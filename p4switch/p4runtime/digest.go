@@ -19,7 +19,6 @@ const maxDigestCache = 1 << 16
 type digestState struct {
 	*digestSchema
 	config *p4.DigestEntry_Config
-	widths []leaf
 
 	buffer   []*p4.P4Data
 	buffered []string            // keys of buffer
@@ -49,9 +48,8 @@ func (p *pipeline) writeDigest(r *role, typ p4.Update_Type, de *p4.DigestEntry) 
 		return rpc.Within("digest", err)
 	}
 	if typ == p4.Update_DELETE {
-		p.onUndo(func() { p.learning[ds.id], p.byDigest[ds.did] = old, old })
-		delete(p.learning, ds.id)
-		delete(p.byDigest, ds.did)
+		p.onUndo(func() { p.learn(ds, old) })
+		p.learn(ds, nil)
 		return nil
 	}
 	c := de.GetConfig()
@@ -64,14 +62,23 @@ func (p *pipeline) writeDigest(r *role, typ p4.Update_Type, de *p4.DigestEntry) 
 		old.config = c
 		return nil
 	}
-	widths, err := p.leaves(nil, ds.spec, 0)
-	if err != nil {
-		return rpc.Within("digest "+ds.name, err)
+	if ds.err != nil {
+		return rpc.Within("digest "+ds.name, ds.err)
 	}
-	p.onUndo(func() { delete(p.learning, ds.id); delete(p.byDigest, ds.did) })
-	st := &digestState{digestSchema: ds, config: c, widths: widths, known: map[string]struct{}{}, nextList: 1}
-	p.learning[ds.id], p.byDigest[ds.did] = st, st
+	p.onUndo(func() { p.learn(ds, nil) })
+	p.learn(ds, &digestState{digestSchema: ds, config: c, known: map[string]struct{}{}, nextList: 1})
 	return nil
+}
+
+// learn enables a digest, or with nil disables it.
+func (p *pipeline) learn(ds *digestSchema, st *digestState) {
+	p.learning[ds.id] = st
+	if st == nil {
+		delete(p.learning, ds.id)
+	}
+	for _, id := range ds.dids {
+		p.byDigest[id] = st
+	}
 }
 
 func (p *pipeline) readDigest(r *role, q *p4.DigestEntry, emit emitter) error {
@@ -116,20 +123,30 @@ func (c *Core) digests(p *pipeline) func(interp.DigestRecord) {
 // digest processes a digest message from the data plane.
 func (p *pipeline) digest(rec interp.DigestRecord) {
 	st := p.byDigest[rec.Digest]
-	if st == nil || len(rec.Fields) != len(st.widths) {
+	if st == nil || len(rec.Fields) != len(st.leaves) {
 		return
 	}
 	now := p.core.cfg.Epoch + rec.Now
 	st.expire(now)
 	var key []byte
 	for i, f := range rec.Fields {
-		key = appendPadded(key, f, st.widths[i].width)
+		valid := byte(0)
+		if f != nil {
+			valid = 1
+		}
+		key = appendPadded(append(key, valid), f, st.leaves[i].width)
 	}
 	if _, dup := st.known[string(key)]; dup {
 		return
 	}
 	i := 0
-	data, err := p.compose(st.spec, func() []byte { i++; return rec.Fields[i-1] }, 0)
+	data, err := p.compose(st.spec, func() []byte {
+		i++
+		if t := st.leaves[i-1].named; t != nil {
+			return []byte(p.name(t, toNumber(rec.Fields[i-1])))
+		}
+		return rec.Fields[i-1]
+	}, 0)
 	if err != nil {
 		return // checked when the digest was enabled
 	}

@@ -7,10 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/testing/protocmp"
 )
 
 // field is testdata/field.p4 in a switch, with its aliases for requests.
@@ -148,4 +150,37 @@ func wantUpdate(t *testing.T, err error, want codes.Code) {
 		return
 	}
 	wantCodes(t, err, want)
+}
+
+// TestDigestTypes: digests of tuples and single values, whose names differ between P4Info and JSON; of headers, valid
+// and invalid, from two places; and of a type that is translated to strings.
+func TestDigestTypes(t *testing.T) {
+	f := newField(t, nil)
+	for _, name := range []string{"digest_0", "digest_1", "learn_t", "hop_learn_t"} {
+		f.must(p4.Update_INSERT, `digest_entry { digest_id: $`+name+` config { } }`)
+	}
+	const eth = `header:{is_valid:true bitstrings:"\x01" bitstrings:"\x09\x00" bitstrings:"\x99"}`
+	for _, c := range []struct {
+		op   byte
+		want string
+	}{
+		{1, `tuple:{members:{bitstring:"\x07"} members:{bitstring:"\x99"}}`},
+		{2, `bitstring:"\x99"`},
+		{3, `struct:{members:{` + eth + `} members:{header:{is_valid:true bitstrings:"\x03" bitstrings:"\x07"}}}`},
+		{4, `struct:{members:{` + eth + `} members:{header:{}}}`},
+		{5, `struct:{members:{bitstring:"153"} members:{bitstring:"\x07"}}`},
+	} {
+		f.inject(1, frame(1, 2, 0x99, c.op, 7))
+		got := f.stream.mustRecv().GetDigest()
+		if len(got.GetData()) != 1 {
+			t.Fatalf("op %d: %v, want one message", c.op, got)
+		}
+		want := &p4.P4Data{}
+		if err := prototext.Unmarshal([]byte(c.want), want); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got.GetData()[0], protocmp.Transform()); diff != "" {
+			t.Errorf("op %d: %s", c.op, diff)
+		}
+	}
 }

@@ -18,6 +18,9 @@ type leaf struct {
 	signed bool
 	isBool bool
 	isEnum bool // serializable: P4Data.enum_value
+
+	translated bool      // the width is that of controllers
+	named      *nameType // the value is a string for controllers, and the width unknown; nil: a number
 }
 
 // flatWidth returns the sum of the widths of a type's scalars, in bits.
@@ -28,6 +31,9 @@ func (s *schema) flatWidth(spec *p4config.P4DataTypeSpec, depth int) (int, error
 	}
 	n := 0
 	for _, l := range leaves {
+		if l.named != nil {
+			return 0, rpc.Invalidf("type %s has no numeric representation", l.named.name)
+		}
 		n += l.width
 	}
 	return n, nil
@@ -39,19 +45,17 @@ func (s *schema) leaves(dst []leaf, spec *p4config.P4DataTypeSpec, depth int) ([
 	}
 	switch t := spec.GetTypeSpec().(type) {
 	case *p4config.P4DataTypeSpec_Bitstring:
-		l := leaf{}
-		switch b := t.Bitstring.GetTypeSpec().(type) {
-		case *p4config.P4BitstringLikeTypeSpec_Bit:
-			l.width = int(b.Bit.GetBitwidth())
-		case *p4config.P4BitstringLikeTypeSpec_Int:
-			l.width, l.signed = int(b.Int.GetBitwidth()), true
-		default:
-			return nil, rpc.Invalidf("varbit values are not supported here")
+		l, err := bitsOf(t.Bitstring)
+		return append(dst, l), err
+	case *p4config.P4DataTypeSpec_Header:
+		for _, m := range s.headerMembers(t.Header.GetName()) {
+			l, err := bitsOf(m.GetTypeSpec())
+			if err != nil {
+				return nil, err
+			}
+			dst = append(dst, l)
 		}
-		if l.width <= 0 || l.width > maxWidth {
-			return nil, rpc.Invalidf("bit width %d; it must be 1 to %d", l.width, maxWidth)
-		}
-		return append(dst, l), nil
+		return dst, nil
 	case *p4config.P4DataTypeSpec_Bool:
 		return append(dst, leaf{width: 1, isBool: true}), nil
 	case *p4config.P4DataTypeSpec_SerializableEnum:
@@ -66,7 +70,10 @@ func (s *schema) leaves(dst []leaf, spec *p4config.P4DataTypeSpec, depth int) ([
 			return s.leaves(dst, o, depth+1)
 		}
 		if w := nt.GetTranslatedType().GetSdnBitwidth(); w > 0 && w <= maxWidth {
-			return append(dst, leaf{width: int(w)}), nil
+			return append(dst, leaf{width: int(w), translated: true}), nil
+		}
+		if nt.GetTranslatedType().GetSdnString() != nil {
+			return append(dst, leaf{width: maxWidth, translated: true, named: s.nameType(t.NewType.GetName())}), nil
 		}
 		return nil, rpc.Invalidf("type %s has no numeric representation", t.NewType.GetName())
 	case *p4config.P4DataTypeSpec_Tuple:
@@ -75,6 +82,27 @@ func (s *schema) leaves(dst []leaf, spec *p4config.P4DataTypeSpec, depth int) ([
 		return s.leavesOf(dst, s.structMembers(t.Struct.GetName()), depth)
 	}
 	return nil, rpc.Invalidf("type %T is not supported here", spec.GetTypeSpec())
+}
+
+// bitsOf is the scalar of a bit<W> or int<W>.
+func bitsOf(spec *p4config.P4BitstringLikeTypeSpec) (leaf, error) {
+	l := leaf{}
+	switch b := spec.GetTypeSpec().(type) {
+	case *p4config.P4BitstringLikeTypeSpec_Bit:
+		l.width = int(b.Bit.GetBitwidth())
+	case *p4config.P4BitstringLikeTypeSpec_Int:
+		l.width, l.signed = int(b.Int.GetBitwidth()), true
+	default:
+		return l, rpc.Invalidf("varbit values are not supported here")
+	}
+	if l.width <= 0 || l.width > maxWidth {
+		return l, rpc.Invalidf("bit width %d; it must be 1 to %d", l.width, maxWidth)
+	}
+	return l, nil
+}
+
+func (s *schema) headerMembers(name string) []*p4config.P4HeaderTypeSpec_Member {
+	return s.info.GetTypeInfo().GetHeaders()[name].GetMembers()
 }
 
 func (s *schema) leavesOf(dst []leaf, members []*p4config.P4DataTypeSpec, depth int) ([]leaf, error) {
@@ -95,7 +123,8 @@ func (s *schema) structMembers(name string) []*p4config.P4DataTypeSpec {
 	return out
 }
 
-// compose builds the P4Data of a type; next returns the bits of one scalar after the other.
+// compose builds the P4Data of a type; next returns the bits of one scalar after the other, nil for those of an
+// invalid header.
 func (s *schema) compose(spec *p4config.P4DataTypeSpec, next func() []byte, depth int) (*p4.P4Data, error) {
 	if depth > maxTypeDepth {
 		return nil, rpc.Invalidf("type is nested deeper than %d", maxTypeDepth)
@@ -122,22 +151,47 @@ func (s *schema) compose(spec *p4config.P4DataTypeSpec, next func() []byte, dept
 		if o := s.info.GetTypeInfo().GetNewTypes()[t.NewType.GetName()].GetOriginalType(); o != nil {
 			return s.compose(o, next, depth+1)
 		}
+	case *p4config.P4DataTypeSpec_Header:
+		h := &p4.P4Header{IsValid: true}
+		for _, m := range s.headerMembers(t.Header.GetName()) {
+			l, err := bitsOf(m.GetTypeSpec())
+			if err != nil {
+				return nil, err
+			}
+			value := next()
+			if h.IsValid = value != nil; h.IsValid {
+				h.Bitstrings = append(h.Bitstrings, l.bitstring(value))
+			}
+		}
+		return &p4.P4Data{Data: &p4.P4Data_Header{Header: h}}, nil
 	}
 	ls, err := s.leaves(nil, spec, depth)
 	if err != nil {
 		return nil, err
 	}
 	value := next()
+	if value == nil {
+		value = []byte{0}
+	}
 	switch l := ls[0]; {
 	case l.isBool:
 		return &p4.P4Data{Data: &p4.P4Data_Bool{Bool: !isZero(value)}}, nil
 	case l.isEnum:
 		return &p4.P4Data{Data: &p4.P4Data_EnumValue{EnumValue: slices.Clone(canonical(value))}}, nil
-	case l.signed:
-		return &p4.P4Data{Data: &p4.P4Data_Bitstring{Bitstring: canonicalSigned(value, l.width)}}, nil
 	default:
-		return &p4.P4Data{Data: &p4.P4Data_Bitstring{Bitstring: slices.Clone(canonical(value))}}, nil
+		return &p4.P4Data{Data: &p4.P4Data_Bitstring{Bitstring: l.bitstring(value)}}, nil
 	}
+}
+
+// bitstring is the byte string of a scalar.
+func (l leaf) bitstring(value []byte) []byte {
+	switch {
+	case l.named != nil: // a name already
+		return slices.Clone(value)
+	case l.signed:
+		return canonicalSigned(value, l.width)
+	}
+	return slices.Clone(canonical(value))
 }
 
 // decompose checks data against a type and passes its scalars to put, each with its width in the type.

@@ -152,8 +152,10 @@ type valueSetSchema struct {
 
 type digestSchema struct {
 	object
-	did  program.DigestID
-	spec *p4config.P4DataTypeSpec
+	dids   []program.DigestID // the compiler makes one of each call of digest
+	spec   *p4config.P4DataTypeSpec
+	leaves []leaf
+	err    error // why it cannot be enabled
 }
 
 // headerLayout is a controller packet header: fields packed without gaps, in order, in total a multiple of eight
