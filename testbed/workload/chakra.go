@@ -24,6 +24,8 @@ import (
 
 // Types of node; see chakra.proto.
 const (
+	nodeInvalid    = 0
+	nodeMetadata   = 1
 	nodeCompute    = 4
 	nodeSend       = 5
 	nodeRecv       = 6
@@ -38,6 +40,7 @@ const (
 	fieldCtrl     = 4
 	fieldData     = 5
 	fieldDuration = 7
+	fieldInputs   = 8
 	fieldAttr     = 10
 )
 
@@ -58,6 +61,7 @@ type node struct {
 	duration uint64   // us
 	ints     map[string]int64
 	texts    map[string]string
+	inputs   string // of metadata: the values of its inputs
 }
 
 // Chakra is a trace and how it is read. Paths are relative to the workload file.
@@ -108,10 +112,9 @@ func (c Chakra) Program() (*Program, error) {
 	}
 	p := &Program{Name: "chakra", Ranks: make([][]Op, len(ranks))}
 	for r, nodes := range ranks {
-		for _, note := range tidy(nodes) {
-			p.notes = append(p.notes, fmt.Sprintf("%s.%d.et: %s", prefix, r, note))
-		}
-		if p.Ranks[r], err = (reading{c, r, len(ranks), groups}).operations(nodes); err != nil {
+		in := reading{c, r, len(ranks), groups, &p.notes}
+		in.tidy(nodes)
+		if p.Ranks[r], err = in.operations(nodes); err != nil {
 			return nil, fmt.Errorf("%w: %s.%d.et: %w", ErrProgram, prefix, r, err)
 		}
 	}
@@ -223,6 +226,13 @@ func parseNode(b []byte) (node, error) {
 			n.kind = number
 		case fieldDuration:
 			n.duration = number
+		case fieldInputs:
+			return wirefields.Each(text, func(field protowire.Number, _ protowire.Type, _ uint64, text []byte) error {
+				if field == 1 && n.kind == nodeMetadata {
+					n.inputs = string(text)
+				}
+				return nil
+			})
 		case fieldCtrl, fieldData:
 			to := &n.deps
 			if field == fieldCtrl {
@@ -267,53 +277,39 @@ func (n *node) attribute(b []byte) error {
 	})
 }
 
-// tidy removes dependencies that would make a profiler's trace unusable, and returns notes of it: dependencies on
-// missing nodes, and all control dependencies if some of them form a cycle. Profilers write calls as control
-// dependencies, and an operation ends after those that it calls; astra-sim's feeder ignores them.
-func tidy(nodes []node) (notes []string) {
-	if note := dropDangling(nodes); note != "" {
-		notes = append(notes, note)
-	}
+// tidy removes dependencies that would make a profiler's trace unusable: dependencies on missing nodes, and all control
+// dependencies if some of them form a cycle. Profilers write calls as control dependencies, and an operation ends after
+// those that it calls; astra-sim's feeder ignores them.
+func (in reading) tidy(nodes []node) {
+	in.dropDangling(nodes)
 	if _, err := sorted(nodes); errors.Is(err, errCircle) {
-		count := 0
 		for i := range nodes {
-			count += len(nodes[i].ctrl)
+			for _, d := range nodes[i].ctrl {
+				in.note("dependencies on control make a circle and are left out", nodes[i], " waits for node %d", d)
+			}
 			nodes[i].ctrl = nil
 		}
-		if count > 0 {
-			notes = append(notes, fmt.Sprintf("dependencies on control make a circle and are left out: %d", count))
-		}
 	}
-	return notes
 }
 
 var errCircle = errors.New("nodes wait for each other in a circle")
 
-// dropDangling removes dependencies on missing nodes: profilers cut traces out of longer ones. It returns a note
-// with their number and the first one; "" if there were none.
-func dropDangling(nodes []node) string {
+// dropDangling removes dependencies on missing nodes: profilers cut traces out of longer ones.
+func (in reading) dropDangling(nodes []node) {
 	known := make(map[uint64]bool, len(nodes))
 	for _, n := range nodes {
 		known[n.id] = true
 	}
-	count, first := 0, ""
 	for i := range nodes {
 		n := &nodes[i]
 		unknown := func(d uint64) bool {
-			if known[d] {
-				return false
+			if !known[d] {
+				in.note("dependencies on nodes that are not there are left out", *n, " waits for node %d", d)
 			}
-			if count++; count == 1 {
-				first = fmt.Sprintf("node %d (%s) waits for node %d", n.id, n.name, d)
-			}
-			return true
+			return !known[d]
 		}
 		n.ctrl, n.deps = slices.DeleteFunc(n.ctrl, unknown), slices.DeleteFunc(n.deps, unknown)
 	}
-	if count == 0 {
-		return ""
-	}
-	return fmt.Sprintf("dependencies on nodes that are not there are left out: %d, the first: %s", count, first)
 }
 
 // sorted returns the nodes' indices in an order in which each follows its dependencies; otherwise by id.

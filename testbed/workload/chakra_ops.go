@@ -1,12 +1,22 @@
 package workload
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
+)
+
+// Values of comm_type that are carried out as other collectives.
+const (
+	commBroadcast = 5
+	commBarrier   = 9
 )
 
 // chakraKinds returns the kinds of collective by CollectiveCommType.
@@ -39,6 +49,19 @@ type reading struct {
 	Chakra
 	rank, ranks int
 	groups      map[string][]int
+	notes       *[]note
+}
+
+// note counts a difference of a node. Its rank, its name and the text say which was the first.
+func (in reading) note(what string, n node, text string, args ...any) {
+	for i := range *in.notes {
+		if known := &(*in.notes)[i]; known.what == what {
+			known.count++
+			return
+		}
+	}
+	first := fmt.Sprintf("rank %d, node %d (%s)", in.rank, n.id, n.name) + fmt.Sprintf(text, args...)
+	*in.notes = append(*in.notes, note{what, 1, first})
 }
 
 // operations converts the nodes of a rank to operations. Nodes need not be in the order of their dependencies;
@@ -46,6 +69,9 @@ type reading struct {
 func (in reading) operations(nodes []node) ([]Op, error) {
 	order, err := sorted(nodes)
 	if err != nil {
+		return nil, err
+	}
+	if in.groups, err = in.ownGroups(nodes); err != nil {
 		return nil, err
 	}
 	place := make(map[uint64]int, len(nodes))
@@ -71,11 +97,18 @@ func (in reading) operation(n node) (Op, error) {
 		return in.message(n)
 	case nodeCollective:
 		return in.collective(n)
+	case nodeInvalid, nodeMetadata:
+		return Op{Kind: Compute}, nil
 	case nodeCompute:
 		if n.duration == 0 && n.ints["num_ops"] > 0 {
 			return in.roofline(n)
 		}
 	}
+	return n.compute()
+}
+
+// compute returns a computation of the node's duration.
+func (n node) compute() (Op, error) {
 	if n.duration > maxDuration {
 		return Op{}, fmt.Errorf("a duration of %d us", n.duration)
 	}
@@ -120,6 +153,20 @@ func (in reading) message(n node) (Op, error) {
 }
 
 func (in reading) collective(n node) (Op, error) {
+	kind, typed := n.ints["comm_type"]
+	size, sized := n.ints["comm_size"]
+	launch := n.ints["is_cpu_op"] != 0
+	switch {
+	case !typed && (!sized || launch), !sized && launch:
+		in.note("calls of collectives without comm_type or comm_size take their duration", n, "")
+		return n.compute()
+	case !typed:
+		return Op{}, errors.New("it has no comm_type, the kind of collective")
+	case !sized && kind != commBarrier:
+		return Op{}, errors.New("it has no comm_size, the bytes that a rank contributes")
+	case size < 0:
+		return Op{}, fmt.Errorf("comm_size is %d; at least 0", size)
+	}
 	group, err := in.group(n)
 	if err != nil {
 		return Op{}, err
@@ -127,19 +174,77 @@ func (in reading) collective(n node) (Op, error) {
 	if len(group) == 1 {
 		return Op{Kind: Compute}, nil // nothing to exchange
 	}
-	what, ok := chakraKinds()[n.ints["comm_type"]]
-	if !ok {
-		return Op{}, fmt.Errorf("comm_type %d is not carried out; all-reduce, all-gather, all-to-all and reduce-scatter are", n.ints["comm_type"])
+	op := Op{Kind: Collective, Group: group}
+	switch kind {
+	case commBroadcast: // in NCCL's ring all ranks but the last pass all of it on
+		in.note("broadcasts are sent as all-gathers of the same bytes", n, "")
+		op.What, op.Bytes = collective.AllGather, size
+	case commBarrier:
+		op.What = collective.AllReduce
+	default:
+		known := false
+		if op.What, known = chakraKinds()[kind]; !known {
+			return Op{}, fmt.Errorf("comm_type %d is not carried out; "+
+				"all-reduce, all-gather, broadcast, all-to-all, reduce-scatter and barrier are", kind)
+		}
+		if op.Bytes, err = vectorBytes(op.What, size, len(group)); err != nil {
+			return Op{}, err
+		}
 	}
-	bytes, err := vectorBytes(what, n.ints["comm_size"], len(group))
-	if err != nil {
-		return Op{}, err
+	if least := int64(len(group)); op.Bytes < least {
+		if kind != commBarrier {
+			in.note("collectives of fewer bytes than ranks are sent with one byte a rank", n, ", %d bytes", op.Bytes)
+		}
+		op.Bytes = least
 	}
-	op := Op{Kind: Collective, What: what, Bytes: bytes, Group: group}
-	if slices.Contains(collective.Algorithms(what), in.Algorithm) {
+	if slices.Contains(collective.Algorithms(op.What), in.Algorithm) {
 		op.Algorithm = in.Algorithm
 	}
 	return op, nil
+}
+
+// ownGroups returns the groups that the rank's collectives name: those of the trace's file of groups, and those that
+// the rank itself has made, as PyTorch writes them. A name may mean other ranks on another rank.
+func (in reading) ownGroups(nodes []node) (map[string][]int, error) {
+	out := maps.Clone(in.groups)
+	for _, n := range nodes {
+		if n.kind != nodeMetadata || !strings.Contains(n.name, "process_group:init") {
+			continue
+		}
+		// A list of Python's with one text, which is JSON: ['[{"pg_name": "0", "ranks": []}]'].
+		_, text, found := strings.Cut(n.inputs, "[{")
+		end := strings.LastIndex(text, "}]")
+		if !found || end < 0 {
+			in.note("process groups that cannot be read are left out", n, "")
+			continue
+		}
+		var groups []struct {
+			Name  string `json:"pg_name"`
+			Ranks []int  `json:"ranks"` // none: all
+		}
+		if err := json.Unmarshal([]byte("[{"+text[:end]+"}]"), &groups); err != nil {
+			return nil, fmt.Errorf("node %d (%s): groups: %w", n.id, n.name, err)
+		}
+		for _, g := range groups {
+			if out == nil {
+				out = map[string][]int{}
+			}
+			if len(g.Ranks) == 0 {
+				g.Ranks = in.all()
+			}
+			out[g.Name] = g.Ranks
+		}
+	}
+	return out, nil
+}
+
+// all returns the group of all ranks.
+func (in reading) all() []int {
+	group := make([]int, in.ranks)
+	for i := range group {
+		group[i] = i
+	}
+	return group
 }
 
 // group returns the ranks of a collective: those of its process group; all without a name. The name 0 is astra-sim's
@@ -148,14 +253,10 @@ func (in reading) group(n node) ([]int, error) {
 	name := n.texts["pg_name"]
 	group, ok := in.groups[name]
 	if name == "" || !ok && name == "0" {
-		group = make([]int, in.ranks)
-		for i := range group {
-			group[i] = i
-		}
-		return group, nil
+		return in.all(), nil
 	}
 	if !ok {
-		return nil, fmt.Errorf("group %q is not in the file of groups; write groups: FILE if it has another name than PREFIX.groups.json", name)
+		return nil, fmt.Errorf("group %q is neither in the trace nor in the file of groups; write groups: FILE if it has another name than PREFIX.groups.json", name)
 	}
 	if last := slices.Max(append([]int{0}, group...)); last >= in.ranks {
 		return nil, fmt.Errorf("group %q has rank %d; the trace has files of ranks 0 to %d", name, last, in.ranks-1)

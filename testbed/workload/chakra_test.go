@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -229,5 +230,81 @@ func TestChakraGroups(t *testing.T) {
 	})
 	if err != nil || len(all.Group) != 3 {
 		t.Errorf("group 0: %+v, %v", all, err)
+	}
+}
+
+// TestChakraPyTorch reads what PyTorch's traces have, on two of four ranks: a group that means other ranks on other
+// ranks, a call of a collective, a broadcast, a barrier and an all-reduce of two bytes.
+func TestChakraPyTorch(t *testing.T) {
+	p := &Program{Ranks: make([][]Op, 4)}
+	for rank := range p.Ranks {
+		pair := []int{rank &^ 1, rank | 1}
+		init := node{
+			id: 1, name: "## process_group:init ##", kind: nodeMetadata, duration: 7,
+			inputs: fmt.Sprintf(`['[{"pg_name": "0", "ranks": []}, {"pg_name": "3", "ranks": [%d, %d], "group_size": 2}]']`, pair[0], pair[1]),
+		}
+		coll := func(id uint64, name, group string, pairs ...any) node {
+			n, err := parseNode(attributes(pairs...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n.id, n.name, n.kind, n.deps, n.texts["pg_name"] = id, name, nodeCollective, []uint64{id - 1}, group
+			return n
+		}
+		nodes := []node{
+			init,
+			coll(2, "c10d::broadcast_", "", "is_cpu_op", 1),
+			coll(3, "broadcast", "3", "comm_type", 5, "comm_size", 1000),
+			coll(4, "barrier", "0", "comm_type", 9),
+			coll(5, "sum", "0", "comm_type", 0, "comm_size", 2),
+		}
+		nodes[1].duration = 85
+		in := reading{rank: rank, ranks: 4, groups: map[string][]int{"3": {0}}, notes: &p.notes}
+		in.tidy(nodes)
+		ops, err := in.operations(nodes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := []int{0, 1, 2, 3}
+		if d := cmp.Diff([]Op{
+			{Kind: Compute},
+			{Kind: Compute, After: []int{0}, Duration: 85 * fabric.Microsecond},
+			{Kind: Collective, After: []int{1}, What: collective.AllGather, Group: pair, Bytes: 1000},
+			{Kind: Collective, After: []int{2}, What: collective.AllReduce, Group: all, Bytes: 4},
+			{Kind: Collective, After: []int{3}, What: collective.AllReduce, Group: all, Bytes: 4},
+		}, ops); d != "" {
+			t.Errorf("rank %d (-want +got):\n%s", rank, d)
+		}
+		p.Ranks[rank] = ops
+	}
+	if d := cmp.Diff([]string{
+		"calls of collectives without comm_type or comm_size take their duration: 4, the first: rank 0, node 2 (c10d::broadcast_)",
+		"broadcasts are sent as all-gathers of the same bytes: 4, the first: rank 0, node 3 (broadcast)",
+		"collectives of fewer bytes than ranks are sent with one byte a rank: 4, the first: rank 0, node 5 (sum), 2 bytes",
+	}, p.Notes()); d != "" {
+		t.Errorf("notes (-want +got):\n%s", d)
+	}
+	// A broadcast puts n-1 vectors on the wire; direct all-reduces 2(n-1) shares of n ranks.
+	if got, err := p.TotalBytes(); err != nil || got != 2*1000+2*2*3*4 {
+		t.Errorf("%d bytes, %v", got, err)
+	}
+	play(t, p, 1)
+	for want, pairs := range map[string][]any{
+		"no comm_type":                    {"comm_size", 8},
+		"no comm_size":                    {"comm_type", 0},
+		"comm_size is -1":                 {"comm_type", 0, "comm_size", -1},
+		"comm_type 4 is not carried out;": {"comm_type", 4, "comm_size", 8},
+	} {
+		n, err := parseNode(attributes(pairs...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := (reading{ranks: 2}).collective(n); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", pairs, err, want)
+		}
+	}
+	bad := node{id: 1, name: "## process_group:init ##", kind: nodeMetadata, inputs: `['[{"pg_name": 3}]']`}
+	if _, err := (reading{ranks: 2}).ownGroups([]node{bad}); err == nil || !strings.Contains(err.Error(), "node 1 (##") {
+		t.Errorf("a group without name: %v", err)
 	}
 }

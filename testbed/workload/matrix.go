@@ -101,7 +101,8 @@ func readMatrix(name string, data []byte, unit int64) (*Program, error) {
 		return nil, bad(1, 1, "no rank sends anything; write what ranks send to others")
 	}
 	if own > 0 {
-		p.notes = append(p.notes, fmt.Sprintf("%s: the diagonal is not sent: %d ranks have %v for themselves", name, own, fabric.Bytes(ownBytes)))
+		p.notes = []note{{what: fmt.Sprintf("%s: the diagonal is not sent: %s with %v for themselves",
+			name, fabric.Count(own, "rank"), fabric.Bytes(ownBytes))}}
 	}
 	return p, nil
 }

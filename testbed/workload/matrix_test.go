@@ -57,7 +57,7 @@ func TestMatrixForms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if notes := strings.Join(p.Notes(), "; "); notes != "m.csv: the diagonal is not sent: 2 ranks have 10KB for themselves" {
+	if notes := strings.Join(p.Notes(), "; "); notes != "m.csv: the diagonal is not sent: 2 ranks with 10KB for themselves" {
 		t.Errorf("notes %q", notes)
 	}
 	if p.Ranks[0][0].Bytes != 500 || p.Ranks[1][0].Bytes != 1 {

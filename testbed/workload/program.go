@@ -43,11 +43,27 @@ type Program struct {
 	Ranks [][]Op
 
 	// notes are not exported, so that they are not part of a run's hash.
-	notes []string
+	notes []note
+}
+
+// note is a kind of difference from the file.
+type note struct {
+	what  string
+	count int
+	first string
 }
 
 // Notes returns notes about differences from the file, for display.
-func (p *Program) Notes() []string { return p.notes }
+func (p *Program) Notes() []string {
+	var out []string
+	for _, n := range p.notes {
+		if n.count > 0 {
+			n.what = fmt.Sprintf("%s: %d, the first: %s", n.what, n.count, n.first)
+		}
+		out = append(out, n.what)
+	}
+	return out
+}
 
 // instance is a collective or message, with its operations.
 type instance struct {

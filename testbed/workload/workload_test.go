@@ -178,19 +178,23 @@ func TestDangling(t *testing.T) {
 		{id: 216, name: "a", kind: nodeCompute, deps: []uint64{3, 4}},
 		{id: 217, name: "b", kind: nodeCompute, deps: []uint64{216, 3}},
 	}
-	note := dropDangling(nodes)
-	if want := "left out: 3, the first: node 216 (a) waits for node 3"; !strings.HasSuffix(note, want) {
-		t.Errorf("%q, want ...%q", note, want)
+	p := &Program{}
+	in := reading{ranks: 1, notes: &p.notes}
+	in.dropDangling(nodes)
+	want := []string{"dependencies on nodes that are not there are left out: 3, the first: rank 0, node 216 (a) waits for node 3"}
+	if d := cmp.Diff(want, p.Notes()); d != "" {
+		t.Errorf("notes (-want +got):\n%s", d)
 	}
-	ops, err := reading{ranks: 1}.operations(nodes)
+	ops, err := in.operations(nodes)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(ops[0].After) != 0 || !slices.Equal(ops[1].After, []int{0}) {
 		t.Errorf("%+v", ops)
 	}
-	if again := dropDangling(nodes); again != "" {
-		t.Errorf("dropped again: %s", again)
+	in.dropDangling(nodes)
+	if d := cmp.Diff(want, p.Notes()); d != "" {
+		t.Errorf("dropped again:\n%s", d)
 	}
 }
 
@@ -198,17 +202,20 @@ func TestDangling(t *testing.T) {
 // those is refused.
 func TestControlCircle(t *testing.T) {
 	nodes := []node{{id: 1, kind: nodeCompute, ctrl: []uint64{2}}, {id: 2, kind: nodeCompute, deps: []uint64{1}}}
-	notes := tidy(nodes)
-	if len(notes) != 1 || !strings.HasSuffix(notes[0], "left out: 1") {
+	p := &Program{}
+	in := reading{ranks: 1, notes: &p.notes}
+	in.tidy(nodes)
+	if notes := strings.Join(p.Notes(), "; "); notes != "dependencies on control make a circle and are left out: 1, "+
+		"the first: rank 0, node 1 () waits for node 2" {
 		t.Errorf("%q", notes)
 	}
-	ops, err := reading{ranks: 1}.operations(nodes)
+	ops, err := in.operations(nodes)
 	if err != nil || !slices.Equal(ops[1].After, []int{0}) {
 		t.Errorf("%+v, %v", ops, err)
 	}
 	nodes[0].deps = []uint64{2}
-	tidy(nodes)
-	if _, err := (reading{ranks: 1}).operations(nodes); !errors.Is(err, errCircle) {
+	in.tidy(nodes)
+	if _, err := in.operations(nodes); !errors.Is(err, errCircle) {
 		t.Errorf("a circle of data: %v", err)
 	}
 }
@@ -249,7 +256,7 @@ func FuzzChakra(f *testing.F) {
 		if err != nil {
 			return
 		}
-		ops, err := reading{Chakra{Algorithm: "ring"}, 0, 4, map[string][]int{"0": {0, 1}}}.operations(nodes)
+		ops, err := reading{Chakra{Algorithm: "ring"}, 0, 4, map[string][]int{"0": {0, 1}}, new([]note)}.operations(nodes)
 		if err != nil {
 			return
 		}
