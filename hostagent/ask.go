@@ -89,8 +89,8 @@ func (c *Core) keyOf(s sample) questionKey {
 // came too late, more time is allowed for the next ones.
 func (c *Core) askWait(d *destination, path int) fabric.Time {
 	slack := d.probeTrip / 2
-	if c.excess.samples >= fewSamples {
-		slack = max(d.probeTrip/4, c.excess.srtt+4*c.excess.rttvar)
+	if c.excess.Samples >= fewSamples {
+		slack = max(d.probeTrip/4, c.excess.SRTT+4*c.excess.RTTVar)
 	}
 	return max(c.cfg.AskWait, d.probeTrip+slack<<c.questions.late[d.way(path)])
 }
@@ -277,7 +277,7 @@ func (c *Core) Answered(now fabric.Time, peer fabric.NodeID, id uint32) {
 	q := a.q
 	c.noteAnswer(a.d, a.path, a.host)
 	c.acquit(a.d, a.path, a.host)
-	c.excess.sample(max(0, c.now-a.at-a.d.probeTrip))
+	c.excess.Sample(max(0, c.now-a.at-a.d.probeTrip))
 	switch {
 	case a.witness:
 		q.seen = q.seen || a.at >= q.since

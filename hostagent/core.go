@@ -153,7 +153,7 @@ type Core struct {
 	markedIn  fabric.Time // when a packet to this host was last marked
 	questions questions
 	nextSeq   uint64
-	excess    rtt
+	excess    fabric.RTT
 
 	slowWays               *slowness // by way; nil before the first mark
 	lowered                []int     // ways whose share, or the share of a path on them, was lowered since shiftedAt

@@ -13,8 +13,8 @@ import "github.com/ethereal-fabric/ethereal/fabric"
 
 // lates are the QPs that wait for answers in this way.
 type lates struct {
-	waiting timers // by late.at, or earlier
-	rtt            // of packets sent once
+	waiting    timers // by late.at, or earlier
+	fabric.RTT        // of packets sent once
 }
 
 // late has a QP's packets in flight.
@@ -46,10 +46,10 @@ func (l *late) open() { l.at, l.newest, l.probed, l.out = never, fabric.LongAgo,
 
 // latePatience returns the time allowed for a packet's answer.
 func (e *Endpoint) latePatience() fabric.Time {
-	if e.lates.srtt == 0 {
+	if e.lates.SRTT == 0 {
 		return 4 * e.cfg.Trip
 	}
-	return 2*max(e.cfg.Trip, e.lates.srtt) + 4*e.lates.rttvar
+	return 2*max(e.cfg.Trip, e.lates.SRTT) + 4*e.lates.RTTVar
 }
 
 // lateSent records that a packet was sent.
@@ -89,7 +89,7 @@ func (e *Endpoint) lateAnswered(now fabric.Time, q *qp, packet int32) {
 		if d.again {
 			return
 		}
-		e.lates.sample(trip)
+		e.lates.Sample(trip)
 		return
 	}
 }

@@ -16,8 +16,8 @@ import (
 
 // overdues are the QPs that wait for an answer.
 type overdues struct {
-	waiting timers // by tail.at, or earlier
-	rtt            // of packets that asked for an ACK, sent once
+	waiting    timers // by tail.at, or earlier
+	fabric.RTT        // of packets that asked for an ACK, sent once
 }
 
 // tail is a QP's wait for an answer.
@@ -79,7 +79,7 @@ func (e *Endpoint) awaitAnswer(now fabric.Time, q *qp, packet int32, asks bool) 
 
 // patience returns the time after which a QP's answer is overdue.
 func (e *Endpoint) patience(q *qp) fabric.Time {
-	return max(e.tripTo(q)*3/2, min(e.overdues.srtt+4*e.overdues.rttvar, e.cfg.RTO/8))
+	return max(e.tripTo(q)*3/2, min(e.overdues.SRTT+4*e.overdues.RTTVar, e.cfg.RTO/8))
 }
 
 // watched reports whether the watcher is notified of the QP's overdue answers.
@@ -108,7 +108,7 @@ func (e *Endpoint) answerCame(now fabric.Time, q *qp) {
 	t.probes, t.tries = 0, 0
 	if t.timed >= 0 && q.unacked > t.timed {
 		if t.timed >= q.once {
-			e.overdues.sample(now - t.timedAt)
+			e.overdues.Sample(now - t.timedAt)
 		}
 		t.since, t.timed = t.timedAt, -1
 	}
@@ -137,7 +137,7 @@ func (e *Endpoint) noticeOverdue(now fabric.Time) {
 			continue
 		}
 		trip := e.tripTo(q)
-		probeAt := from + max(2*trip, min(e.overdues.srtt+4*e.overdues.rttvar, e.cfg.RTO/8))<<q.tail.probes
+		probeAt := from + max(2*trip, min(e.overdues.SRTT+4*e.overdues.RTTVar, e.cfg.RTO/8))<<q.tail.probes
 		next := now + max(e.patience(q), trip<<q.tail.tries)
 		if _, more := e.transport.pick(q); !more && q.nextOut == q.total() {
 			if now >= probeAt {
@@ -175,7 +175,7 @@ func (e *Endpoint) awaitLast(now fabric.Time, q *qp) {
 }
 
 func (e *Endpoint) lastPatience() fabric.Time {
-	return 2*max(e.cfg.Trip, e.overdues.srtt) + 4*e.overdues.rttvar
+	return 2*max(e.cfg.Trip, e.overdues.SRTT) + 4*e.overdues.RTTVar
 }
 
 // lastAnswered processes an answer to a QP whose paths nobody watches.
@@ -185,10 +185,10 @@ func (e *Endpoint) lastAnswered(now fabric.Time, q *qp) {
 	case q.unacked < q.data:
 		e.waitFor(q, now+e.lastPatience())
 	case q.once == 0 && q.tail.probes == 0: // otherwise it can be the answer to either copy
-		if e.overdues.srtt == 0 {
-			e.overdues.srtt = now - q.tail.since // without a variation
+		if e.overdues.SRTT == 0 {
+			e.overdues.SRTT, e.overdues.Samples = now-q.tail.since, 1 // without a variation
 		}
-		e.overdues.sample(now - q.tail.since)
+		e.overdues.Sample(now - q.tail.since)
 	}
 }
 
