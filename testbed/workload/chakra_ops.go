@@ -221,6 +221,7 @@ func (in reading) ownGroups(nodes []node) (map[string][]int, error) {
 		var groups []struct {
 			Name  string `json:"pg_name"`
 			Ranks []int  `json:"ranks"` // none: all
+			Size  int    `json:"group_size"`
 		}
 		if err := json.Unmarshal([]byte("[{"+text[:end]+"}]"), &groups); err != nil {
 			return nil, fmt.Errorf("node %d (%s): groups: %w", n.id, n.name, err)
@@ -231,6 +232,10 @@ func (in reading) ownGroups(nodes []node) (map[string][]int, error) {
 			}
 			if len(g.Ranks) == 0 {
 				g.Ranks = in.all()
+				if g.Size > in.ranks {
+					return nil, fmt.Errorf("node %d (%s): group %q has all %d ranks; %s.%d.et is missing, as a trace has one file per rank",
+						n.id, n.name, g.Name, g.Size, in.Trace, in.ranks)
+				}
 			}
 			out[g.Name] = g.Ranks
 		}

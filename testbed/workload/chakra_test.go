@@ -303,8 +303,16 @@ func TestChakraPyTorch(t *testing.T) {
 			t.Errorf("%v: %v, want %q", pairs, err, want)
 		}
 	}
-	bad := node{id: 1, name: "## process_group:init ##", kind: nodeMetadata, inputs: `['[{"pg_name": 3}]']`}
-	if _, err := (reading{ranks: 2}).ownGroups([]node{bad}); err == nil || !strings.Contains(err.Error(), "node 1 (##") {
-		t.Errorf("a group without name: %v", err)
+	for inputs, want := range map[string]string{
+		`['[{"pg_name": 3}]']`:                                     "node 1 (##",
+		`['[{"pg_name": "0", "ranks": [], "group_size": 8}]']`:     `group "0" has all 8 ranks; dir/j.2.et is missing`,
+		`['[{"pg_name": "0", "ranks": [], "group_size": 2}]']`:     "",
+		`['[{"pg_name": "0", "ranks": [0, 1], "group_size": 2}]']`: "",
+	} {
+		init := node{id: 1, name: "## process_group:init ##", kind: nodeMetadata, inputs: inputs}
+		_, err := reading{Chakra: Chakra{Trace: "dir/j"}, ranks: 2}.ownGroups([]node{init})
+		if want == "" != (err == nil) || want != "" && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", inputs, err, want)
+		}
 	}
 }
