@@ -87,7 +87,7 @@ with --listen-verbs.
 With a COMMAND it runs COMMAND and the processes that COMMAND starts with the device, and ends when COMMAND ends. Then no
 flag is needed: the device serves this machine alone, at 127.0.0.1 on the interface lo.`,
 		Example: `  ethereal host nic --fabric fabric.yaml --host h0 --interface eth0 --listen-verbs unix:/run/h0.verbs --controller 127.0.0.1:9562
-  LD_PRELOAD=libethereal-verbs.so ETHEREAL_NIC=unix:/run/h0.verbs ib_write_bw -x 0
+  LD_PRELOAD=libethereal-verbs.so ETHEREAL_NIC=unix:/run/h0.verbs ib_write_bw -x 3
 
   ethereal host nic -- ibv_devinfo`,
 		PreRun: func(c *cobra.Command, args []string) {

@@ -39,6 +39,7 @@ const (
 	opAllocMW
 	opDeallocMW
 	opCM
+	opFindHost
 )
 
 // firstLimit is where limits begin in the answer to opHello.

@@ -20,7 +20,8 @@ func TestABI(t *testing.T) {
 	want := map[string]int{
 		"NIC_ABI": ABI, "NIC_HELLO": int(opHello), "NIC_QUERY_PORT": int(opQueryPort), "NIC_CREATE_QP": int(opCreateQP),
 		"NIC_DESTROY_QP": int(opDestroyQP), "NIC_RESIZE_CQ": int(opResizeCQ), "NIC_RESIZE_SRQ": int(opResizeSRQ),
-		"NIC_QUERY_SRQ": int(opQuerySRQ), "NIC_REREG_MR": int(opReregMR), "NIC_DEALLOC_MW": int(opDeallocMW), "NIC_CM": int(opCM), "NIC_CM_MOST": cmMost, "NIC_CM_OPTION": cmOption,
+		"NIC_QUERY_SRQ": int(opQuerySRQ), "NIC_REREG_MR": int(opReregMR), "NIC_DEALLOC_MW": int(opDeallocMW), "NIC_CM": int(opCM),
+		"NIC_FIND_HOST": int(opFindHost), "NIC_CM_MOST": cmMost, "NIC_CM_OPTION": cmOption,
 		"offsetof(struct nic_cm_call, command)": cmCallHead, "offsetof(struct nic_cm_answer, response)": cmCallHead,
 		"IBV_WR_SEND_WITH_INV": wrSendInv, "IBV_WR_BIND_MW": wrBind, "IBV_WR_LOCAL_INV": wrLocalInv, "IBV_WC_BIND_MW": wcBind,
 		"IBV_WC_LOCAL_INV": wcLocalInv, "IBV_WC_WITH_INV": wcWithInv, "IBV_WC_MW_BIND_ERR": int(mwBindErr),

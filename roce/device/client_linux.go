@@ -343,6 +343,8 @@ func (c *client) do(now fabric.Time, in *call) (out call, fd int, err error) {
 		}
 	case opQueryPort:
 		out.arg[0] = 1
+	case opFindHost:
+		out.arg[0], err = c.n.findHost(a[0]<<32 | a[1]&math.MaxUint32)
 	default:
 		err = unix.ENOSYS
 	}

@@ -213,8 +213,8 @@ func (q *queuePair) datagram(src fabric.NodeID, h header, data []byte) {
 }
 
 // grh is the 40 bytes before a datagram's, as InfiniBand has them, with addresses in
-// IPv6 form. RNICs put the IPv4 header into the last 20: but UCX takes a device that
-// is not in sysfs for one of RoCEv1. Both end with the destination.
+// IPv6 form. RNICs put the IPv4 header into the last 20: but UCX without the preloaded library's files in sysfs takes
+// the device for one of RoCEv1. Both end with the destination.
 func (n *NIC) grh(src fabric.NodeID, length int) []byte {
 	b := make([]byte, grhSize, grhSize+length)
 	b[0], b[6], b[7] = 0x60, 0x1b, 64

@@ -551,7 +551,7 @@ func FuzzProgram(f *testing.F) {
 		for range 4 + len(text)/8 {
 			switch next() % 4 {
 			case 0:
-				in := call{word: uint32(next() % uint64(opCM+2))}
+				in := call{word: uint32(next() % uint64(opFindHost+2))}
 				for i := range in.arg {
 					in.arg[i] = next()
 				}

@@ -2,6 +2,7 @@ package device
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -154,8 +155,22 @@ func receive(conn *net.UnixConn) (*call, int, error) {
 	return in, fd, nil
 }
 
-// guid is the device's: its MAC with a constant in the middle, as EUI-64 has it.
-func (n *NIC) guid() uint64 {
-	m := n.cfg.Fabric.MAC(n.cfg.Host)
+// guid is the device's.
+func (n *NIC) guid() uint64 { return interfaceID(n.cfg.Fabric, n.cfg.Host) }
+
+// interfaceID is a host's MAC address as EUI-64 has it, with a constant in the middle.
+func interfaceID(f *fabric.Fabric, host fabric.NodeID) uint64 {
+	m := f.MAC(host)
 	return uint64(m[0]^2)<<56 | uint64(m[1])<<48 | uint64(m[2])<<40 | 0xfffe<<24 | uint64(m[3])<<16 | uint64(m[4])<<8 | uint64(m[5])
+}
+
+// findHost returns the IPv4 address of the host with an interface identifier, ENOENT if there is none.
+func (n *NIC) findHost(id uint64) (uint64, error) {
+	f := n.cfg.Fabric
+	host := fabric.NodeID(id>>40&0xff<<24 | id&0xffffff)
+	if host < 0 || int(host) >= f.Hosts() || interfaceID(f, host) != id {
+		return 0, unix.ENOENT
+	}
+	a := f.HostAddr4(host).As4()
+	return uint64(binary.BigEndian.Uint32(a[:])), nil
 }

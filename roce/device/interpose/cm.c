@@ -292,8 +292,13 @@ static ssize_t command(const struct channel *c, int fd, const void *buf, size_t 
 	return (ssize_t)n;
 }
 
-/* is_device is a separate function because open's declaration says that a path is never NULL. Programs pass it all the same. */
+/* These are separate functions because open's declaration says that a path is never NULL. Programs pass it all the same. */
 __attribute__((noipa)) static bool is_device(const char *path) { return path && !strcmp(path, DEVICE) && socket_path(); }
+
+__attribute__((noipa)) static bool is_sysfs(const char *path)
+{
+	return path && !strncmp(path, SYSFS, strlen(SYSFS)) && socket_path();
+}
 
 /* The C library's functions. A mode is passed on whether or not there is one, as it is not looked at without O_CREAT. */
 
@@ -306,6 +311,8 @@ int open(const char *path, int flags, ...)
 	find_next();
 	if (is_device(path))
 		return open_device(flags);
+	if (is_sysfs(path))
+		return open_sysfs(path, flags & O_CLOEXEC);
 	return next_open(path, flags, mode);
 }
 
@@ -318,6 +325,8 @@ int open64(const char *path, int flags, ...)
 	find_next();
 	if (is_device(path))
 		return open_device(flags);
+	if (is_sysfs(path))
+		return open_sysfs(path, flags & O_CLOEXEC);
 	return next_open64(path, flags, mode);
 }
 

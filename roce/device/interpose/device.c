@@ -34,6 +34,8 @@ static struct {
 	},
 };
 
+struct ibv_device *the_device(void) { return &only.device; }
+
 static atomic_int generation = 1;
 
 static void forked(void) { atomic_fetch_add(&generation, 1); }
@@ -355,14 +357,6 @@ int ibv_close_device(struct ibv_context *ctx)
 	return 0;
 }
 
-static void gid_of(uint32_t address, union ibv_gid *gid)
-{
-	memset(gid, 0, sizeof(*gid));
-	gid->raw[10] = gid->raw[11] = 0xff;
-	uint32_t net = htonl(address);
-	memcpy(&gid->raw[12], &net, sizeof(net));
-}
-
 __be64 ibv_get_device_guid(struct ibv_device *d)
 {
 	(void)d;
@@ -447,7 +441,7 @@ static int query_port_full(struct ibv_context *ctx, uint8_t port, struct ibv_por
 		.state = out.value[0] ? IBV_PORT_ACTIVE : IBV_PORT_DOWN,
 		.max_mtu = IBV_MTU_4096,
 		.active_mtu = mtu,
-		.gid_tbl_len = 1,
+		.gid_tbl_len = GIDS,
 		.port_cap_flags = 0x04010000, /* connection management, IP-based GIDs */
 		.max_msg_sz = 1u << 30,
 		.pkey_tbl_len = 1,
@@ -468,46 +462,6 @@ int ibv_query_port(struct ibv_context *ctx, uint8_t port, struct _compat_ibv_por
 	return query_port_full(ctx, port, (struct ibv_port_attr *)attr, offsetof(struct ibv_port_attr, port_cap_flags2));
 }
 
-int ibv_query_gid(struct ibv_context *ctx, uint8_t port, int index, union ibv_gid *gid)
-{
-	if (port != 1 || index != 0) {
-		errno = EINVAL;
-		return -1;
-	}
-	gid_of(context_of(ctx)->address, gid);
-	return 0;
-}
-
-int _ibv_query_gid_ex(struct ibv_context *ctx, uint32_t port, uint32_t index, struct ibv_gid_entry *entry, uint32_t flags,
-		      size_t size)
-{
-	if (port != 1 || index != 0 || flags)
-		return EINVAL;
-	struct ibv_gid_entry e = { .gid_index = 0, .port_num = 1, .gid_type = IBV_GID_TYPE_ROCE_V2 };
-	gid_of(context_of(ctx)->address, &e.gid);
-	memcpy(entry, &e, size < sizeof(e) ? size : sizeof(e));
-	return 0;
-}
-
-ssize_t _ibv_query_gid_table(struct ibv_context *ctx, struct ibv_gid_entry *entries, size_t max, uint32_t flags, size_t size)
-{
-	if (max < 1 || flags)
-		return -EINVAL;
-	return _ibv_query_gid_ex(ctx, 1, 0, entries, 0, size) ? -EINVAL : 1;
-}
-
-/* ibv_query_gid_type is private to libibverbs and the programs of ibverbs-utils. 1 is RoCEv2. */
-int ibv_query_gid_type(struct ibv_context *ctx, uint8_t port, unsigned int index, unsigned int *type)
-{
-	(void)ctx;
-	if (port != 1 || index != 0) {
-		errno = EINVAL;
-		return -1;
-	}
-	*type = 1;
-	return 0;
-}
-
 int ibv_query_pkey(struct ibv_context *ctx, uint8_t port, int index, __be16 *pkey)
 {
 	(void)ctx;
@@ -523,12 +477,6 @@ int ibv_get_pkey_index(struct ibv_context *ctx, uint8_t port, __be16 pkey)
 {
 	(void)ctx;
 	return port == 1 && (be16toh(pkey) & 0x7fff) == 0x7fff ? 0 : -1;
-}
-
-int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size)
-{
-	(void)dir, (void)file, (void)buf, (void)size;
-	return -1; /* the kernel knows nothing of the device */
 }
 
 /* Registered memory is found by its address in this process, whichever page that is: a fork needs no care. */

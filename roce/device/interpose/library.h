@@ -16,6 +16,12 @@
 /* MAX_AH is how many address handles a program may have. The NIC does not know them. */
 enum { MAX_AH = 65536 };
 
+/* GIDS is how many the port has. */
+enum { GIDS = 4 };
+
+/* SYSFS is where the kernel would have the device's files. */
+#define SYSFS "/sys/class/infiniband/ethereal0/"
+
 /* events is a pipe of events, of which each begins with its object's address. */
 struct events {
 	int fd;			/* never blocks */
@@ -145,8 +151,13 @@ void *map_file(int fd, size_t size);
 void *add_mapping(struct mapping **to, int fd, size_t size);
 void end_mappings(struct mapping *m);
 
-/* address_of finds the IPv4 address in an address vector. It returns an errno. */
-int address_of(const struct ibv_ah_attr *ah, uint32_t *address);
+/* address_of finds the IPv4 address of an address vector's host. It returns an errno. */
+int address_of(struct ibv_context *ctx, const struct ibv_ah_attr *ah, uint32_t *address);
+
+/* open_sysfs opens what programs read below SYSFS. It returns -1 for a file that is not there. */
+int open_sysfs(const char *path, bool close_on_exec);
+
+struct ibv_device *the_device(void);
 
 void set_queue(struct queue *q, void *base, uint32_t count, uint32_t stride, uint32_t sges);
 

@@ -41,6 +41,7 @@ enum nic_op {
 	NIC_ALLOC_MW,        /* pd, type -> handle, key */
 	NIC_DEALLOC_MW,      /* handle */
 	NIC_CM,              /* abi; instead of NIC_HELLO: this connection carries struct nic_cm_call from now on */
+	NIC_FIND_HOST,       /* interface identifier of a link-local GID, its halves -> address */
 };
 
 /* How many of a kind a program may have, in the answer to NIC_HELLO. */

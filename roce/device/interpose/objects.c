@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "library.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -120,21 +119,10 @@ int dealloc_mw(struct ibv_mw *mw)
 	return err;
 }
 
-int address_of(const struct ibv_ah_attr *ah, uint32_t *address)
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-	uint32_t net;
-	if (!ah->is_global || memcmp(ah->grh.dgid.raw, mapped, sizeof(mapped)))
-		return EINVAL; /* RoCEv2 over IPv4 alone */
-	memcpy(&net, &ah->grh.dgid.raw[12], sizeof(net));
-	*address = ntohl(net);
-	return 0;
-}
-
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	uint32_t address;
-	if (address_of(attr, &address)) {
+	if (address_of(pd->context, attr, &address)) {
 		errno = EINVAL;
 		return NULL;
 	}

@@ -221,7 +221,7 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	struct qp *q = (struct qp *)qp;
 	uint32_t address = 0;
-	if ((mask & IBV_QP_AV) && address_of(&attr->ah_attr, &address))
+	if ((mask & IBV_QP_AV) && address_of(qp->context, &attr->ah_attr, &address))
 		return errno = EINVAL;
 	if ((mask & IBV_QP_PORT) && attr->port_num != 1)
 		return errno = EINVAL;

@@ -276,6 +276,36 @@ func testLoads(t *testing.T, command func(args ...string) *exec.Cmd, spec, dir s
 	alike(0)
 }
 
+// testGIDs: programs find a RoCE NIC's four GIDs with their types, by verbs and in sysfs.
+func testGIDs(t *testing.T, command func(args ...string) *exec.Cmd) {
+	out, err := command("exec", "h0", "--", "ibv_devinfo", "-v").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(string(out)) {
+		if index, gid, ok := strings.Cut(line, "]:"); ok && strings.Contains(index, "GID[") {
+			got = append(got, strings.TrimSpace(gid))
+		}
+	}
+	want := []string{
+		"fe80:0000:0000:0000:00e7:00ff:fe00:0000, RoCE v1", "fe80::e7:ff:fe00:0, RoCE v2",
+		"0000:0000:0000:0000:0000:ffff:0a00:0002, RoCE v1", "::ffff:10.0.0.2, RoCE v2",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("ibv_devinfo: %q, want %q", got, want)
+	}
+	const port = "/sys/class/infiniband/ethereal0/ports/1/"
+	out, err = command("exec", "h0", "--", "cat", port+"gid_attrs/types/2", port+"gid_attrs/types/3", port+"gid_attrs/ndevs/3",
+		port+"gids/3", port+"link_layer").Output()
+	if want := "IB/RoCE v1\nRoCE v2\neth0\n0000:0000:0000:0000:0000:ffff:0a00:0002\nEthernet\n"; err != nil || string(out) != want {
+		t.Errorf("sysfs: %v, %q, want %q", err, out, want)
+	}
+	if out, err := command("exec", "h0", "--", "cat", port+"gid_attrs/types/4").Output(); err == nil {
+		t.Errorf("the type of index 4 is %q", out)
+	}
+}
+
 // TestVerbs runs RDMA programs of Debian, as they are, between two hosts.
 func TestVerbs(t *testing.T) {
 	systemtest.Only(t)
@@ -285,12 +315,14 @@ func TestVerbs(t *testing.T) {
 	spec := leafSpine(4, 1)
 	command, tmp := exploring(t, spec)
 	for _, program := range []string{
-		"ibv_rc_pingpong -g 0 -n 200 -e -c", "ibv_srq_pingpong -g 0 -n 200 -e -q 4", "ib_write_bw -F -n 100 -s 20000",
+		"ibv_rc_pingpong -g 0 -n 200 -e -c", "ibv_srq_pingpong -g 1 -n 200 -e -q 4", "ib_write_bw -F -n 100 -s 20000",
+		"ib_write_bw -d ethereal0 -x 3 -F -n 100 -s 20000", "ibv_ud_pingpong -g 0 -n 100", "ibv_ud_pingpong -g 3 -n 100",
 		"ib_send_bw -F -n 100 -s 20000", "ib_read_bw -F -n 50 -s 20000", "ib_atomic_bw -F -n 50", "ib_write_lat -F -n 50 -s 64",
 	} {
 		words := strings.Fields(program)
 		t.Run(words[0], func(t *testing.T) { pair(t, command, words...) })
 	}
+	t.Run("gids", func(t *testing.T) { testGIDs(t, command) })
 	t.Run("ipc", func(t *testing.T) {
 		var ipc [2]string
 		for i, host := range []string{"h0", "h1"} {
@@ -305,6 +337,13 @@ func TestVerbs(t *testing.T) {
 	})
 	t.Run("ucx_perftest", func(t *testing.T) { // takes shared memory between processes of one IPC namespace
 		couple(t, command, []string{"ucx_perftest"}, []string{"ucx_perftest", "-t", "tag_lat", "-n", "100", "-w", "10", "h0"}, nil)
+	})
+	t.Run("ucx_perftest by index", func(t *testing.T) {
+		ucx := []string{"env", "UCX_TLS=rc_v,ud_v,self", "UCX_IB_GID_INDEX=3", "ucx_perftest"}
+		if _, err := exec.LookPath(ucx[3]); err != nil {
+			t.Skip("no ucx_perftest (Debian: ucx-utils)")
+		}
+		couple(t, command, ucx, append(slices.Clone(ucx), "-t", "tag_lat", "-n", "100", "-w", "10", "h0"), nil)
 	})
 	t.Run("loads", func(t *testing.T) { testLoads(t, command, spec, tmp) })
 }
