@@ -193,7 +193,7 @@ func TestEvents(t *testing.T) {
 	systemtest.Only(t)
 	run := oneMachine(t)
 	program := filepath.Join(t.TempDir(), "events")
-	build := exec.Command("cc", "-o", program, "../../endpoint/nic/testdata/events.c", "-libverbs", "-lpthread")
+	build := exec.Command("cc", "-o", program, "../../../roce/device/testdata/events.c", "-libverbs", "-lpthread")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("cc: %v %s", err, out)
 	}

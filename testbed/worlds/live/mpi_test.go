@@ -38,7 +38,7 @@ func TestMPI(t *testing.T) {
 	}
 	command, _ := exploring(t, spec)
 	program := filepath.Join(t.TempDir(), "collectives")
-	build := exec.Command("mpicc", "-O2", "-o", program, "../../endpoint/nic/testdata/collectives.c")
+	build := exec.Command("mpicc", "-O2", "-o", program, "../../../roce/device/testdata/collectives.c")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("mpicc: %v %s", err, out)
 	}

@@ -223,7 +223,7 @@ func TestRestartUnderTraffic(t *testing.T) {
 	mpicc := systemtest.Program(t, "mpicc", "", "Debian: libopenmpi-dev")
 	t.Setenv("UCX_RC_TIMEOUT", "4s") // seven times: a switch that is started again on a busy machine takes seconds
 	x := &trafficTest{t: t, mpi: filepath.Join(t.TempDir(), "collectives"), nic: map[string]*running{}}
-	if out, err := exec.Command(mpicc, "-O2", "-o", x.mpi, "../../endpoint/nic/testdata/collectives.c").CombinedOutput(); err != nil {
+	if out, err := exec.Command(mpicc, "-O2", "-o", x.mpi, "../../../roce/device/testdata/collectives.c").CombinedOutput(); err != nil {
 		t.Fatalf("mpicc: %v %s", err, out)
 	}
 	x.command, x.tmp = exploring(t, "kind: leaf-spine\ntors: 3\nspines: 2\nhosts_per_tor: 2\n"+
