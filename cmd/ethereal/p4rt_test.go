@@ -58,6 +58,8 @@ func TestP4RT(t *testing.T) {
 		t.Errorf("modified: %s", got)
 	}
 	do(exitOK, "write delete route_v4 dst=10.1.0.0/24")
+	do(exitOK, "write insert route_v4 dst=0/0 discard") // the default route
+	do(exitOK, "write delete route_v4")
 	if got := do(exitOK, "read route_v4"); strings.Contains(got, "10.1.0.0") {
 		t.Errorf("deleted: %s", got)
 	}

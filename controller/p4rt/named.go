@@ -386,7 +386,9 @@ func (n *Named) encode(u NamedUpdate) (*p4.TableEntry, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: %s=%s: %w", ErrName, name, u.Match[name], err)
 		}
-		te.Match = append(te.Match, m)
+		if m != nil {
+			te.Match = append(te.Match, m)
+		}
 	}
 	if u.Action == "" {
 		return te, nil

@@ -73,7 +73,8 @@ func showValue(name string, bits int, b []byte) string {
 	return n.String()
 }
 
-// parseMatch reads VALUE, VALUE/PREFIX, VALUE/MASK or LOW..HIGH, depending on the field's match kind.
+// parseMatch reads VALUE, VALUE/PREFIX, VALUE/MASK or LOW..HIGH, depending on the field's match kind. A match of
+// anything is nil: P4Runtime leaves such fields out.
 func parseMatch(f *p4config.MatchField, text string) (*p4.FieldMatch, error) {
 	m, bits := &p4.FieldMatch{FieldId: f.GetId()}, int(f.GetBitwidth())
 	sep, form := "/", ""
@@ -97,8 +98,11 @@ func parseMatch(f *p4config.MatchField, text string) (*p4.FieldMatch, error) {
 	}
 	if f.GetMatchType() == p4config.MatchField_LPM {
 		n, err := strconv.Atoi(second)
-		if err != nil || n < 1 || n > bits {
-			return nil, fmt.Errorf("%q is no prefix length of 1 to %d; leave the field out to match anything", second, bits)
+		if err != nil || n < 0 || n > bits {
+			return nil, fmt.Errorf("%q is no prefix length of 0 to %d", second, bits)
+		}
+		if n == 0 {
+			return nil, nil
 		}
 		m.FieldMatchType = &p4.FieldMatch_Lpm{Lpm: &p4.FieldMatch_LPM{Value: value, PrefixLen: int32(n)}}
 		return m, nil
@@ -113,6 +117,9 @@ func parseMatch(f *p4config.MatchField, text string) (*p4.FieldMatch, error) {
 	case p4config.MatchField_EXACT:
 		m.FieldMatchType = &p4.FieldMatch_Exact_{Exact: &p4.FieldMatch_Exact{Value: value}}
 	case p4config.MatchField_TERNARY:
+		if new(big.Int).SetBytes(other).Sign() == 0 {
+			return nil, nil
+		}
 		m.FieldMatchType = &p4.FieldMatch_Ternary_{Ternary: &p4.FieldMatch_Ternary{Value: value, Mask: other}}
 	case p4config.MatchField_RANGE:
 		m.FieldMatchType = &p4.FieldMatch_Range_{Range: &p4.FieldMatch_Range{Low: value, High: other}}

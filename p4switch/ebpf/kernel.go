@@ -130,7 +130,7 @@ func (s *Switch) maps() map[string]*bpf.MapSpec {
 		}
 		m[fmt.Sprintf("t%d", t.ID)] = ms
 		if t.Counted {
-			m[fmt.Sprintf("d%d", t.ID)] = &bpf.MapSpec{Type: bpf.Array, KeySize: 4, ValueSize: 16, MaxEntries: uint32(t.MaxEntries)}
+			m[fmt.Sprintf("d%d", t.ID)] = &bpf.MapSpec{Type: bpf.Array, KeySize: 4, ValueSize: 16, MaxEntries: uint32(t.MaxEntries) + 1} // the last is the default entry's
 		}
 	}
 	for name, ms := range m {
@@ -343,7 +343,11 @@ func (s *Switch) Counted(id program.CounterID, index int) (packets, bytes uint64
 
 // CountedAt implements [interp.Counting].
 func (s *Switch) CountedAt(id program.TableID, place int) (packets, bytes uint64, err error) {
-	return s.cell(fmt.Sprintf("d%d", id), place)
+	name := fmt.Sprintf("d%d", id)
+	if m := s.coll.Maps[name]; m != nil && place < 0 {
+		place = int(m.MaxEntries()) - 1
+	}
+	return s.cell(name, place)
 }
 
 func (s *Switch) cell(name string, i int) (packets, bytes uint64, err error) {

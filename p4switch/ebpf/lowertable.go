@@ -58,7 +58,7 @@ func refused(t *program.Table) string {
 
 // fixed reports whether the table can only run its default.
 func fixed(t *program.Table) bool {
-	return len(t.Key) == 0 && t.Info.ConstDefault && t.Info.Profile < 0
+	return len(t.Key) == 0 && t.Info.ConstDefault && t.Info.Profile < 0 && !t.Info.HasDirectCounter && t.Info.DirectMeter < 0
 }
 
 func (l *lowering) controlLayout() {
@@ -135,6 +135,9 @@ func (l *lowering) table(id int, prefix, end string) {
 	l.get(asm.R0, l.act)
 	l.emit(asm.JNE.Imm(asm.R0, 0, run))
 	l.putImm(l.hit, 0)
+	if lt.Counted { // behind those of the entries
+		l.putImm(l.journalOf(lt), int32(lt.MaxEntries)+1)
+	}
 	l.emit(asm.LoadMem(asm.R0, regControl, int16(lt.control+controlDefault), asm.DWord))
 	l.put(l.act, asm.R0)
 	for i := range t.ArgMax {
@@ -392,7 +395,7 @@ func (o *lowered) controlValue(s *interp.Switch, clock, epoch uint64) []byte {
 		t := &o.p.Tables[lt.ID]
 		if d, set := s.DefaultRow(lt.ID); set {
 			put(lt.control+controlDefault, uint64(d.Target)+1)
-			if d.Kind != interp.ByAction {
+			if d.Kind != interp.ByAction || d.Metered {
 				put(lt.control+controlDefault, goesUp)
 			}
 			for k, a := range d.Args {

@@ -26,7 +26,7 @@ func (s *Switch) counter(id program.CounterID, i int) (*counterArray, error) {
 // indirect counter and by an entry's place in its table.
 type Counting interface {
 	Counted(id program.CounterID, index int) (packets, bytes uint64, err error)
-	CountedAt(id program.TableID, place int) (packets, bytes uint64, err error)
+	CountedAt(id program.TableID, place int) (packets, bytes uint64, err error) // place -1: the default entry's
 }
 
 // AddCounting adds c's counts to the switch's own from now on; nil ends that and drops what c counted. The switch's own
@@ -90,8 +90,24 @@ func (s *Switch) direct(id program.TableID, h Handle) (*tableState, int32, error
 	if !ts.t.Info.HasDirectCounter {
 		return nil, 0, fmt.Errorf("interp: table %q: %w: it has no direct counter", ts.t.Info.Name, ErrInvalid)
 	}
-	i, err := ts.entry(h)
+	i, err := ts.place(h)
 	return ts, i, err
+}
+
+// place is where an entry's direct counter and meter are: -1 for those of the default entry.
+func (ts *tableState) place(h Handle) (int32, error) {
+	if h == DefaultEntry {
+		return -1, nil
+	}
+	return ts.entry(h)
+}
+
+// countOf is the direct counter at a place.
+func (ts *tableState) countOf(i int32) []uint64 {
+	if i < 0 {
+		return ts.missed[:]
+	}
+	return ts.counts[2*i : 2*i+2]
 }
 
 // DirectCounter reads an entry's counter.
@@ -103,7 +119,8 @@ func (s *Switch) DirectCounter(id program.TableID, h Handle) (packets, bytes uin
 	if packets, bytes, err = s.countedAt(id, i); err != nil {
 		return 0, 0, err
 	}
-	return packets + ts.counts[2*i], bytes + ts.counts[2*i+1], nil
+	c := ts.countOf(i)
+	return packets + c[0], bytes + c[1], nil
 }
 
 // SetDirectCounter writes an entry's counter.
@@ -116,9 +133,10 @@ func (s *Switch) SetDirectCounter(id program.TableID, h Handle, packets, bytes u
 	if err != nil {
 		return err
 	}
-	p, b := ts.counts[2*i], ts.counts[2*i+1]
-	ts.counts[2*i], ts.counts[2*i+1] = packets-kp, bytes-kb
-	s.onRollback(func() { ts.counts[2*i], ts.counts[2*i+1] = p, b }) // the slice may have moved
+	c := ts.countOf(i)
+	p, b := c[0], c[1]
+	c[0], c[1] = packets-kp, bytes-kb
+	s.onRollback(func() { c := ts.countOf(i); c[0], c[1] = p, b }) // the slice may have moved
 	return nil
 }
 
@@ -207,7 +225,7 @@ func (s *Switch) directMeterOf(id program.TableID, h Handle) (*tableState, int32
 	if ts.t.Info.DirectMeter < 0 {
 		return nil, 0, fmt.Errorf("interp: table %q: %w: it has no direct meter", ts.t.Info.Name, ErrInvalid)
 	}
-	i, err := ts.entry(h)
+	i, err := ts.place(h)
 	return ts, i, err
 }
 

@@ -8,6 +8,9 @@ import (
 // are not used again.
 type Handle uint64
 
+// DefaultEntry is the handle of a table's default entry, where the direct counter or meter of an entry is named.
+const DefaultEntry Handle = 0
+
 // MemberID names a member of an action profile.
 type MemberID uint32
 

@@ -18,12 +18,13 @@ type tableState struct {
 	t       *program.Table
 	groups  []*group
 	entries []entry
-	keys    []uint64 // t.words per entry
-	args    []uint64 // t.argMax per entry
-	ranges  []uint64 // per entry: low and high of every range field, in order
-	rwords  int      // slots of ranges per entry
-	counts  []uint64 // packets and bytes per entry, of direct counters
-	meters  map[int32]*meter
+	keys    []uint64         // t.words per entry
+	args    []uint64         // t.argMax per entry
+	ranges  []uint64         // per entry: low and high of every range field, in order
+	rwords  int              // slots of ranges per entry
+	counts  []uint64         // packets and bytes per entry, of direct counters
+	meters  map[int32]*meter // of an entry; -1: of the default entry
+	missed  [2]uint64        // packets and bytes, the direct counter of the default entry
 	free    []int32
 	n       int
 	def     defaultEntry
@@ -304,6 +305,13 @@ func (s *Switch) apply(p *Packet, id int) (act uint32, next int32) {
 		if m := s.member(p, t, e.kind, e.target); m != nil {
 			return s.enter(p, m.act, m.args), t.Actions[t.Local[m.act]].Hit
 		}
+	}
+	if t.Info.HasDirectCounter {
+		ts.missed[0]++
+		ts.missed[1] += uint64(p.ingressLen)
+	}
+	if t.MeterTo.Field != nil && ts.meters[-1] != nil {
+		s.directMeter(p, ts, -1)
 	}
 	d := &ts.def
 	if !d.set {

@@ -58,5 +58,5 @@ func (s *Switch) Masks(id program.TableID) [][]uint64 {
 // nothing.
 func (s *Switch) DefaultRow(id program.TableID) (r Row, set bool) {
 	d := &s.tables[id].def
-	return Row{Kind: d.kind, Target: d.target, Args: d.args}, d.set
+	return Row{Kind: d.kind, Target: d.target, Args: d.args, Metered: s.tables[id].meters[-1] != nil}, d.set
 }

@@ -211,7 +211,7 @@ type effectKind uint8
 
 const (
 	effectCount  effectKind = iota // counter id at index a
-	effectDirect                   // direct counter of table id, entry a-1
+	effectDirect                   // direct counter of table id, entry a-1; 0: of its default entry
 	effectHit                      // time of the last hit, the same
 	effectWrite                    // register id at index a = b
 )
@@ -430,11 +430,9 @@ func (t *Traces) effect(s *Switch, effects []traceEffect, length int) {
 		case effectCount:
 			s.counters[e.id].count(v[e.a], length)
 		case effectDirect:
-			if hit := v[e.a]; hit != 0 {
-				c := s.tables[e.id].counts[2*hit-2 : 2*hit]
-				c[0]++
-				c[1] += uint64(length)
-			}
+			c := s.tables[e.id].countOf(int32(v[e.a]) - 1)
+			c[0]++
+			c[1] += uint64(length)
 		case effectHit:
 			if hit := v[e.a]; hit != 0 {
 				s.tables[e.id].entries[hit-1].lastHit = s.now

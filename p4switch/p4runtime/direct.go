@@ -135,7 +135,7 @@ func (p *pipeline) directTable(r *role, typ p4.Update_Type, te *p4.TableEntry) (
 		return nil, nil, rpc.Errorf(codes.PermissionDenied, "table %s does not belong to role %q", t.name, r.key.name)
 	}
 	if te.GetIsDefaultAction() {
-		return nil, nil, rpc.Errorf(codes.Unimplemented, "table %s: the default entry has no direct counter or meter in this data plane", t.name)
+		return t, &t.miss, rpc.Within("table "+t.name, checkDefaultKey(te))
 	}
 	e, err := p.find(t, te)
 	return t, e, rpc.Within("table "+t.name, err)

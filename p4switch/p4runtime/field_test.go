@@ -184,3 +184,56 @@ func TestDigestTypes(t *testing.T) {
 		}
 	}
 }
+
+// TestDefaultDirect: the direct counter and meter of a default entry are as those of other entries.
+func TestDefaultDirect(t *testing.T) {
+	f := newField(t, nil)
+	color := func() byte { return f.inject(3, frame(1, 1, 9))[0].Data[11] } // misses te
+	if got := color(); got != 0 {
+		t.Errorf("colour %d without a meter's configuration, want 0", got)
+	}
+	const key = `{ table_id: $te is_default_action: true `
+	read := func() (packets, cir int64) {
+		t.Helper()
+		c := f.mustRead(f.ids.Replace(`direct_counter_entry { table_entry ` + key + `} }`))
+		m := f.mustRead(f.ids.Replace(`direct_meter_entry { table_entry ` + key + `} }`))
+		if len(c) != 1 || len(m) != 1 {
+			t.Fatalf("%v and %v, want one of each", c, m)
+		}
+		return c[0].GetDirectCounterEntry().GetData().GetPacketCount(), m[0].GetDirectMeterEntry().GetConfig().GetCir()
+	}
+	if packets, cir := read(); packets != 1 || cir != 0 {
+		t.Errorf("after one packet: %d packets, rate %d", packets, cir)
+	}
+	f.must(p4.Update_MODIFY, `direct_counter_entry { table_entry `+key+`} data { packet_count: 40 byte_count: 4000 } }`)
+	f.must(p4.Update_MODIFY, `direct_meter_entry { table_entry `+key+`} config { cir: 1 cburst: 1 pir: 1 pburst: 1 } }`)
+	if a, b := color(), color(); a != 0 || b != 2 {
+		t.Errorf("colours %d and %d of two packets where one is let through, want 0 and 2", a, b)
+	}
+	entry := f.mustRead(f.ids.Replace(`table_entry ` + key + `counter_data {} meter_config {} }`))[0].GetTableEntry()
+	if entry.GetCounterData().GetPacketCount() != 42 || entry.GetMeterConfig().GetCir() != 1 {
+		t.Errorf("read %v, want 42 packets and a meter", entry)
+	}
+	if err := f.setPipeline(push(p4.SetForwardingPipelineConfigRequest_RECONCILE_AND_COMMIT, f.config)); err != nil {
+		t.Fatal(err)
+	}
+	if packets, cir := read(); packets != 42 || cir != 1 {
+		t.Errorf("after RECONCILE_AND_COMMIT: %d packets, rate %d", packets, cir)
+	}
+	// A MODIFY of the default entry without a meter returns the meter to its default, and keeps the counter.
+	f.must(p4.Update_MODIFY, `table_entry `+key+`action { action { action_id: $mark params { param_id: 1 value: "\x05" } } } }`)
+	color()
+	if got := color(); got != 0 {
+		t.Errorf("colour %d, want 0", got)
+	}
+	wantUpdate(t, f.update(p4.Update_MODIFY, `direct_counter_entry { table_entry { table_id: $te is_default_action: true priority: 2 } data {} }`), codes.InvalidArgument)
+}
+
+// TestMulticastGroupBound: a group that no packet can name.
+func TestMulticastGroupBound(t *testing.T) {
+	f := newField(t, nil)
+	for id, want := range map[int]codes.Code{65535: codes.OK, 65536: codes.InvalidArgument, 70000: codes.InvalidArgument} {
+		text := fmt.Sprintf(`packet_replication_engine_entry { multicast_group_entry { multicast_group_id: %d } }`, id)
+		wantUpdate(t, f.update(p4.Update_INSERT, text), want)
+	}
+}

@@ -159,40 +159,63 @@ func (p *pipeline) directCounts(t *tableState, block []*entry) ([]*p4.CounterDat
 
 // readDefaults reads the default entry of one table, or of all.
 func (p *pipeline) readDefaults(r *role, q *p4.TableEntry, emit emitter) error {
-	if len(q.GetMatch()) > 0 || q.GetPriority() != 0 {
-		return rpc.Invalidf("the default entry has no match and no priority")
-	}
-	list := p.tableStates
-	if q.GetTableId() != 0 {
-		t, err := p.table(q.GetTableId())
-		if err != nil {
-			return err
-		}
-		if err := r.checkOwner("table", t.object); err != nil {
-			return err
-		}
-		list = []*tableState{t}
+	list, err := p.defaultTables(r, q)
+	if err != nil {
+		return err
 	}
 	for _, t := range list {
-		if !r.may(t.object) {
-			continue
-		}
-		out := &p4.TableEntry{
-			TableId: t.id, IsDefaultAction: true, Action: t.dflt.action,
-			ControllerMetadata: t.dflt.cookie, Metadata: t.dflt.metadata,
-		}
-		if out.Action == nil {
-			if target, ok := p.programDefault(t); ok && target.Kind == interp.ByAction {
-				if a := t.actionFromProgram(target.Call); a != nil {
-					out.Action = &p4.TableAction{Type: &p4.TableAction_Action{Action: a}}
-				}
-			}
-		}
-		if err := emit(&p4.Entity{Entity: &p4.Entity_TableEntry{TableEntry: out}}); err != nil {
+		if err := p.readDefault(t, q, emit); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func checkDefaultKey(q *p4.TableEntry) error {
+	if len(q.GetMatch()) > 0 || q.GetPriority() != 0 {
+		return rpc.Invalidf("the default entry has no match and no priority")
+	}
+	return nil
+}
+
+// defaultTables are the tables whose default entry a request names.
+func (p *pipeline) defaultTables(r *role, q *p4.TableEntry) ([]*tableState, error) {
+	if err := checkDefaultKey(q); err != nil {
+		return nil, err
+	}
+	if q.GetTableId() != 0 {
+		t, err := p.table(q.GetTableId())
+		if err != nil {
+			return nil, err
+		}
+		return []*tableState{t}, r.checkOwner("table", t.object)
+	}
+	return slices.DeleteFunc(slices.Clone(p.tableStates), func(t *tableState) bool { return !r.may(t.object) }), nil
+}
+
+func (p *pipeline) readDefault(t *tableState, q *p4.TableEntry, emit emitter) error {
+	out := &p4.TableEntry{
+		TableId: t.id, IsDefaultAction: true, Action: t.dflt.action,
+		ControllerMetadata: t.dflt.cookie, Metadata: t.dflt.metadata,
+	}
+	if out.Action == nil {
+		if target, ok := p.programDefault(t); ok && target.Kind == interp.ByAction {
+			if a := t.actionFromProgram(target.Call); a != nil {
+				out.Action = &p4.TableAction{Type: &p4.TableAction_Action{Action: a}}
+			}
+		}
+	}
+	if q.GetMeterConfig() != nil {
+		out.MeterConfig = t.miss.meter
+	}
+	if q.GetCounterData() != nil && t.directCounter != 0 {
+		counts, err := p.directCounts(t, []*entry{&t.miss})
+		if err != nil {
+			return err
+		}
+		out.CounterData = counts[0]
+	}
+	return emit(&p4.Entity{Entity: &p4.Entity_TableEntry{TableEntry: out}})
 }
 
 func (p *pipeline) programDefault(t *tableState) (interp.Target, bool) {
@@ -203,16 +226,31 @@ func (p *pipeline) programDefault(t *tableState) (interp.Target, bool) {
 
 // keyOf returns the key of an entry, for answers about its counter or meter.
 func (t *tableState) keyOf(e *entry) *p4.TableEntry {
+	if e == &t.miss {
+		return &p4.TableEntry{TableId: t.id, IsDefaultAction: true}
+	}
 	return &p4.TableEntry{TableId: t.id, Match: e.match, Priority: e.priority}
+}
+
+// selectDefaults calls f with the default entries that a request names.
+func (p *pipeline) selectDefaults(r *role, q *p4.TableEntry, f func(*tableState, []*entry) error) error {
+	list, err := p.defaultTables(r, q)
+	for _, t := range list {
+		if err == nil {
+			err = f(t, []*entry{&t.miss})
+		}
+	}
+	return err
 }
 
 // selectDirect is selectEntries for direct counters and meters; a key without entry is an error.
 func (p *pipeline) selectDirect(r *role, q *p4.TableEntry, has func(*tableState) bool, what string, f func(*tableState, []*entry) error) error {
-	if q.GetIsDefaultAction() {
-		return rpc.Errorf(codes.Unimplemented, "the default entry has no direct counter or meter in this data plane")
-	}
 	found := false
-	err := p.selectEntries(r, q, func(t *tableState, block []*entry) error {
+	entries := p.selectEntries
+	if q.GetIsDefaultAction() {
+		entries = p.selectDefaults
+	}
+	err := entries(r, q, func(t *tableState, block []*entry) error {
 		found = found || len(block) > 0
 		if !has(t) {
 			return nil

@@ -6,6 +6,7 @@ import (
 
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 
+	"github.com/ethereal-fabric/ethereal/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/p4switch/rpc"
 )
 
@@ -68,6 +69,9 @@ func (p *pipeline) inheritTables(old *pipeline) error {
 				return err
 			}
 		}
+		if err := p.inheritMissed(old, t); err != nil {
+			return err
+		}
 		if err := p.inheritDeletions(t); err != nil {
 			return err
 		}
@@ -97,6 +101,28 @@ func (p *pipeline) inheritTables(old *pipeline) error {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// inheritMissed keeps the direct counter and meter of a default entry.
+func (p *pipeline) inheritMissed(old *pipeline, t *tableState) error {
+	n := p.tables[t.id]
+	if n == nil {
+		return nil
+	}
+	if t.directCounter != 0 && n.directCounter != 0 {
+		packets, octets, err := old.sw.DirectCounter(t.tid, interp.DefaultEntry)
+		if err == nil {
+			err = p.sw.SetDirectCounter(n.tid, interp.DefaultEntry, packets, octets)
+		}
+		if err != nil {
+			return fromSwitch(err)
+		}
+	}
+	if t.miss.meter != nil && n.directMeter != nil {
+		state := p.tableStates[n.index]
+		return p.setDirectMeter(state, &state.miss, t.miss.meter)
 	}
 	return nil
 }

@@ -74,6 +74,9 @@ func (p *pipeline) writeMulticast(typ p4.Update_Type, e *p4.MulticastGroupEntry)
 	if id == 0 {
 		return rpc.Invalidf("multicast_group_id is 0; it must be above")
 	}
+	if id > math.MaxUint16 {
+		return rpc.Invalidf("multicast_group_id is %d; a packet's mcast_grp has 16 bits, so the most is %d", id, math.MaxUint16)
+	}
 	old, there := p.pre.groups[id]
 	if err := exists(typ, there, id); err != nil {
 		return err

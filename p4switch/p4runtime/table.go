@@ -19,6 +19,7 @@ type tableState struct {
 	byKey     map[string]*entry
 	list      []*entry // in a deterministic order
 	dflt      defaultEntry
+	miss      entry            // has the default entry's direct counter and meter
 	metadata  *int             // bytes of stored metadata, the pipeline's
 	referents []*referentState // sets of its fields to which others refer
 	// ofPorts: a change of the table affects the results of port events.
@@ -373,11 +374,24 @@ func (p *pipeline) writeDefault(t *tableState, typ p4.Update_Type, te *p4.TableE
 		return rpc.Invalidf("the default entry has no idle timeout")
 	case len(te.GetMetadata()) > p.core.budget.Metadata:
 		return p.checkMetadata(te.GetMetadata())
-	case t.constDefault:
-		return rpc.Errorf(codes.PermissionDenied, "the default action is constant in the P4 program")
-	case te.GetCounterData() != nil || te.GetMeterConfig() != nil || te.GetMeterCounterData() != nil:
-		return rpc.Errorf(codes.Unimplemented, "the default entry has no direct counter or meter in this data plane")
 	}
+	if err := t.checkDirect(te); err != nil {
+		return err
+	}
+	if t.constDefault {
+		if te.GetAction() != nil || te.GetCounterData() == nil && te.GetMeterConfig() == nil {
+			return rpc.Errorf(codes.PermissionDenied, "the default action is constant in the P4 program; only its counter and meter can be set, with action unset")
+		}
+		return p.modifyDirect(t, &t.miss, te)
+	}
+	if err := p.writeDefaultAction(t, te); err != nil {
+		return err
+	}
+	return p.modifyDirect(t, &t.miss, te)
+}
+
+// writeDefaultAction sets the default action, or with none the program's.
+func (p *pipeline) writeDefaultAction(t *tableState, te *p4.TableEntry) error {
 	old := t.dflt
 	if te.GetAction() == nil {
 		if err := p.sw.ResetDefault(t.tid); err != nil {

@@ -42,7 +42,8 @@ func Options(b Budget, role func(context.Context) string) []grpc.ServerOption {
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTime, Time: probeTime, Timeout: probeTime}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
 		grpc.InTapHandle(d.enter),
-		grpc.ChainUnaryInterceptor(leave),
+		grpc.ChainUnaryInterceptor(leave, checkUnary(b.Parts)),
+		grpc.ChainStreamInterceptor(checkStream(b.Parts)),
 		grpc.ForceServerCodecV2(codec{CodecV2: encoding.GetCodecV2("proto"), parts: b.Parts}),
 	}
 }
@@ -57,10 +58,50 @@ func leave(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.U
 }
 
 // codec decodes messages with a limited number of parts. A part of two bytes takes a hundred in memory. Unknown
-// fields are dropped.
+// fields are dropped. gRPC makes INTERNAL of a codec's error, so a message with too many parts is left empty but for
+// the field tooMany, and the interceptors refuse it.
 type codec struct {
 	encoding.CodecV2
 	parts int
+}
+
+// tooMany is a field that no message has.
+var tooMany = protowire.AppendVarint(protowire.AppendTag(nil, protowire.MaxValidNumber, protowire.VarintType), 1)
+
+// checkParts refuses a message that the codec left undecoded.
+func checkParts(v any, parts int) error {
+	if m, ok := v.(proto.Message); ok && len(m.ProtoReflect().GetUnknown()) > 0 {
+		return Status(Errorf(codes.ResourceExhausted, "more than the budget parts of %d; split the request", parts))
+	}
+	return nil
+}
+
+func checkUnary(parts int) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		if err := checkParts(req, parts); err != nil {
+			return nil, err
+		}
+		return handler(ctx, req)
+	}
+}
+
+func checkStream(parts int) grpc.StreamServerInterceptor {
+	return func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+		return handler(srv, &checked{ServerStream: ss, parts: parts})
+	}
+}
+
+type checked struct {
+	grpc.ServerStream
+	parts int
+}
+
+// RecvMsg implements grpc.ServerStream.
+func (c *checked) RecvMsg(m any) error {
+	if err := c.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	return checkParts(m, c.parts)
 }
 
 // Unmarshal implements encoding.CodecV2.
@@ -75,7 +116,8 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	// A part has at least two bytes.
 	if len(b)/2 > c.parts {
 		if left := countParts(b, m.ProtoReflect().Descriptor(), c.parts, maxDepth); left < 0 {
-			return Errorf(codes.ResourceExhausted, "more than the budget parts of %d; split the request", c.parts)
+			m.ProtoReflect().SetUnknown(tooMany)
+			return nil
 		}
 	}
 	return proto.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(b, m)
