@@ -155,6 +155,28 @@ func TestFabricOfExperiments(t *testing.T) {
 	}
 }
 
+// TestDeployment: the controller's token outlives the controller, and another folder than the default is named in commands.
+func TestDeployment(t *testing.T) {
+	systemtest.Only(t)
+	a, _ := writeSmall(t)
+	dir := t.TempDir()
+	script := "import sys; from etherealnet.deployment import Deployment\n" +
+		"d = Deployment(None, *sys.argv[1:3], scenarios=sys.argv[3:]); first = open(d.write_token()).read()\n" +
+		"print(open(d.write_token()).read() == first); print(d.commands('tor0-spine0'))"
+	out, err := exec.Command("python3", "-c", script, etherealtest.Binary(t), dir, a).CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), "True\n") {
+		t.Errorf("a controller that is started again has another token: %v\n%s", err, out)
+	}
+	for _, want := range []string{
+		"ethereal verify --fabric " + dir + "/fabric.yaml --targets " + dir + "/targets.yaml\n",
+		"ethereal drain tor0-spine0 --admin 127.0.0.1:29999 --admin-token-file " + dir + "/token\n",
+	} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("%q is missing in %s", want, out)
+		}
+	}
+}
+
 // TestOwnFabric boots the fabric of an experiment.
 func TestOwnFabric(t *testing.T) {
 	l := newLab(t)

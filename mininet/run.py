@@ -37,7 +37,7 @@ from functools import partial
 
 from etherealnet.actions import ActionServer, wait_until
 from etherealnet.control import FabricController
-from etherealnet.deployment import DEFAULT_DIR, Deployment, DeploymentError, find_binary, find_bmv2, clean
+from etherealnet.deployment import DEFAULT_DIR, FILE_NAME, Deployment, DeploymentError, find_binary, find_bmv2, clean
 from etherealnet.fabric import FabricError
 from etherealnet.hosts import FabricHost
 from etherealnet.links import CheckedTCLink, LinkError
@@ -166,12 +166,23 @@ def preflight(deployment: Deployment) -> str:
     return done.stdout.strip().splitlines()[-1]
 
 
+def validate(deployment: Deployment, files: List[str]) -> None:
+    """Refuses experiments that cannot be carried out here, before anything is booted."""
+    done = subprocess.run(
+        [deployment.binary, "validate", "--world", "mininet", *files], check=False, capture_output=True, text=True
+    )
+    if done.returncode != 0:
+        raise DeploymentError(done.stderr.strip())
+
+
 def start_agents(args: argparse.Namespace, net: Any) -> None:
-    """Starts the hosts' agents and waits until they answer."""
+    """Starts the hosts' agents and waits until they answer, and the controller has all of them."""
     for host in net.hosts:
         host.start_agent(args.rate)
     for host in net.hosts:
         wait_until(f"{host.name}'s agent answers", lambda h=host: os.path.exists(h.socket), 30)  # type: ignore[misc]
+    joined = f" {len(net.hosts)} agents, 0 of them behind"
+    wait_until("the agents reach the controller", lambda: joined in net.controllers[0].status(), 60)
 
 
 def probe(deployment: Deployment) -> None:
@@ -208,7 +219,7 @@ def experiments(args: argparse.Namespace, net: Any, deployment: Deployment) -> i
 
     server = ActionServer(deployment.path("control.sock"), act)
     files = args.experiments or [os.path.join(HERE, "experiments", "single-link.yaml")]
-    argv = [deployment.binary, "run", "--world", "mininet", "--deployment", deployment.path("deployment.json"),
+    argv = [deployment.binary, "run", "--world", "mininet", "--deployment", deployment.path(FILE_NAME),
             "--carrier", args.carrier, *files]
     for flag in ("html", "record"):
         if getattr(args, flag):
@@ -238,6 +249,8 @@ def run(args: argparse.Namespace) -> int:
     net: Optional[Any] = None
     page = None if args.listen_view is None else page_socket(args.listen_view)
     try:
+        if args.experiments and not (args.up or args.ping_only):
+            validate(deployment, args.experiments)
         deployment.open()
         shaped = args.bw is not None or args.delay is not None or args.loss is not None
         topo = FabricTopo(deployment=deployment, mtu=args.mtu, bw=args.bw, delay=args.delay, loss=args.loss)
@@ -275,8 +288,8 @@ def run(args: argparse.Namespace) -> int:
                 code = max(code, experiments(args, net, deployment))
                 stages.done("experiments: " + ("every check passes" if code == 0 else f"exit code {code}"))
         if args.up:
-            print(f"In another terminal, as root: {deployment.binary} status, verify, preflight, probe, "
-                  f"drain {fabric.links[-1].name}. Here: pingall, h0 ping h1, exit.", flush=True)
+            print(f"In another terminal, as root: {deployment.commands(fabric.links[-1].name)}\n"
+                  "Here: pingall, h0 ping h1, exit.", flush=True)
         if args.cli:
             setLogLevel("info" if args.verbose else "output")  # of pingall and the like
             CLI(net)

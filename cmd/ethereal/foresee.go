@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/runner"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
@@ -22,7 +23,12 @@ func refused(world string, runs []scenario.Run) error {
 	case scenario.WorldLive:
 		return refusedLive(runs)
 	case scenario.WorldMininet, scenario.WorldLab:
-		return refusedAny(runs, "in the "+world+" world", func(r scenario.Run) error { return runner.AttachedNotifier(r.Notifier) })
+		return refusedAny(runs, "in the "+world+" world", func(r scenario.Run) error {
+			if err := runner.AttachedNotifier(r.Notifier); err != nil {
+				return err
+			}
+			return deployment.Refuses(r)
+		})
 	}
 	return nil
 }

@@ -78,6 +78,12 @@ func TestNotifierOfRunningFabric(t *testing.T) {
 		t.Error(errs)
 	}
 	tried(t, exitOK, "validate s.yaml")
+	write(t, "way.yaml", fmt.Sprintf(smallScenario,
+		"failures: [{name: cut, notifiers: [all], events: [{action: cut, link: tor0-spine0, direction: up, at: 1us, detection: 1us}]}]"))
+	if _, errs := tried(t, exitInput, "validate way.yaml --world mininet"); !strings.Contains(errs, "tor0-spine0: one direction of a link") {
+		t.Error(errs)
+	}
+	tried(t, exitOK, "validate way.yaml")
 }
 
 // TestWrongKindOfFile: a file of another kind is recognised, and named with what reads it.

@@ -21,6 +21,7 @@ from typing import Any, Dict, IO, List, Optional, Sequence
 from .fabric import Fabric, load, of_scenarios
 
 DEFAULT_DIR = "/run/ethereal-mininet"
+FILE_NAME = "deployment.json"  # by which commands find a fabric in DEFAULT_DIR
 
 _PR_SET_PDEATHSIG = 1
 
@@ -116,7 +117,7 @@ class Deployment:
     ) -> None:
         """Without a fabric file the fabric is that of the scenarios."""
         self.binary, self.bmv2 = binary, bmv2
-        self.directory = directory
+        self.directory = os.path.abspath(directory)
         self._lock: Optional[IO[str]] = None
         if fabric_file is None:
             text = of_scenarios(binary, scenarios)
@@ -128,6 +129,7 @@ class Deployment:
         self.port_base = port_base
         self.processes: List[Process] = []
         self._record: Optional[IO[str]] = None
+        self._has_token = False
         self.fabric: Fabric = load(binary, self.fabric_file)
 
     # Addresses. Switches are in the root namespace and listen on its loopback.
@@ -248,10 +250,24 @@ class Deployment:
         return secret
 
     def write_token(self) -> str:
-        """Makes the token for drains."""
+        """Makes the token for drains, once: `ethereal run` has read it when the controller is started again."""
+        if self._has_token:
+            return self.token
         with open(self.token, "w", encoding="ascii", opener=lambda p, f: os.open(p, f, 0o600)) as f:
             f.write(secrets.token_hex(16) + "\n")
+        self._has_token = True
         return self.token
+
+    def commands(self, link: str) -> str:
+        """What to enter in another terminal. Commands find the fabric in the default folder by themselves."""
+        if self.directory == DEFAULT_DIR:
+            return f"{self.binary} status, verify, preflight, probe, drain {link}"
+        admin = f"--admin {self.admin} --admin-token-file {self.token}"
+        files = f"--fabric {self.fabric_file} --targets {self.path('targets.yaml')}"
+        sockets = f"--fabric {self.fabric_file} --socket unix:{self.path('{host}.sock')}"
+        lines = [f"status --admin {self.admin}", f"verify {files}", f"preflight {files} {admin}", f"probe {sockets}",
+                 f"drain {link} {admin}"]
+        return "".join(f"\n  {self.binary} {x}" for x in lines)
 
     def write_deployment(self, hosts: List[str], interface: str) -> str:
         """Writes what `ethereal run --deployment` reads, and returns the file's path."""
@@ -260,7 +276,7 @@ class Deployment:
             "admin_token_file": self.token, "event_log": self.path("events.jsonl"),
             "control": self.path("control.sock"), "interface": interface,
         }
-        path = self.path("deployment.json")
+        path = self.path(FILE_NAME)
         with open(path, "w", encoding="utf-8") as f:
             json.dump(doc, f, indent=1)
         return path
@@ -313,9 +329,13 @@ def clean(directory: str) -> List[str]:
 
 
 def sweep(directory: str) -> List[str]:
-    """Ends the processes and removes the interfaces in a folder's record. It
-    returns what was left to do."""
+    """Ends the processes and removes the interfaces in a folder's record, and the
+    file by which commands find the fabric. It returns what was left to do."""
     path = os.path.join(directory, "record.jsonl")
+    try:
+        os.remove(os.path.join(directory, FILE_NAME))
+    except FileNotFoundError:
+        pass
     done: List[str] = []
     try:
         with open(path, encoding="utf-8") as f:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/adminhttp"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
@@ -54,6 +55,15 @@ func (a *Actuator) Acts(run scenario.Run) ([]Act, error) {
 	return p.acts, nil
 }
 
+// Refuses returns why no running fabric can carry out a run's events, whatever its deployment names; nil: one can.
+func Refuses(run scenario.Run) error {
+	all := &Actuator{
+		Control: func(context.Context, Order) error { return nil }, Admin: "any", Client: adminhttp.Client{Token: "any"},
+	}
+	_, err := all.Acts(run)
+	return err
+}
+
 // plan converts a run's events to acts.
 type plan struct {
 	*Actuator
@@ -97,7 +107,7 @@ func (p *plan) link(e scenario.LinkEvent) error {
 		return p.silence(e, act)
 	}
 	if e.Direction != scenario.BothWays {
-		return errors.New("one direction of a link alone cannot be cut here")
+		return errors.New("one direction of a link alone cannot be cut here; remove direction")
 	}
 	hurt := e.Up && p.hurt[e.Link]
 	act.Do = func(ctx context.Context) (err error) {
@@ -113,7 +123,7 @@ func (p *plan) link(e scenario.LinkEvent) error {
 		delete(p.hurt, e.Link)
 	}
 	p.acts = append(p.acts, act)
-	return p.Fabric.canSet(e.Link)
+	return p.canSet(e.Link)
 }
 
 // silence adds a link's failure that is noticed later, or its end. With time-outs alone nobody notices.
@@ -199,7 +209,7 @@ func (p *plan) control(e scenario.Event) error {
 		add(func(ctx context.Context) error { return p.Drain(ctx, name, e.Action == scenario.Drain) })
 		return p.canDrain()
 	}
-	return fmt.Errorf("%s is the virtual world's: remove the event, or leave out --world", e.Action)
+	return fmt.Errorf("%s is the virtual world's; remove the event, or leave out --world", e.Action)
 }
 
 func upDown(up bool) string {

@@ -119,6 +119,24 @@ func TestSwitchDies(t *testing.T) {
 	}
 }
 
+// TestRefuses: what no running fabric can do is known before there is one.
+func TestRefuses(t *testing.T) {
+	for event, want := range map[string]string{
+		"action: cut, link: tor0-spine0, detection: 1us, direction: up": "one direction",
+		"action: pause, node: h0":                                  "pause is the virtual world's",
+		"action: cut, link: tor0-spine0, detection: 1us":           "",
+		"action: cut, node: spine0, detection: 1us":                "",
+		"action: gray, link: tor0-spine0, loss: 1%, direction: up": "",
+		"action: drain, node: spine0":                              "",
+		"action: agent-down, node: h0":                             "",
+	} {
+		err := Refuses(eventful(t, "at: 1us, "+event))
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %q", event, err, want)
+		}
+	}
+}
+
 // TestRefused: what nobody here can do is refused before anything is done, with the reason.
 func TestRefused(t *testing.T) {
 	alone := func(a *Actuator) { a.Control = nil }

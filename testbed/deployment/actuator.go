@@ -212,6 +212,14 @@ func (a *Actuator) canOrder() error {
 	return nil
 }
 
+// canSet returns an error if no switch at a link can be set to disable it. Without a fabric that is not known.
+func (a *Actuator) canSet(id fabric.LinkID) error {
+	if a.Fabric == nil {
+		return nil
+	}
+	return a.Fabric.canSet(id)
+}
+
 // canImpair returns an error if neither this process nor a maker has a link's interfaces.
 func (a *Actuator) canImpair(id fabric.LinkID) error {
 	if a.Interface != "" {
