@@ -25,6 +25,7 @@ import (
 var programs = []string{
 	"../stf/testdata/route.json", "../stf/testdata/arith.json", "../interp/testdata/headers.json",
 	"../interp/testdata/state.json", "../interp/testdata/replicate.json", "testdata/growth.json",
+	"../interp/testdata/unions.json",
 	"../../p4src/build/ethereal.json",
 }
 

@@ -339,7 +339,19 @@ func (l *lowering) call(k *program.Call) {
 			l.up("a header named at run time, or of variable length")
 			return
 		}
-		l.addHeader(int(id), k.Kind == program.CallAddHeader)
+		members := []int{int(id)}
+		if u := l.p.Headers[id].Union; u >= 0 && k.Kind == program.CallRemoveHeader {
+			members = l.p.Unions[u].Headers
+		}
+		for _, m := range members {
+			if l.p.Headers[m].Type.Varbit >= 0 {
+				l.up("a header named at run time, or of variable length")
+				return
+			}
+		}
+		for _, m := range members {
+			l.addHeader(m, k.Kind == program.CallAddHeader)
+		}
 	case program.CallAssignHeader:
 		d, ok1 := l.konst[k.A]
 		s, ok2 := l.konst[k.B]
@@ -347,7 +359,7 @@ func (l *lowering) call(k *program.Call) {
 			l.up("a header named at run time")
 			return
 		}
-		l.assignHeader(int(d), int(s))
+		l.assignHeader(int(d), int(s), k.ID != 0)
 	case program.CallHash:
 		l.hashCall(k)
 	case program.CallRandom:
@@ -391,7 +403,7 @@ func (l *lowering) addHeader(id int, add bool) {
 	l.at(done)
 }
 
-func (l *lowering) assignHeader(dst, src int) {
+func (l *lowering) assignHeader(dst, src int, alone bool) {
 	d, c := &l.p.Headers[dst], &l.p.Headers[src]
 	invalid, done := l.newLabel(), l.newLabel()
 	if !c.Meta {
@@ -406,5 +418,10 @@ func (l *lowering) assignHeader(dst, src int) {
 	l.jump(done)
 	l.at(invalid)
 	l.putImm(int(d.ValidSlot())*8, 0)
+	if alone && d.Union >= 0 {
+		for _, m := range l.p.Unions[d.Union].Headers {
+			l.putImm(int(l.p.Headers[m].ValidSlot())*8, 0)
+		}
+	}
 	l.at(done)
 }

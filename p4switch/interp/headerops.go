@@ -15,6 +15,22 @@ func (s *Switch) setValid(v []uint64, hid int) {
 	v[h.ValidSlot()] = 1
 }
 
+// setInvalid makes a header invalid, and with a member the whole union (P4-16, section 8.20). It returns the bytes that
+// this takes from the packet.
+func (s *Switch) setInvalid(v []uint64, hid int) (n int) {
+	members := []int{hid}
+	if u := s.p.Headers[hid].Union; u >= 0 {
+		members = s.p.Unions[u].Headers
+	}
+	for _, m := range members {
+		if h := &s.p.Headers[m]; v[h.ValidSlot()] != 0 {
+			n += s.bytesOf(v, h)
+			v[h.ValidSlot()] = 0
+		}
+	}
+	return n
+}
+
 const none64 = ^uint64(0)
 
 // headerOp executes the operations on headers that are known by id only.
@@ -121,20 +137,20 @@ func (s *Switch) bytesOf(v []uint64, h *program.Header) int {
 	return n / 8
 }
 
-func (s *Switch) assignHeader(v []uint64, dst, src uint64) {
+// assignHeader copies a header. alone: an invalid one makes the whole union of dst invalid, as setInvalid does; else it
+// is a member's part in the copy of a union.
+func (s *Switch) assignHeader(v []uint64, dst, src uint64, alone bool) {
 	if dst == none64 {
 		return
 	}
 	d := &s.p.Headers[dst]
-	if src == none64 {
-		v[d.ValidSlot()] = 0
+	if src == none64 || !s.p.Headers[src].Meta && v[s.p.Headers[src].ValidSlot()] == 0 {
+		if v[d.ValidSlot()] = 0; alone {
+			s.setInvalid(v, int(dst))
+		}
 		return
 	}
 	c := &s.p.Headers[src]
-	if !c.Meta && v[c.ValidSlot()] == 0 {
-		v[d.ValidSlot()] = 0
-		return
-	}
 	n := min(d.Type.Valid, c.Type.Valid)
 	copy(v[d.Base:d.Base+n], v[c.Base:c.Base+n])
 	s.setValid(v, int(dst))
@@ -154,7 +170,7 @@ func (s *Switch) assignUnion(v []uint64, dst, src uint64) {
 		}
 	}
 	if m := s.validMember(v, src); m >= 0 && m < len(s.p.Unions[dst].Headers) {
-		s.assignHeader(v, uint64(s.p.Unions[dst].Headers[m]), uint64(s.p.Unions[src].Headers[m]))
+		s.assignHeader(v, uint64(s.p.Unions[dst].Headers[m]), uint64(s.p.Unions[src].Headers[m]), false)
 	}
 }
 

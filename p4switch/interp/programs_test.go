@@ -449,3 +449,23 @@ func TestVirtualPayload(t *testing.T) {
 		t.Errorf("real %d %x\nvirtual %d %x", a.Length, a.Data[:len(b.Data)], b.Length, b.Data)
 	}
 }
+
+// TestUnions: at most one member of a union is valid, and none after the invalidation of any (P4-16, section 8.20).
+func TestUnions(t *testing.T) {
+	p := load(t, "unions.json")
+	for _, c := range []struct{ name, in, out string }{
+		{"setInvalid of the other member", "0101 aa 99", "1:0101 99"},
+		{"setInvalid of the valid member", "0102 bbbb 99", "1:0102 99"},
+		{"an invalid header into the other member", "0201 aa 99", "1:0201 99"},
+		{"an invalid header into the valid member", "0202 bbbb 99", "1:0202 99"},
+		{"a copy", "0301 aa 99", "1:0301 aa aa 99"},
+		{"a copy of the last member", "0302 bbbb 99", "1:0302 bbbb bbbb 99"},
+		{"an invalid union", "0401 aa 99", "1:0401 99"},
+		{"another union's invalid member into the same", "0501 aa 99", "1:0501 99"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := interp.NewSwitch(p, interp.Config{})
+			want(t, send(t, s, interp.Input{Port: 3, Data: unhex(t, c.in)}), c.out)
+		})
+	}
+}

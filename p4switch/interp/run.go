@@ -223,21 +223,18 @@ func (s *Switch) call(p *Packet, k *program.Call) {
 		if v[k.A] == none64 {
 			return
 		}
-		h := &s.p.Headers[v[k.A]]
-		if h.Meta || v[h.ValidSlot()] == 0 {
-			return
+		if !s.p.Headers[v[k.A]].Meta {
+			p.pktLen -= s.setInvalid(v, int(v[k.A]))
 		}
-		p.pktLen -= s.bytesOf(v, h)
-		v[h.ValidSlot()] = 0
 	case program.CallAssignHeader:
-		s.assignHeader(v, v[k.A], v[k.B])
+		s.assignHeader(v, v[k.A], v[k.B], k.ID != 0)
 	case program.CallAssignUnion:
 		s.assignUnion(v, v[k.A], v[k.B])
 	case program.CallAssignStack:
 		d, c := &s.p.Stacks[k.ID], &s.p.Stacks[k.ID2]
 		v[d.Next] = v[c.Next]
 		for i := range d.Headers {
-			s.assignHeader(v, uint64(d.Headers[i]), uint64(c.Headers[i]))
+			s.assignHeader(v, uint64(d.Headers[i]), uint64(c.Headers[i]), false)
 		}
 	case program.CallAssignUnionStack:
 		d, c := &s.p.UnionStacks[k.ID], &s.p.UnionStacks[k.ID2]

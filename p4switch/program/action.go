@@ -96,6 +96,7 @@ func (c *compiler) primitives(ps []jPrimitive) error {
 			c.freeTemps()
 			continue
 		}
+		c.unionCopy = c.inUnionCopy(ps, i)
 		if err := c.primitive(p); err != nil {
 			return fmt.Errorf("primitive %d (%s): %w", i, p.Op, err)
 		}

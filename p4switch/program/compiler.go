@@ -16,6 +16,7 @@ type compiler struct {
 	usage            []headerUse
 	unions           []Union
 	unionByName      map[string]int
+	unionCopy        bool // the primitive may be a part of the assignment of a union
 	stacks           []Stack
 	stackByName      map[string]int
 	unionStacks      []UnionStack

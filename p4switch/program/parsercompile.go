@@ -242,6 +242,7 @@ func (c *compiler) parserOp(jo *jParserOp) (ParseOp, error) {
 		if err := unmarshal(jo.Parameters[0], &p); err != nil {
 			return op, err
 		}
+		c.unionCopy = true // the other members' primitives are other operations
 		pc, err := c.snippet(func() error { return c.primitive(&p) })
 		return ParseOp{Kind: ParseRun, PC: pc}, err
 	}
