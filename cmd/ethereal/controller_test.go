@@ -269,6 +269,16 @@ func TestController(t *testing.T) {
 			setPort("tor0", 2, false)
 			until("1 of 9 links not up", asks("status")...)
 			until("proved", with("verify")...)
+			setPort("tor0", 3, false)
+			until("2 of 9 links not up", asks("status")...)
+			if out := run(exitRun, with("verify", "--problems=4")...); !strings.Contains(out, "4 of 6 pairs of ToRs have no live path") ||
+				!strings.Contains(out, "tor0 to tor1, tor0 to tor2, tor1 to tor0, tor2 to tor0; see") {
+				t.Errorf("verify without an uplink of tor0: %s", out)
+			}
+			if out := run(exitRun, with("verify", "--problems=1")...); !strings.Contains(out, "tor0 to tor1, ...; see") {
+				t.Errorf("verify without an uplink of tor0: %s", out)
+			}
+			setPort("tor0", 3, true)
 			setPort("tor0", 2, true)
 			until("0 of 9 links not up", asks("status")...)
 			until("proved", with("verify")...)

@@ -140,7 +140,10 @@ func verifyOnce(ctx context.Context, cfg daemon.Config, drained []string, opts v
 	if len(r.Cut) > 0 {
 		fmt.Fprintf(w, "%d of %d pairs of ToRs have no live path\n", len(r.Cut), f.ToRs()*(f.ToRs()-1))
 		names := pairNames(f, r.Cut[:min(len(r.Cut), opts.Problems)])
-		return fmt.Errorf("%w: packets cannot arrive, whatever the tables are: %s, ...; see `ethereal status` for the links that are down",
+		if len(names) < len(r.Cut) {
+			names = append(names, "...")
+		}
+		return fmt.Errorf("%w: packets cannot arrive, whatever the tables are: %s; see `ethereal status` for the links that are down",
 			errNotProved, strings.Join(names, ", "))
 	}
 	if r.Unnotified > 0 {
