@@ -53,6 +53,7 @@ type TableInfo struct {
 	Profile          ProfileID // -1: actions are direct
 	Selector         bool      // the profile selects among group members
 	HasDirectCounter bool
+	DirectCounter    string  // its name; "": none, or the JSON does not say
 	DirectMeter      MeterID // -1: none
 	ConstEntries     bool    // entries come with the program and cannot change; see [Program.Opened]
 	ConstDefault     bool    // the default action cannot change

@@ -50,6 +50,11 @@ func (c *compiler) compileTable(jt *jTable) error {
 		Name: jt.Name, Size: jt.MaxSize, Profile: -1, DirectMeter: -1, HasDirectCounter: jt.WithCounters,
 		SupportsTimeout: jt.SupportTimeout, ConstEntries: len(jt.Entries) > 0,
 	}
+	for i := range c.j.CounterArrays {
+		if k := &c.j.CounterArrays[i]; k.IsDirect && k.Binding == jt.Name {
+			t.Info.DirectCounter = k.Name
+		}
+	}
 	if jt.MaxSize < 0 || jt.MaxSize > maxCells {
 		return fmt.Errorf("max_size %d; at most %d is possible", jt.MaxSize, maxCells)
 	}

@@ -39,6 +39,13 @@ type run struct {
 	nodes    []node
 	groups   map[uint32][]int
 	mirrors  map[uint32]mirror
+	labels   map[string]label // of entries: add ... = NAME
+}
+
+// label is an entry that has a name.
+type label struct {
+	table program.TableID
+	entry interp.Handle
 }
 
 type expectation struct {
@@ -78,7 +85,7 @@ type Process func(in interp.Input, emit func(interp.Output)) error
 func (s *Script) RunThrough(p *program.Program, through func(*interp.Switch) (Process, error)) (*Report, error) {
 	r := &run{
 		script: s, prog: p, got: map[uint32][]string{}, want: map[uint32][]expectation{},
-		mentions: map[uint32]bool{}, groups: map[uint32][]int{}, mirrors: map[uint32]mirror{},
+		mentions: map[uint32]bool{}, groups: map[uint32][]int{}, mirrors: map[uint32]mirror{}, labels: map[string]label{},
 	}
 	r.sw = interp.NewSwitch(p, interp.Config{Log: func(l interp.LogRecord) { r.rep.Log = append(r.rep.Log, l.Text) }})
 	var err error

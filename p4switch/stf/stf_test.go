@@ -40,6 +40,10 @@ packet 0 0100 0000 00000007 20010db8 00000000 00000000 00000001
 expect 6 01** **** ******** 00000007
 check_counter In.ops(1) packets == 2
 check_counter ops(1) bytes > 100
+add lpm_t d:0x20010db9000000000000000000000000/32 metered(port:6) = A
+packet 0 0100 0000 00000007 20010db9 00000000 00000000 00000001
+expect 6 01** **** ******** 0000000e
+check_counter lpm_hits($A) packets == 1
 expect 0
 register_write sums 2 0x10
 register_read sums 2
@@ -61,12 +65,12 @@ remove all
 	}
 	want := []string{
 		"line 12: counter ops(1): bytes is 48, expected > 100",
-		"port 0: expected some packet, got none\n  t.stf:13: expect 0", // the line is quoted
+		"port 0: expected some packet, got none\n  t.stf:17: expect 0", // the line is quoted
 	}
 	if d := cmp.Diff(want, rep.Failures); d != "" {
 		t.Error(d)
 	}
-	if rep.Passed() || rep.Sent != 2 || rep.Received != 2 || rep.Expected != 2 {
+	if rep.Passed() || rep.Sent != 3 || rep.Received != 3 || rep.Expected != 3 {
 		t.Errorf("%+v", rep)
 	}
 	if rep.Log[0] != "sums[2] = 00000010" {
@@ -120,6 +124,7 @@ func TestErrors(t *testing.T) {
 		"mc_node_associate 1 7":                     "there is no node 7",
 		"meter_set_rates In.rate 0 1:2":             "1 rates",
 		"check_counter ops(1) packets === 2":        "is not NAME(INDEX)",
+		"check_counter lpm_hits($B)":                `no entry has the label "B"`,
 		"add exact_t op:0x1ff b:1 forward(port:99)": "at most 8 fit",
 	} {
 		sc, err := stf.Parse("t.stf", []byte(src))

@@ -12,7 +12,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/program"
 )
 
-// add executes: add TABLE [PRIORITY] FIELD:VALUE... ACTION(ARG:VALUE, ...)
+// add executes: add TABLE [PRIORITY] FIELD:VALUE... ACTION(ARG:VALUE, ...) [= LABEL]
 func (r *run) add(w []string) error {
 	t, err := r.table(w[0])
 	if err != nil {
@@ -62,7 +62,10 @@ func (r *run) add(w []string) error {
 	if e.Target, err = r.action(info, name, text[open+1:end]); err != nil {
 		return err
 	}
-	_, err = r.sw.Insert(t, e)
+	h, err := r.sw.Insert(t, e)
+	if name, ok := strings.CutPrefix(strings.TrimSpace(text[end+1:]), "="); ok {
+		r.labels[strings.TrimSpace(name)] = label{t, h}
+	}
 	return err
 }
 
@@ -224,23 +227,15 @@ func (r *run) action(info program.TableInfo, name, args string) (interp.Target, 
 	return interp.Target{Call: c}, nil
 }
 
-var counterCheck = regexp.MustCompile(`^([\w.$\[\]]+) *\( *(\w+) *\)(?: +(bytes|packets) *(==|!=|<=|<|>=|>) *(\w+))?$`)
+var counterCheck = regexp.MustCompile(`^([\w.$\[\]]+) *\( *(\$?\w+) *\)(?: +(bytes|packets) *(==|!=|<=|<|>=|>) *(\w+))?$`)
 
-// checkCounter executes: check_counter NAME(INDEX) packets == N
+// checkCounter executes: check_counter NAME(INDEX) packets == N, or of a direct counter NAME($LABEL)
 func (r *run) checkCounter(line int, s string) error {
 	m := counterCheck.FindStringSubmatch(s)
 	if m == nil {
-		return fmt.Errorf("%q is not NAME(INDEX) packets|bytes OP NUMBER", s)
+		return fmt.Errorf("%q is not NAME(INDEX) or NAME($LABEL) packets|bytes OP NUMBER", s)
 	}
-	id, err := find("counter", m[1], r.prog.CounterByName, namesOf(r.prog.Counters, func(c program.CounterInfo) string { return c.Name }))
-	if err != nil {
-		return err
-	}
-	idx, err := number(m[2], 31)
-	if err != nil {
-		return err
-	}
-	p, b, err := r.sw.Counter(id, int(idx))
+	p, b, err := r.counter(m[1], m[2])
 	if err != nil || m[3] == "" {
 		return err
 	}
@@ -255,7 +250,30 @@ func (r *run) checkCounter(line int, s string) error {
 	want := uint64(n)
 	ok := map[string]bool{"==": got == want, "!=": got != want, "<": got < want, "<=": got <= want, ">": got > want, ">=": got >= want}[m[4]]
 	if !ok {
-		r.failf("line %d: counter %s(%d): %s is %d, expected %s %d", line, m[1], idx, m[3], got, m[4], want)
+		r.failf("line %d: counter %s(%s): %s is %d, expected %s %d", line, m[1], m[2], m[3], got, m[4], want)
 	}
 	return nil
+}
+
+// counter reads a counter at an index or at the entry with a label.
+func (r *run) counter(name, at string) (packets, bytes uint64, err error) {
+	if of, ok := strings.CutPrefix(at, "$"); ok {
+		l, ok := r.labels[of]
+		if !ok {
+			return 0, 0, fmt.Errorf("no entry has the label %q; write = %s behind its add", of, of)
+		}
+		if full := r.prog.Tables[l.table].Info.DirectCounter; full != name && !strings.HasSuffix(full, "."+name) {
+			return 0, 0, fmt.Errorf("%q is no direct counter of table %s", name, r.prog.Tables[l.table].Info.Name)
+		}
+		return r.sw.DirectCounter(l.table, l.entry)
+	}
+	id, err := find("counter", name, r.prog.CounterByName, namesOf(r.prog.Counters, func(c program.CounterInfo) string { return c.Name }))
+	if err != nil {
+		return 0, 0, err
+	}
+	idx, err := number(at, 31)
+	if err != nil {
+		return 0, 0, err
+	}
+	return r.sw.Counter(id, int(idx))
 }
