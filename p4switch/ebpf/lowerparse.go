@@ -34,8 +34,6 @@ func (l *lowering) parser() {
 	l.get(asm.R0, l.code)
 	if std.ParserError.Has {
 		l.setStd(std.ParserError, asm.R0)
-	} else {
-		l.emit(asm.JNE.Imm(asm.R0, int32(l.p.Errors.None), "drop_parser"))
 	}
 }
 

@@ -82,10 +82,6 @@ func (s *Switch) ingress(p *Packet, out *Batch) {
 		if s.p.Verifies {
 			std.ChecksumError.Set(v, b2u(!s.verifyChecksums(p)))
 		}
-		if code != s.p.Errors.None && !std.ParserError.Has {
-			s.drop(p, DropParser)
-			return
-		}
 		s.run(p, s.p.Ingress)
 		p.exit = false
 		if p.fault != 0 {

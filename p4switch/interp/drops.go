@@ -7,7 +7,7 @@ type DropReason uint8
 const (
 	DropIngress        DropReason = iota // egress_spec was the drop port after ingress
 	DropEgress                           // egress_spec was the drop port after egress
-	DropParser                           // the packet could not be parsed and the program cannot see parser_error
+	DropParser                           // not used: a packet with a parser error goes on, as in BMv2
 	DropParserLoop                       // the parser did not end
 	DropPasses                           // resubmitted or recirculated more often than Config.MaxPasses
 	DropNoGroup                          // multicast to a group that does not exist or is empty

@@ -1,6 +1,7 @@
 package interp_test
 
 import (
+	"bytes"
 	"encoding/hex"
 	"fmt"
 	"hash/crc32"
@@ -468,4 +469,18 @@ func TestUnions(t *testing.T) {
 			want(t, send(t, s, interp.Input{Port: 3, Data: unhex(t, c.in)}), c.out)
 		})
 	}
+}
+
+// TestNoParserError: a program of an old compiler, which has no parser_error, goes on after a parser error.
+func TestNoParserError(t *testing.T) {
+	json, err := os.ReadFile("testdata/unions.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := program.Load(bytes.ReplaceAll(json, []byte(`"parser_error"`), []byte(`"former"`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := interp.NewSwitch(p, interp.Config{})
+	want(t, send(t, s, interp.Input{Data: unhex(t, "0001")}), "1:0001")
 }
