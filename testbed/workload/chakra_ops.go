@@ -100,11 +100,24 @@ func (in reading) operation(n node) (Op, error) {
 	case nodeInvalid, nodeMetadata:
 		return Op{Kind: Compute}, nil
 	case nodeCompute:
+		op, err := n.compute()
 		if n.duration == 0 && n.ints["num_ops"] > 0 {
-			return in.roofline(n)
+			op, err = in.roofline(n)
 		}
+		op.Unit = n.unit()
+		return op, err
 	}
 	return n.compute()
+}
+
+// unit returns what carries a computation out, as [Op].Unit: 1 is the CPU, and the others are streams of the GPU. A GPU
+// runs one kernel of a stream at a time, and ASTRA-sim (HardwareResource.cc) one operation of the CPU. A trace without
+// streams has one.
+func (n node) unit() int {
+	if n.ints["is_cpu_op"] != 0 {
+		return 1
+	}
+	return 2 + int(max(0, n.ints["stream"]))
 }
 
 // compute returns a computation of the node's duration.

@@ -316,3 +316,44 @@ func TestChakraPyTorch(t *testing.T) {
 		}
 	}
 }
+
+// TestChakraStreams: a GPU runs the kernels of a stream one after another, streams run at the same time, and so does the
+// CPU beside them.
+func TestChakraStreams(t *testing.T) {
+	var notes []note
+	in := reading{ranks: 1, notes: &notes}
+	var nodes []node
+	for i, a := range [][]any{
+		{"is_cpu_op", 0, "stream", 7}, {"is_cpu_op", 0, "stream", 7}, {"is_cpu_op", 0, "stream", 20},
+		{"is_cpu_op", 1}, {"is_cpu_op", 1}, {"is_cpu_op", 0, "stream", 7},
+	} {
+		n, err := parseNode(attributes(a...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.id, n.kind, n.duration = uint64(i+1), nodeCompute, uint64(10*(i+1))
+		nodes = append(nodes, n)
+	}
+	ops, err := in.operations(nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Program{Name: "streams", Ranks: [][]Op{ops}}
+	if got, want := p.LongestCompute(), 90*fabric.Microsecond; got != want {
+		t.Errorf("the longest computation is %v, want %v", got, want)
+	}
+	r, err := NewRunner(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := func(collective.Send) { t.Error("a message") }
+	r.Start(0, none)
+	var ends []fabric.Time
+	for at, ok := r.Deadline(); ok; at, ok = r.Deadline() {
+		r.Tick(at, none)
+		ends = append(ends, at/fabric.Microsecond)
+	}
+	if diff := cmp.Diff([]fabric.Time{10, 30, 40, 90}, ends); diff != "" || !r.Finished() {
+		t.Errorf("computations end (-want +got):\n%s", diff)
+	}
+}

@@ -27,6 +27,7 @@ type Op struct {
 	Kind     Kind
 	After    []int       // indices of operations of the same rank that must be done first
 	Duration fabric.Time // for Compute
+	Unit     int         `json:",omitempty"` // for Compute: what carries it out, one computation at a time; 0: nobody else needs it
 
 	Group     []int  // for Collective: its ranks, in the order of the algorithm
 	What      string // for Collective: a kind of package collective
@@ -191,18 +192,22 @@ func (p *Program) Traffic() ([]collective.Send, error) {
 	return out, nil
 }
 
-// LongestCompute returns the longest computation of a rank, along operations that wait for each other: no network
-// makes the program faster.
+// LongestCompute returns the longest computation of a rank, along operations that wait for each other or that one unit
+// carries out: no network makes the program faster.
 func (p *Program) LongestCompute() fabric.Time {
 	longest := fabric.Time(0)
 	for _, ops := range p.Ranks {
-		end := make([]fabric.Time, len(ops))
+		end, units := make([]fabric.Time, len(ops)), map[int]fabric.Time{}
 		for o, op := range ops {
 			for _, a := range op.After {
 				end[o] = max(end[o], end[a])
 			}
 			if op.Kind == Compute {
 				end[o] += op.Duration
+				if op.Unit != 0 {
+					units[op.Unit] += op.Duration
+					longest = max(longest, units[op.Unit])
+				}
 			}
 			longest = max(longest, end[o])
 		}

@@ -17,8 +17,9 @@ type Runner struct {
 	waits   [][]int   // per operation: number of operations that it still waits for
 	next    [][][]int // per operation: those that wait for it
 	ended   [][]bool
-	left    []int // per rank: number of unfinished operations
-	open    int   // number of unfinished ranks
+	left    []int          // per rank: number of unfinished operations
+	open    int            // number of unfinished ranks
+	queued  map[unit][]int // of busy units: computations that wait for them, in the order in which they could begin
 	timers  heap.Heap[timer]
 	order   uint64
 }
@@ -29,7 +30,7 @@ func NewRunner(p *Program) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Runner{program: p, all: all, index: index}
+	r := &Runner{program: p, all: all, index: index, queued: map[unit][]int{}}
 	for _, ops := range p.Ranks {
 		waits, next := make([]int, len(ops)), make([][]int, len(ops))
 		for o, op := range ops {
@@ -91,6 +92,7 @@ func (r *Runner) Sent(now fabric.Time, id collective.ID, emit func(collective.Se
 func (r *Runner) Tick(now fabric.Time, emit func(collective.Send)) {
 	for len(r.timers) > 0 && r.timers[0].at <= now {
 		t := r.timers.Pop()
+		r.free(now, t.rank, t.op)
 		r.end(now, t.rank, t.op, emit)
 	}
 }
@@ -134,14 +136,41 @@ func (r *Runner) begin(now fabric.Time, rank, o int, emit func(collective.Send))
 			r.end(now, rank, o, emit)
 			return
 		}
-		r.order++
-		r.timers.Push(timer{now + op.Duration, r.order, rank, o})
+		if u := (unit{rank, op.Unit}); op.Unit != 0 {
+			if waiting, busy := r.queued[u]; busy {
+				r.queued[u] = append(waiting, o)
+				return
+			}
+			r.queued[u] = nil
+		}
+		r.compute(now, rank, o)
 		return
 	}
 	in := r.all[r.index[rank][o]]
 	local := slices.Index(in.group, rank)
 	in.job.StartRank(local, func(s collective.Send) { emit(in.global(s)) })
 	r.endIfDone(now, in, local, emit)
+}
+
+// compute has a computation take its time.
+func (r *Runner) compute(now fabric.Time, rank, o int) {
+	r.order++
+	r.timers.Push(timer{now + r.program.Ranks[rank][o].Duration, r.order, rank, o})
+}
+
+// free gives the unit of a computation that has ended to the next one that waits for it.
+func (r *Runner) free(now fabric.Time, rank, o int) {
+	u := unit{rank, r.program.Ranks[rank][o].Unit}
+	if u.unit == 0 {
+		return
+	}
+	waiting := r.queued[u]
+	if len(waiting) == 0 {
+		delete(r.queued, u)
+		return
+	}
+	r.queued[u] = waiting[1:]
+	r.compute(now, rank, waiting[0])
 }
 
 // endIfDone ends a rank's operation when its part of the instance is done and it has begun: a message may arrive
@@ -167,6 +196,9 @@ func (r *Runner) end(now fabric.Time, rank, o int, emit func(collective.Send)) {
 		}
 	}
 }
+
+// unit is what carries out computations of a rank one at a time; see [Op].
+type unit struct{ rank, unit int }
 
 // timer is the end of a computation. Computations that end at the same time end in the order in which they began.
 type timer struct {
