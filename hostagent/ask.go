@@ -462,18 +462,14 @@ func (c *Core) setSilent(d *destination) {
 
 // linkDead reports whether a link of a path to d is known to be dead.
 func (c *Core) linkDead(d *destination, path int) bool {
-	return slices.ContainsFunc(c.deadLinks, func(id fabric.LinkID) bool {
-		s, ok := c.over(d, id)
-		return ok && s.has(d, path)
-	})
+	return slices.ContainsFunc(c.deadLinks, func(id fabric.LinkID) bool { return c.crosses(d, path, id) })
 }
 
 // reported reports whether a switch or a controller reports a link of a path to d dead.
 func (c *Core) reported(d *destination, path int) bool {
 	return slices.ContainsFunc(c.deadLinks, func(id fabric.LinkID) bool {
-		s, ok := c.over(d, id)
 		l := c.links[id]
-		return ok && s.has(d, path) && (l.down || l.quench || l.suspected)
+		return (l.down || l.quench || l.suspected) && c.crosses(d, path, id)
 	})
 }
 

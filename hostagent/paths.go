@@ -271,6 +271,12 @@ func (c *Core) over(d *destination, link fabric.LinkID) (s span, ok bool) {
 	return span{}, false
 }
 
+// crosses reports whether a path to d leads over a link.
+func (c *Core) crosses(d *destination, path int, id fabric.LinkID) bool {
+	s, ok := c.over(d, id)
+	return ok && s.has(d, path)
+}
+
 // overHost is over for a host's link: the paths of its plane, from this host or to that host.
 func (c *Core) overHost(d *destination, link fabric.LinkID, host fabric.NodeID) (s span, ok bool) {
 	if c.fabric.Planes() == 1 {

@@ -15,7 +15,7 @@ const fullRate = 1 << 12
 func (c *Core) weight(d *destination, path int) uint32 {
 	w := uint32(fullRate)
 	for _, id := range c.slowLinks {
-		if s, ok := c.over(d, id); ok && s.has(d, path) {
+		if c.crosses(d, path, id) {
 			w = min(w, c.links[id].weight)
 		}
 	}
