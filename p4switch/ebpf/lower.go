@@ -50,7 +50,6 @@ const (
 	FateForwarded = iota
 	FateDroppedIngress
 	FateDroppedEgress
-	FateParserError
 	FatePriority
 	FateNoPort
 	FatePortDown
@@ -546,7 +545,7 @@ func (l *lowering) epilogue() {
 		fate  int32
 	}{
 		{"drop_ingress", FateDroppedIngress}, {"drop_egress", FateDroppedEgress},
-		{"drop_parser", FateParserError}, {"drop_priority", FatePriority},
+		{"drop_priority", FatePriority},
 		{"not_written", FateDroppedEgress}, // the kernel has no memory for its headers, and it may be longer already
 	} {
 		l.at(d.label)

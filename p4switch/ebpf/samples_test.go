@@ -154,7 +154,7 @@ func (w *ways) packet(sw *interp.Switch, k *ebpf.Switch, in interp.Input, emit f
 	case ebpf.FateForwarded, ebpf.FateNoPort:
 		w.kernel++
 		emit(interp.Output{Port: r.Port, Data: r.Data})
-	case ebpf.FateDroppedIngress, ebpf.FateDroppedEgress, ebpf.FateParserError, ebpf.FatePriority:
+	case ebpf.FateDroppedIngress, ebpf.FateDroppedEgress, ebpf.FatePriority:
 		w.kernel++
 	default:
 		if !bytes.Equal(r.Data, in.Data) {

@@ -7,7 +7,6 @@ type DropReason uint8
 const (
 	DropIngress        DropReason = iota // egress_spec was the drop port after ingress
 	DropEgress                           // egress_spec was the drop port after egress
-	DropParser                           // not used: a packet with a parser error goes on, as in BMv2
 	DropParserLoop                       // the parser did not end
 	DropPasses                           // resubmitted or recirculated more often than Config.MaxPasses
 	DropNoGroup                          // multicast to a group that does not exist or is empty
@@ -21,7 +20,7 @@ const (
 )
 
 var dropNames = [numDropReasons]string{
-	"ingress", "egress", "parser", "parser loop", "too many passes", "no multicast group", "no clone session",
+	"ingress", "egress", "parser loop", "too many passes", "no multicast group", "no clone session",
 	"priority out of range", "assert", "action loop", "too long", "traffic manager",
 }
 

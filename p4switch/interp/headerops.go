@@ -145,8 +145,10 @@ func (s *Switch) assignHeader(v []uint64, dst, src uint64, alone bool) {
 	}
 	d := &s.p.Headers[dst]
 	if src == none64 || !s.p.Headers[src].Meta && v[s.p.Headers[src].ValidSlot()] == 0 {
-		if v[d.ValidSlot()] = 0; alone {
+		if alone {
 			s.setInvalid(v, int(dst))
+		} else {
+			v[d.ValidSlot()] = 0
 		}
 		return
 	}

@@ -286,7 +286,6 @@ func countFates(sw *ebpf.Switch, s *Stats) []uint64 {
 	s.PortDown += fates[ebpf.FatePortDown]
 	s.PipelineDrops[interp.DropIngress] += fates[ebpf.FateDroppedIngress]
 	s.PipelineDrops[interp.DropEgress] += fates[ebpf.FateDroppedEgress]
-	s.PipelineDrops[interp.DropParser] += fates[ebpf.FateParserError]
 	s.PipelineDrops[interp.DropPriority] += fates[ebpf.FatePriority]
 	s.Kernel.Forwarded += fates[ebpf.FateForwarded]
 	for _, n := range fates[ebpf.FateDroppedIngress:ebpf.FateUp] {
