@@ -28,25 +28,33 @@ import (
 // look has the files looked at, as a second later.
 func (t *Files) look() error { _, err := t.check(true); return err }
 
-// TestRenewal: a connection outlives the renewal of both sides' certificates and of their authority; the next one uses
-// the new ones. A broken file changes nothing.
-func TestRenewal(t *testing.T) {
-	dir := t.TempDir()
+// renewable returns the certificates of a server, whose flags have a prefix, and of a client in dir, and what issues them
+// anew.
+func renewable(t *testing.T, dir, flags string) (issue func(), server, client *Files) {
+	t.Helper()
 	file := func(name string) string { return filepath.Join(dir, name) }
-	issue := func() {
+	issue = func() {
 		ca := certstest.Issue(t, dir, "ca", nil, nil)
 		certstest.Issue(t, dir, "server", ca, nil)
 		certstest.Issue(t, dir, "client", ca, nil)
 	}
 	issue()
-	server, err := ReadServer("grpc-server", file("ca.pem"), file("server.pem"), file("server.key"), true)
+	server, err := ReadServer(flags, file("ca.pem"), file("server.pem"), file("server.key"), true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := Read(file("ca.pem"), file("client.pem"), file("client.key"))
-	if err != nil {
+	if client, err = Read(file("ca.pem"), file("client.pem"), file("client.key")); err != nil {
 		t.Fatal(err)
 	}
+	return issue, server, client
+}
+
+// TestRenewal: a connection outlives the renewal of both sides' certificates and of their authority; the next one uses
+// the new ones. A broken file changes nothing.
+func TestRenewal(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	issue, server, client := renewable(t, dir, "grpc-server")
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -101,20 +109,7 @@ func TestRenewal(t *testing.T) {
 func TestRenewalHTTP(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
-	issue := func() {
-		ca := certstest.Issue(t, dir, "ca", nil, nil)
-		certstest.Issue(t, dir, "server", ca, nil)
-		certstest.Issue(t, dir, "client", ca, nil)
-	}
-	issue()
-	server, err := ReadServer("admin", file("ca.pem"), file("server.pem"), file("server.key"), true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := Read(file("ca.pem"), file("client.pem"), file("client.key"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	issue, server, client := renewable(t, dir, "admin")
 	var seen atomic.Value // the client's certificate
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		seen.Store(r.TLS.PeerCertificates[0].SerialNumber.String())
