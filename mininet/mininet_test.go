@@ -1,5 +1,3 @@
-// Package mininet has no Go code: its tests lint the Python beside it and boot
-// fabrics in Mininet with it.
 package mininet
 
 import (
@@ -275,7 +273,8 @@ func TestBMv2(t *testing.T) {
 // TestKilledParent kills `ethereal mininet up`: the fabric goes with it, and nothing is left for mininet clean.
 func TestKilledParent(t *testing.T) {
 	l := newLab(t)
-	out, in, err := os.Pipe() // the command line's input, which does not end
+	t.Setenv("TMPDIR", t.TempDir()) // of the script's folder
+	out, in, err := os.Pipe()       // the command line's input, which does not end
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +287,7 @@ func TestKilledParent(t *testing.T) {
 	}
 	defer log.Close()
 	cmd := exec.Command(l.ethereal, "mininet", "up", "--isolate", "--dir", l.dir)
-	cmd.Dir = ".." // where the script is found
+	cmd.Dir = l.dir
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = out, log, log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -320,4 +319,8 @@ func TestKilledParent(t *testing.T) {
 	if !strings.Contains(text(), "all is taken down") {
 		t.Errorf("the script says\n%s", text())
 	}
+	wait("the script's folder is removed", func() bool {
+		left, err := os.ReadDir(os.TempDir())
+		return err == nil && len(left) == 0
+	})
 }

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -115,6 +116,7 @@ def parse(argv: List[str]) -> argparse.Namespace:
 
 
 ISOLATED = "ETHEREAL_ISOLATED"  # in the environment of a run that --isolate started again
+UNPACKED = "ETHEREAL_UNPACKED"  # likewise: the folder of this script, which ethereal mininet made and this run removes
 VIEW_SOCKET = "ETHEREAL_VIEW_SOCKET"  # likewise: the number of the page's socket, of the machine's own namespace
 
 
@@ -356,6 +358,7 @@ def main(argv: List[str]) -> int:
             print(f"nothing to remove: {args.dir} has no record of a run")
         return 0
     prepare(os.environ.pop(ISOLATED, "") != "", args.verbose)
+    unpacked = os.environ.pop(UNPACKED, "")
     for s in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(s, ended)
     try:
@@ -366,6 +369,9 @@ def main(argv: List[str]) -> int:
     except (KeyboardInterrupt, Ended) as err:
         print(f"ethereal mininet: ended by {str(err) or 'SIGINT'}", file=sys.stderr)
         return 1
+    finally:
+        if unpacked:
+            shutil.rmtree(unpacked, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -13,22 +13,20 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ethereal-fabric/ethereal/controller/targets/kinds"
+	"github.com/ethereal-fabric/ethereal/mininet"
 	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 )
 
 // mininetPython is the distribution's: Mininet is installed for it, and seldom for another that comes first on the PATH.
 const mininetPython = "/usr/bin/python3"
 
-// mininetScript boots fabrics; it stands in the source tree.
-const mininetScript = "mininet/run.py"
-
 // mininetCommand makes `ethereal mininet`.
 func mininetCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "mininet",
 		Short: "Boot a fabric in Mininet, with BMv2 or the Go switch",
-		Long: `Boots a fabric in Mininet, as root, by mininet/run.py of the source tree and /usr/bin/python3, for which distributions
-install Mininet. Missing programs are named.`,
+		Long: `Boots a fabric in Mininet, as root, by a Python script that this program carries and /usr/bin/python3, for which
+distributions install Mininet. Missing programs are named.`,
 	}
 	up := &cobra.Command{
 		Use: "up", Short: "Start a fabric and open Mininet's command line", Args: cobra.NoArgs,
@@ -94,10 +92,6 @@ func mininetFlags(c *cobra.Command) (args []string) {
 
 // runMininet runs the script with this program as the fabric's.
 func runMininet(ctx context.Context, python string, args []string) error {
-	script, err := findMininetScript()
-	if err != nil {
-		return err
-	}
 	if _, err := os.Stat(python); err != nil {
 		return failure("mininet: there is no %s, for which distributions install Mininet; apt-get install python3 mininet", python)
 	}
@@ -112,8 +106,17 @@ func runMininet(ctx context.Context, python string, args []string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(python, append([]string{script}, args...)...) // it has its own way to end: signals are passed on
-	cmd.Env = append(os.Environ(), "ETHEREAL="+exe)
+	dir, err := os.MkdirTemp("", "ethereal-mininet-")
+	if err != nil {
+		return failure("mininet: %w", err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // the script has removed it, or never ran
+	if err := os.CopyFS(dir, mininet.Files); err != nil {
+		return failure("mininet: %w", err)
+	}
+	// The script has its own way to end: signals are passed on.
+	cmd := exec.Command(python, append([]string{filepath.Join(dir, "run.py")}, args...)...)
+	cmd.Env = append(os.Environ(), "ETHEREAL="+exe, "ETHEREAL_UNPACKED="+dir)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	defer endWithParent(cmd)() // the script then takes all down
 	if err := cmd.Start(); err != nil {
@@ -125,18 +128,4 @@ func runMininet(ctx context.Context, python string, args []string) error {
 		return failure("mininet: %w", err)
 	}
 	return exited(cmd.ProcessState.ExitCode(), nil)
-}
-
-// findMininetScript finds the script in the working folder or beside the program's folder.
-func findMininetScript() (string, error) {
-	places := []string{mininetScript}
-	if exe, err := os.Executable(); err == nil {
-		places = append(places, filepath.Join(filepath.Dir(exe), "..", mininetScript))
-	}
-	for _, p := range places {
-		if _, err := os.Stat(p); err == nil {
-			return p, nil
-		}
-	}
-	return "", errors.New("mininet: no " + mininetScript + " here or beside the program; run this in the source tree")
 }

@@ -43,7 +43,6 @@ func TestMininetFlags(t *testing.T) {
 
 // TestMininetMissing: what is missing is named.
 func TestMininetMissing(t *testing.T) {
-	t.Chdir("../..")
 	none := filepath.Join(t.TempDir(), "python3")
 	if err := runMininet(t.Context(), none, nil); err == nil || !strings.Contains(err.Error(), none) || !strings.Contains(err.Error(), "apt-get install") {
 		t.Errorf("without Python: %v", err)
@@ -53,9 +52,5 @@ func TestMininetMissing(t *testing.T) {
 	}
 	if err := runMininet(t.Context(), none, nil); err == nil || !strings.Contains(err.Error(), "No module named 'mininet'; apt-get install mininet") {
 		t.Errorf("without Mininet: %v", err)
-	}
-	t.Chdir(t.TempDir())
-	if err := runMininet(t.Context(), none, nil); err == nil || !strings.Contains(err.Error(), "run this in the source tree") {
-		t.Errorf("elsewhere: %v", err)
 	}
 }

@@ -28,6 +28,7 @@ func TestImports(t *testing.T) {
 		"internal/strictyaml":    {},
 		"internal/portspeed":     {},
 		"p4src":                  {},
+		"mininet":                {},
 		"hostagent":              {"fabric", "hostagent", "roce/frame", "internal"},
 		"controller":             {"fabric", "controller", "p4src", "internal"},
 		"controller/view":        {"fabric", "controller/view", "internal"},
@@ -42,7 +43,7 @@ func TestImports(t *testing.T) {
 		"p4switch/gnmi":          {"p4switch/portstate", "p4switch/rpc"},
 		"p4switch/sidecar":       {"p4switch/gnmi", "p4switch/portstate", "p4switch/rpc", "p4switch/port", "internal"},
 		"testbed":                {"fabric", "hostagent", "controller", "roce", "p4switch", "testbed", "p4src", "internal"},
-		"cmd":                    {"fabric", "hostagent", "controller", "roce", "p4switch", "testbed", "p4src", "cmd", "internal"},
+		"cmd":                    {"fabric", "hostagent", "controller", "roce", "p4switch", "testbed", "p4src", "mininet", "cmd", "internal"},
 		"testbed/workload/bound": {"fabric", "internal/heap"},
 	}
 	below := func(pkg, dir string) bool { return pkg == dir || strings.HasPrefix(pkg, dir+"/") }
