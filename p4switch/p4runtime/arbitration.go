@@ -59,7 +59,7 @@ type role struct {
 }
 
 // may reports whether the role's controllers may access a P4Info object.
-func (r *role) may(o object) bool {
+func (r *role) may(o *object) bool {
 	return r == nil || r.key == (roleKey{}) || o.role == "" || o.role == r.key.name
 }
 

@@ -16,31 +16,26 @@ func modifyOnly(kind string, typ p4.Update_Type) error {
 	return nil
 }
 
-// find returns the array with an id, if the role may access it.
-func find[A interface{ base() *array }](s *schema, r *role, kind string, arrays map[uint32]A, id uint32) (A, error) {
-	a, ok := arrays[id]
-	if !ok {
-		return a, s.unknown(kind, id)
-	}
-	return a, r.checkOwner(kind, a.base().object)
+type cells interface {
+	base() *object
+	cells() int
 }
 
 // writeCells modifies the cells at index, or all. prepare checks the request and returns a function that sets a
 // cell; nil: there is nothing to set.
-func writeCells[A interface{ base() *array }](
-	p *pipeline, r *role, typ p4.Update_Type, kind string, arrays map[uint32]A, id uint32, index *p4.Index,
-	prepare func(A) (func(i int) error, error),
+func writeCells[A cells](
+	p *pipeline, r *role, typ p4.Update_Type, arrays objects[A], id uint32, index *p4.Index, prepare func(A) (func(i int) error, error),
 ) error {
-	if err := modifyOnly(kind, typ); err != nil {
+	if err := modifyOnly(arrays.kind, typ); err != nil {
 		return err
 	}
-	a, err := find(p.schema, r, kind, arrays, id)
+	a, err := arrays.find(p.schema, r, id)
 	if err != nil {
 		return err
 	}
-	from, to, err := cells(index, a.base().size)
+	from, to, err := cellsOf(index, a.cells())
 	if err != nil {
-		return rpc.Within(kind+" "+a.base().name, err)
+		return rpc.Within(arrays.kind+" "+a.base().name, err)
 	}
 	set, err := prepare(a)
 	if set == nil || err != nil {
@@ -56,26 +51,18 @@ func writeCells[A interface{ base() *array }](
 }
 
 // readArrays calls read with each requested array, and its cells.
-func readArrays[A interface{ base() *array }](
-	s *schema, r *role, kind string, arrays map[uint32]A, list []A, id uint32, index *p4.Index,
-	read func(a A, from, to int) error,
-) error {
-	if id != 0 {
-		a, err := find(s, r, kind, arrays, id)
-		if err != nil {
-			return err
-		}
-		list = []A{a}
-	} else if index != nil {
-		return rpc.Invalidf("index is set and %s_id is not", kind)
+func readArrays[A cells](p *pipeline, r *role, arrays objects[A], id uint32, index *p4.Index, read func(a A, from, to int) error) error {
+	if id == 0 && index != nil {
+		return rpc.Invalidf("index is set and %s_id is not", arrays.kind)
+	}
+	list, err := arrays.named(p.schema, r, id)
+	if err != nil {
+		return err
 	}
 	for _, a := range list {
-		if !r.may(a.base().object) {
-			continue
-		}
-		from, to, err := cells(index, a.base().size)
+		from, to, err := cellsOf(index, a.cells())
 		if err != nil {
-			return rpc.Within(kind+" "+a.base().name, err)
+			return rpc.Within(arrays.kind+" "+a.base().name, err)
 		}
 		if err := read(a, from, to); err != nil {
 			return err
@@ -85,7 +72,7 @@ func readArrays[A interface{ base() *array }](
 }
 
 func (p *pipeline) writeCounter(r *role, typ p4.Update_Type, ce *p4.CounterEntry) error {
-	return writeCells(p, r, typ, "counter", p.counters, ce.GetCounterId(), ce.GetIndex(), func(c *counterSchema) (func(int) error, error) {
+	return writeCells(p, r, typ, p.counters, ce.GetCounterId(), ce.GetIndex(), func(c *counterSchema) (func(int) error, error) {
 		d := ce.GetData()
 		if d == nil {
 			return nil, nil
@@ -99,22 +86,21 @@ func (p *pipeline) writeCounter(r *role, typ p4.Update_Type, ce *p4.CounterEntry
 	})
 }
 
-func (p *pipeline) readCounter(r *role, ce *p4.CounterEntry, emit emitter) error {
-	return readArrays(p.schema, r, "counter", p.counters, p.counterList, ce.GetCounterId(), ce.GetIndex(), func(c *counterSchema, from, to int) error {
+func (p *pipeline) readCounter(r *role, ce *p4.CounterEntry, emit func(*p4.CounterEntry) error) error {
+	return readArrays(p, r, p.counters, ce.GetCounterId(), ce.GetIndex(), func(c *counterSchema, from, to int) error {
 		return readCells(p, from, to, func(i int) (*p4.CounterData, error) {
 			packets, bytes, err := p.sw.Counter(c.cid, i)
 			return counterData(packets, bytes), err
 		}, func(i int, d *p4.CounterData) error {
-			out := &p4.CounterEntry{CounterId: c.id, Index: &p4.Index{Index: int64(i)}, Data: d}
-			return emit(&p4.Entity{Entity: &p4.Entity_CounterEntry{CounterEntry: out}})
+			return emit(&p4.CounterEntry{CounterId: c.id, Index: &p4.Index{Index: int64(i)}, Data: d})
 		})
 	})
 }
 
 func (p *pipeline) writeMeter(r *role, typ p4.Update_Type, me *p4.MeterEntry) error {
-	return writeCells(p, r, typ, "meter", p.meters, me.GetMeterId(), me.GetIndex(), func(m *meterSchema) (func(int) error, error) {
-		if me.GetCounterData() != nil {
-			return nil, rpc.Errorf(codes.Unimplemented, "meters have no counters per colour in this data plane")
+	return writeCells(p, r, typ, p.meters, me.GetMeterId(), me.GetIndex(), func(m *meterSchema) (func(int) error, error) {
+		if err := noColours(me.GetCounterData()); err != nil {
+			return nil, err
 		}
 		c := me.GetConfig()
 		if c == nil {
@@ -124,11 +110,11 @@ func (p *pipeline) writeMeter(r *role, typ p4.Update_Type, me *p4.MeterEntry) er
 	})
 }
 
-func (p *pipeline) readMeter(r *role, me *p4.MeterEntry, emit emitter) error {
-	if me.GetCounterData() != nil {
-		return rpc.Errorf(codes.Unimplemented, "meters have no counters per colour in this data plane")
+func (p *pipeline) readMeter(r *role, me *p4.MeterEntry, emit func(*p4.MeterEntry) error) error {
+	if err := noColours(me.GetCounterData()); err != nil {
+		return err
 	}
-	return readArrays(p.schema, r, "meter", p.meters, p.meterList, me.GetMeterId(), me.GetIndex(), func(m *meterSchema, from, to int) error {
+	return readArrays(p, r, p.meters, me.GetMeterId(), me.GetIndex(), func(m *meterSchema, from, to int) error {
 		return readCells(p, from, to, func(i int) (*p4.MeterConfig, error) {
 			c, set, err := p.sw.Meter(m.mid, i)
 			if !set {
@@ -136,14 +122,13 @@ func (p *pipeline) readMeter(r *role, me *p4.MeterEntry, emit emitter) error {
 			}
 			return &p4.MeterConfig{Cir: c.CIR, Cburst: c.CBurst, Pir: c.PIR, Pburst: c.PBurst}, err
 		}, func(i int, c *p4.MeterConfig) error {
-			out := &p4.MeterEntry{MeterId: m.id, Index: &p4.Index{Index: int64(i)}, Config: c}
-			return emit(&p4.Entity{Entity: &p4.Entity_MeterEntry{MeterEntry: out}})
+			return emit(&p4.MeterEntry{MeterId: m.id, Index: &p4.Index{Index: int64(i)}, Config: c})
 		})
 	})
 }
 
 func (p *pipeline) writeRegister(r *role, typ p4.Update_Type, re *p4.RegisterEntry) error {
-	return writeCells(p, r, typ, "register", p.registers, re.GetRegisterId(), re.GetIndex(), func(g *registerSchema) (func(int) error, error) {
+	return writeCells(p, r, typ, p.registers, re.GetRegisterId(), re.GetIndex(), func(g *registerSchema) (func(int) error, error) {
 		if re.GetData() == nil {
 			return nil, rpc.Invalidf("register %s: data is not set", g.name)
 		}
@@ -157,8 +142,8 @@ func (p *pipeline) writeRegister(r *role, typ p4.Update_Type, re *p4.RegisterEnt
 	})
 }
 
-func (p *pipeline) readRegister(r *role, re *p4.RegisterEntry, emit emitter) error {
-	return readArrays(p.schema, r, "register", p.registers, p.registerList, re.GetRegisterId(), re.GetIndex(), func(g *registerSchema, from, to int) error {
+func (p *pipeline) readRegister(r *role, re *p4.RegisterEntry, emit func(*p4.RegisterEntry) error) error {
+	return readArrays(p, r, p.registers, re.GetRegisterId(), re.GetIndex(), func(g *registerSchema, from, to int) error {
 		leaves, err := p.leaves(nil, g.spec, 0)
 		if err != nil {
 			return rpc.Within("register "+g.name, err)
@@ -170,8 +155,7 @@ func (p *pipeline) readRegister(r *role, re *p4.RegisterEntry, emit emitter) err
 			if err != nil {
 				return rpc.Within("register "+g.name, err)
 			}
-			out := &p4.RegisterEntry{RegisterId: g.id, Index: &p4.Index{Index: int64(i)}, Data: data}
-			return emit(&p4.Entity{Entity: &p4.Entity_RegisterEntry{RegisterEntry: out}})
+			return emit(&p4.RegisterEntry{RegisterId: g.id, Index: &p4.Index{Index: int64(i)}, Data: data})
 		})
 	})
 }
@@ -198,4 +182,19 @@ func readCells[T any](p *pipeline, from, to int, read func(int) (T, error), put 
 		from += n
 	}
 	return nil
+}
+
+// cellsOf returns the range of an array's cells that an index names: one, or all if it is unset.
+func cellsOf(index *p4.Index, size int) (from, to int, err error) {
+	if index == nil {
+		return 0, size, nil
+	}
+	switch i := index.GetIndex(); {
+	case i < 0:
+		return 0, 0, rpc.Invalidf("index %d; it must not be negative", i)
+	case i >= int64(size):
+		return 0, 0, rpc.Errorf(codes.OutOfRange, "index %d; the array has %d cells", i, size)
+	default:
+		return int(i), int(i) + 1, nil
+	}
 }

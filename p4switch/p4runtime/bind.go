@@ -17,7 +17,9 @@ const maxWidth = 1 << 16
 // binder builds a schema and remembers the ids that it has seen.
 type binder struct {
 	*schema
-	seen map[uint32]string
+	seen           map[uint32]string
+	directMeters   objects[*meterSchema]
+	directCounters objects[*object]
 }
 
 // bind checks info and connects it with prog. The errors are INVALID_ARGUMENT: the two do not belong together, or
@@ -26,23 +28,24 @@ func bind(info *p4config.P4Info, prog *program.Program, restricted bool) (*schem
 	b := &binder{
 		schema: &schema{
 			info: info, prog: prog,
-			tables: map[uint32]*tableSchema{}, actions: map[uint32]*actionSchema{},
-			profiles: map[uint32]*profileSchema{}, counters: map[uint32]*counterSchema{},
-			meters: map[uint32]*meterSchema{}, registers: map[uint32]*registerSchema{},
-			valueSets: map[uint32]*valueSetSchema{}, digests: map[uint32]*digestSchema{},
+			tables: objectsOf[*tableSchema]("table"), actions: objectsOf[*actionSchema]("action"),
+			profiles: objectsOf[*profileSchema]("action profile"), counters: objectsOf[*counterSchema]("counter"),
+			meters: objectsOf[*meterSchema]("meter"), registers: objectsOf[*registerSchema]("register"),
+			valueSets: objectsOf[*valueSetSchema]("value set"), digests: objectsOf[*digestSchema]("digest"),
 			absent: map[uint32]string{}, nameTypes: map[string]*nameType{},
 		},
-		seen: map[uint32]string{},
+		seen:         map[uint32]string{},
+		directMeters: objectsOf[*meterSchema]("direct meter"), directCounters: objectsOf[*object]("direct counter"),
 	}
 	for _, step := range []func() error{
-		b.bindActions, b.bindProfiles, b.bindMeters, b.bindTables, b.bindCounters,
-		b.bindRegisters, b.bindValueSets, b.bindDigests, b.bindHeaders,
+		b.bindActions, b.bindProfiles, b.bindMeters, b.bindDirectMeters, b.bindDirectCounters, b.bindTables,
+		b.bindCounters, b.bindRegisters, b.bindValueSets, b.bindDigests, b.bindHeaders,
 	} {
 		if err := step(); err != nil {
 			return nil, err
 		}
 	}
-	if len(info.GetTables()) > 0 && len(b.tableList) == 0 && slices.ContainsFunc(prog.Tables, func(t program.Table) bool { return !t.Info.Hidden }) {
+	if len(info.GetTables()) > 0 && len(b.tables.list) == 0 && slices.ContainsFunc(prog.Tables, func(t program.Table) bool { return !t.Info.Hidden }) {
 		return nil, missing("no table, not even", info.GetTables()[0].GetPreamble().GetName()+",")
 	}
 	b.portNames = b.portNamed()
@@ -112,152 +115,146 @@ func (s *schema) unknown(kind string, id uint32) error {
 	return rpc.Invalidf("no %s has id %#x in the P4Info", kind, id)
 }
 
-func (b *binder) bindActions() error {
-	for _, a := range b.info.GetActions() {
-		o, err := b.object("action", a.GetPreamble())
+// bindAll adds the P4Info's objects of one kind to those of the schema. of finds the program's, and describe puts
+// both together.
+func bindAll[I interface{ GetPreamble() *p4config.Preamble }, ID any, T interface{ base() *object }](
+	b *binder, to *objects[T], infos []I, of func(string) (ID, bool), describe func(object, ID, I) (T, error),
+) error {
+	for _, info := range infos {
+		o, err := b.object(to.kind, info.GetPreamble())
 		if err != nil {
 			return err
 		}
+		id, ok := of(o.name)
+		if !ok {
+			b.absent[o.id] = to.kind + " " + o.name
+			continue
+		}
+		described, err := describe(o, id, info)
+		if err != nil {
+			return err
+		}
+		to.add(described)
+	}
+	return nil
+}
+
+// declared is bindAll's of for objects that the P4Info alone has.
+func declared(string) (struct{}, bool) { return struct{}{}, true }
+
+func (b *binder) bindActions() error {
+	return bindAll(b, &b.actions, b.info.GetActions(), declared, func(o object, _ struct{}, a *p4config.Action) (*actionSchema, error) {
 		as := &actionSchema{object: o, paramByID: map[uint32]int{}}
 		for _, p := range a.GetParams() {
 			w, named, err := b.width("action "+o.name+" parameter "+p.GetName(), p.GetBitwidth(), p.GetTypeName())
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if _, dup := as.paramByID[p.GetId()]; dup || p.GetId() == 0 {
-				return rpc.Invalidf("p4info: action %s: parameter id %d is zero or used twice", o.name, p.GetId())
+				return nil, rpc.Invalidf("p4info: action %s: parameter id %d is zero or used twice", o.name, p.GetId())
 			}
 			as.paramByID[p.GetId()] = len(as.params)
 			as.params = append(as.params, &paramSchema{id: p.GetId(), name: p.GetName(), width: w, named: named})
 		}
-		b.actions[o.id] = as
-	}
-	return nil
+		return as, nil
+	})
 }
 
 func (b *binder) bindProfiles() error {
-	for _, p := range b.info.GetActionProfiles() {
-		o, err := b.object("action profile", p.GetPreamble())
-		if err != nil {
-			return err
-		}
-		pid, ok := b.prog.ProfileByName(o.name)
-		if !ok {
-			b.absent[o.id] = "action profile " + o.name
-			continue
-		}
-		ps := &profileSchema{
-			object: o, index: len(b.profileList), pid: pid, selector: p.GetWithSelector(), size: p.GetSize(), maxGroupSize: p.GetMaxGroupSize(),
-			sumOfMembers: p.GetSumOfMembers() != nil, maxMemberWeight: p.GetSumOfMembers().GetMaxMemberWeight(),
-			weightsDisallowed: p.GetWeightsDisallowed(), actions: map[uint32]*actionRef{},
-		}
-		b.profiles[o.id] = ps
-		b.profileList = append(b.profileList, ps)
-	}
-	return nil
+	return bindAll(b, &b.profiles, b.info.GetActionProfiles(), b.prog.ProfileByName,
+		func(o object, pid program.ProfileID, p *p4config.ActionProfile) (*profileSchema, error) {
+			return &profileSchema{
+				object: o, index: len(b.profiles.list), pid: pid, selector: p.GetWithSelector(), size: p.GetSize(), maxGroupSize: p.GetMaxGroupSize(),
+				sumOfMembers: p.GetSumOfMembers() != nil, maxMemberWeight: p.GetSumOfMembers().GetMaxMemberWeight(),
+				weightsDisallowed: p.GetWeightsDisallowed(), actions: map[uint32]*actionRef{},
+			}, nil
+		})
 }
 
 func (b *binder) bindMeters() error {
-	for _, m := range b.info.GetMeters() {
-		o, err := b.object("meter", m.GetPreamble())
-		if err != nil {
-			return err
-		}
-		mid, ok := b.prog.MeterByName(o.name)
-		if !ok {
-			b.absent[o.id] = "meter " + o.name
-			continue
-		}
-		ms := &meterSchema{array: array{o, b.prog.Meters[mid].Size}, mid: mid, kind: m.GetSpec().GetType()}
-		b.meters[o.id] = ms
-		b.meterList = append(b.meterList, ms)
-	}
-	return nil
+	return bindAll(b, &b.meters, b.info.GetMeters(), b.prog.MeterByName, func(o object, mid program.MeterID, m *p4config.Meter) (*meterSchema, error) {
+		return &meterSchema{array: array{o, b.prog.Meters[mid].Size}, mid: mid, kind: m.GetSpec().GetType()}, nil
+	})
+}
+
+func (b *binder) bindDirectMeters() error {
+	return bindAll(b, &b.directMeters, b.info.GetDirectMeters(), declared, func(o object, _ struct{}, m *p4config.DirectMeter) (*meterSchema, error) {
+		return &meterSchema{array: array{object: o}, kind: m.GetSpec().GetType()}, nil
+	})
+}
+
+func (b *binder) bindDirectCounters() error {
+	return bindAll(b, &b.directCounters, b.info.GetDirectCounters(), declared, func(o object, _ struct{}, _ *p4config.DirectCounter) (*object, error) {
+		return &o, nil
+	})
 }
 
 func (b *binder) bindTables() error {
-	directMeters := map[uint32]*meterSchema{}
-	for _, m := range b.info.GetDirectMeters() {
-		o, err := b.object("direct meter", m.GetPreamble())
-		if err != nil {
-			return err
-		}
-		directMeters[o.id] = &meterSchema{array: array{object: o}, kind: m.GetSpec().GetType()}
-	}
-	directCounters := map[uint32]bool{}
-	for _, c := range b.info.GetDirectCounters() {
-		o, err := b.object("direct counter", c.GetPreamble())
-		if err != nil {
-			return err
-		}
-		directCounters[o.id] = true
-	}
 	opened := map[program.TableID]int{} // whose initial entries can be changed
-	for _, t := range b.info.GetTables() {
-		o, err := b.object("table", t.GetPreamble())
-		if err != nil {
-			return err
-		}
-		tid, ok := b.prog.TableByName(o.name)
-		if !ok {
-			b.absent[o.id] = "table " + o.name
-			continue
-		}
-		ti := &b.prog.Tables[tid].Info
-		ts := &tableSchema{
-			object: o, index: len(b.tableList), tid: tid, size: t.GetSize(), keyLen: len(ti.Key),
-			actions: map[uint32]*actionRef{}, actionByBMv2: map[program.ActionID]uint32{},
-			constTable: t.GetIsConstTable() || ti.ConstEntries && !t.GetHasInitialEntries(), constDefault: t.GetConstDefaultActionId() != 0 || ti.ConstDefault,
-			idleTimeout: t.GetIdleTimeoutBehavior() == p4config.Table_NOTIFY_CONTROL,
-		}
-		if ts.fields, ts.fieldByID, err = b.bindKey("table "+o.name, t.GetMatchFields(), ti.Key); err != nil {
-			return err
-		}
-		for _, f := range ts.fields {
-			switch f.match {
-			case p4config.MatchField_TERNARY, p4config.MatchField_RANGE, p4config.MatchField_OPTIONAL:
-				ts.needsPriority = true
-			}
-		}
-		if id := t.GetImplementationId(); id != 0 {
-			if ts.profile = b.profiles[id]; ts.profile == nil {
-				return rpc.Invalidf("p4info: table %s: implementation %#x is no action profile", o.name, id)
-			}
-			if ti.Profile < 0 {
-				return missing("no action profile of table", o.name)
-			}
-			ts.profile.tables = append(ts.profile.tables, ts)
-		}
-		if err := b.bindTableActions(ts, t); err != nil {
-			return err
-		}
-		for _, id := range t.GetDirectResourceIds() {
-			switch m := directMeters[id]; {
-			case m != nil:
-				if m.mid = ti.DirectMeter; ti.DirectMeter < 0 {
-					return missing("no direct meter", m.name)
-				}
-				ts.directMeter = m
-			case directCounters[id]:
-				if !ti.HasDirectCounter {
-					return missing("no direct counter of table", o.name)
-				}
-				ts.directCounter = id
-			}
-		}
-		if ti.ConstEntries && !ts.constTable {
+	err := bindAll(b, &b.tables, b.info.GetTables(), b.prog.TableByName, func(o object, tid program.TableID, t *p4config.Table) (*tableSchema, error) {
+		ts, err := b.bindTable(o, tid, t)
+		if err == nil && b.prog.Tables[tid].Info.ConstEntries && !ts.constTable {
 			opened[tid] = int(t.GetSize())
 		}
-		b.tables[o.id] = ts
-		b.tableList = append(b.tableList, ts)
+		return ts, err
+	})
+	if err == nil {
+		b.prog = b.prog.Opened(opened)
 	}
-	b.prog = b.prog.Opened(opened)
-	return nil
+	return err
+}
+
+func (b *binder) bindTable(o object, tid program.TableID, t *p4config.Table) (*tableSchema, error) {
+	ti := &b.prog.Tables[tid].Info
+	ts := &tableSchema{
+		object: o, index: len(b.tables.list), tid: tid, size: t.GetSize(), keyLen: len(ti.Key),
+		actions: map[uint32]*actionRef{}, actionByBMv2: map[program.ActionID]uint32{},
+		constTable:   t.GetIsConstTable() || ti.ConstEntries && !t.GetHasInitialEntries(),
+		constDefault: t.GetConstDefaultActionId() != 0 || ti.ConstDefault,
+		idleTimeout:  t.GetIdleTimeoutBehavior() == p4config.Table_NOTIFY_CONTROL,
+	}
+	var err error
+	if ts.fields, ts.fieldByID, err = b.bindKey("table "+o.name, t.GetMatchFields(), ti.Key); err != nil {
+		return nil, err
+	}
+	for _, f := range ts.fields {
+		switch f.match {
+		case p4config.MatchField_TERNARY, p4config.MatchField_RANGE, p4config.MatchField_OPTIONAL:
+			ts.needsPriority = true
+		}
+	}
+	if id := t.GetImplementationId(); id != 0 {
+		if ts.profile = b.profiles.byID[id]; ts.profile == nil {
+			return nil, rpc.Invalidf("p4info: table %s: implementation %#x is no action profile", o.name, id)
+		}
+		if ti.Profile < 0 {
+			return nil, missing("no action profile of table", o.name)
+		}
+		ts.profile.tables = append(ts.profile.tables, ts)
+	}
+	if err := b.bindTableActions(ts, t); err != nil {
+		return nil, err
+	}
+	for _, id := range t.GetDirectResourceIds() {
+		switch m := b.directMeters.byID[id]; {
+		case m != nil:
+			if m.mid = ti.DirectMeter; ti.DirectMeter < 0 {
+				return nil, missing("no direct meter", m.name)
+			}
+			ts.directMeter = m
+		case b.directCounters.byID[id] != nil:
+			if !ti.HasDirectCounter {
+				return nil, missing("no direct counter of table", o.name)
+			}
+			ts.directCounter = id
+		}
+	}
+	return ts, nil
 }
 
 func (b *binder) bindTableActions(ts *tableSchema, t *p4config.Table) error {
 	for _, ref := range t.GetActionRefs() {
-		as := b.actions[ref.GetId()]
+		as := b.actions.byID[ref.GetId()]
 		if as == nil {
 			return rpc.Invalidf("p4info: table %s refers to action %#x, which is not declared", ts.name, ref.GetId())
 		}
@@ -348,84 +345,47 @@ func matches(m p4config.MatchField_MatchType, k program.MatchKind) bool {
 }
 
 func (b *binder) bindCounters() error {
-	for _, c := range b.info.GetCounters() {
-		o, err := b.object("counter", c.GetPreamble())
-		if err != nil {
-			return err
-		}
-		cid, ok := b.prog.CounterByName(o.name)
-		if !ok {
-			b.absent[o.id] = "counter " + o.name
-			continue
-		}
-		cs := &counterSchema{array: array{o, b.prog.Counters[cid].Size}, cid: cid}
-		b.counters[o.id] = cs
-		b.counterList = append(b.counterList, cs)
-	}
-	return nil
+	return bindAll(b, &b.counters, b.info.GetCounters(), b.prog.CounterByName, func(o object, cid program.CounterID, _ *p4config.Counter) (*counterSchema, error) {
+		return &counterSchema{array: array{o, b.prog.Counters[cid].Size}, cid: cid}, nil
+	})
 }
 
 func (b *binder) bindRegisters() error {
-	for _, r := range b.info.GetRegisters() {
-		o, err := b.object("register", r.GetPreamble())
-		if err != nil {
-			return err
-		}
-		rid, ok := b.prog.RegisterByName(o.name)
-		if !ok {
-			b.absent[o.id] = "register " + o.name
-			continue
-		}
+	return bindAll(b, &b.registers, b.info.GetRegisters(), b.prog.RegisterByName, func(o object, rid program.RegisterID, r *p4config.Register) (*registerSchema, error) {
 		ri := b.prog.Registers[rid]
 		if w, err := b.flatWidth(r.GetTypeSpec(), 0); err != nil {
-			return rpc.Invalidf("p4info: register %s: %v", o.name, err)
+			return nil, rpc.Invalidf("p4info: register %s: %v", o.name, err)
 		} else if w != ri.Width {
-			return rpc.Invalidf("p4info: register %s is %d bits wide, in the BMv2 JSON %d", o.name, w, ri.Width)
+			return nil, rpc.Invalidf("p4info: register %s is %d bits wide, in the BMv2 JSON %d", o.name, w, ri.Width)
 		}
-		rs := &registerSchema{array: array{o, ri.Size}, rid: rid, spec: r.GetTypeSpec()}
-		b.registers[o.id] = rs
-		b.registerList = append(b.registerList, rs)
-	}
-	return nil
+		return &registerSchema{array: array{o, ri.Size}, rid: rid, spec: r.GetTypeSpec()}, nil
+	})
+}
+
+// valueSetKinds are the kinds of matches in value sets; all others are ternary.
+var valueSetKinds = map[p4config.MatchField_MatchType]program.MatchKind{
+	p4config.MatchField_EXACT: program.Exact, p4config.MatchField_LPM: program.LPM, p4config.MatchField_RANGE: program.Range,
 }
 
 func (b *binder) bindValueSets() error {
-	for _, v := range b.info.GetValueSets() {
-		o, err := b.object("value set", v.GetPreamble())
-		if err != nil {
-			return err
-		}
-		vid, ok := b.prog.ValueSetByName(o.name)
-		if !ok {
-			b.absent[o.id] = "value set " + o.name
-			continue
-		}
+	return bindAll(b, &b.valueSets, b.info.GetValueSets(), b.prog.ValueSetByName, func(o object, vid program.ValueSetID, v *p4config.ValueSet) (*valueSetSchema, error) {
 		widths := b.prog.ValueSets[vid].Widths
-		vs := &valueSetSchema{object: o, vid: vid, size: int(v.GetSize()), fieldByID: map[uint32]int{}}
 		if len(v.GetMatch()) != len(widths) {
-			return rpc.Invalidf("p4info: value set %s has %d fields, in the BMv2 JSON %d", o.name, len(v.GetMatch()), len(widths))
+			return nil, rpc.Invalidf("p4info: value set %s has %d fields, in the BMv2 JSON %d", o.name, len(v.GetMatch()), len(widths))
 		}
 		key := make([]program.KeyField, len(widths))
 		for i, w := range widths {
-			key[i].Width = w
-			switch v.GetMatch()[i].GetMatchType() {
-			case p4config.MatchField_EXACT:
-				key[i].Kind = program.Exact
-			case p4config.MatchField_LPM:
-				key[i].Kind = program.LPM
-			case p4config.MatchField_RANGE:
-				key[i].Kind = program.Range
-			default:
-				key[i].Kind = program.Ternary
+			kind, ok := valueSetKinds[v.GetMatch()[i].GetMatchType()]
+			if !ok {
+				kind = program.Ternary
 			}
+			key[i].Width, key[i].Kind = w, kind
 		}
-		if vs.fields, vs.fieldByID, err = b.bindKey("value set "+o.name, v.GetMatch(), key); err != nil {
-			return err
-		}
-		b.valueSets[o.id] = vs
-		b.valueSetList = append(b.valueSetList, vs)
-	}
-	return nil
+		vs := &valueSetSchema{object: o, vid: vid, size: int(v.GetSize())}
+		var err error
+		vs.fields, vs.fieldByID, err = b.bindKey("value set "+o.name, v.GetMatch(), key)
+		return vs, err
+	})
 }
 
 func (b *binder) bindHeaders() error {

@@ -3,15 +3,13 @@ package p4runtime
 import (
 	"slices"
 
+	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
+
 	"github.com/ethereal-fabric/ethereal/p4switch/program"
 )
 
 func (b *binder) bindDigests() error {
-	for _, d := range b.info.GetDigests() {
-		o, err := b.object("digest", d.GetPreamble())
-		if err != nil {
-			return err
-		}
+	err := bindAll(b, &b.digests, b.info.GetDigests(), declared, func(o object, _ struct{}, d *p4config.Digest) (*digestSchema, error) {
 		ds := &digestSchema{object: o, spec: d.GetTypeSpec()}
 		ds.leaves, ds.err = b.leaves(nil, ds.spec, 0)
 		for id := range b.prog.Digests {
@@ -22,30 +20,30 @@ func (b *binder) bindDigests() error {
 				ds.dids = append(ds.dids, program.DigestID(id))
 			}
 		}
-		b.digestList = append(b.digestList, ds)
-	}
+		return ds, nil
+	})
 	b.bindUnnamedDigests()
-	b.digestList = slices.DeleteFunc(b.digestList, func(ds *digestSchema) bool {
+	b.digests.list = slices.DeleteFunc(b.digests.list, func(ds *digestSchema) bool {
 		if len(ds.dids) > 0 {
-			b.digests[ds.id] = ds
 			return false
 		}
+		delete(b.digests.byID, ds.id)
 		b.absent[ds.id] = "digest " + ds.name
 		return true
 	})
-	return nil
+	return err
 }
 
 // bindUnnamedDigests pairs digests of tuples and single values, for which the compiler invents different names in
 // the P4Info (digest_0) and in the JSON (tuple_0), by type and order.
 func (b *binder) bindUnnamedDigests() {
 	taken := map[program.DigestID]bool{}
-	for _, ds := range b.digestList {
+	for _, ds := range b.digests.list {
 		for _, id := range ds.dids {
 			taken[id] = true
 		}
 	}
-	for _, ds := range b.digestList {
+	for _, ds := range b.digests.list {
 		if len(ds.dids) > 0 {
 			continue
 		}

@@ -96,7 +96,7 @@ func TestOneShotsShareMembers(t *testing.T) {
 		u.GetEntity().GetTableEntry().GetMatch()[0].GetLpm().Value = []byte{10, 1, byte(i), 0}
 		d.mustWrite(u)
 	}
-	ps := d.core.live.profileStates[d.core.live.profiles[ids()["ecmp"]].index]
+	ps := d.core.live.profileStates[d.core.live.profiles.byID[ids()["ecmp"]].index]
 	if n := len(ps.shared); n != 4 {
 		t.Errorf("60 routes over the same 4 actions take %d members", n)
 	}

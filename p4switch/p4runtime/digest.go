@@ -36,11 +36,8 @@ type sentList struct {
 }
 
 func (p *pipeline) writeDigest(r *role, typ p4.Update_Type, de *p4.DigestEntry) error {
-	ds := p.digests[de.GetDigestId()]
-	if ds == nil {
-		return p.unknown("digest", de.GetDigestId())
-	}
-	if err := r.checkOwner("digest", ds.object); err != nil {
+	ds, err := p.digests.find(p.schema, r, de.GetDigestId())
+	if err != nil {
 		return err
 	}
 	old := p.learning[ds.id]
@@ -81,23 +78,16 @@ func (p *pipeline) learn(ds *digestSchema, st *digestState) {
 	}
 }
 
-func (p *pipeline) readDigest(r *role, q *p4.DigestEntry, emit emitter) error {
-	list := p.digestList
-	if id := q.GetDigestId(); id != 0 {
-		ds := p.digests[id]
-		if ds == nil {
-			return p.unknown("digest", id)
-		}
-		list = []*digestSchema{ds}
+func (p *pipeline) readDigest(r *role, q *p4.DigestEntry, emit func(*p4.DigestEntry) error) error {
+	list, err := p.digests.named(p.schema, r, q.GetDigestId())
+	if err != nil {
+		return err
 	}
 	for _, ds := range list {
-		st := p.learning[ds.id]
-		if st == nil || !r.may(ds.object) {
-			continue
-		}
-		out := &p4.DigestEntry{DigestId: ds.id, Config: st.config}
-		if err := emit(&p4.Entity{Entity: &p4.Entity_DigestEntry{DigestEntry: out}}); err != nil {
-			return err
+		if st := p.learning[ds.id]; st != nil {
+			if err := emit(&p4.DigestEntry{DigestId: ds.id, Config: st.config}); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -169,7 +159,7 @@ func (p *pipeline) digest(rec interp.DigestRecord) {
 // flushDigest sends the buffer to the primaries.
 func (p *pipeline) flushDigest(st *digestState, now int64) {
 	list := &p4.DigestList{DigestId: st.id, ListId: st.nextList, Data: st.buffer, Timestamp: now}
-	sent, _ := p.core.toPrimaries(st.object,
+	sent, _ := p.core.toPrimaries(st.base(),
 		&p4.StreamMessageResponse{Update: &p4.StreamMessageResponse_Digest{Digest: list}})
 	keys := st.buffered
 	st.buffer, st.buffered = nil, nil
@@ -207,7 +197,7 @@ func (c *Core) digestAck(s *Stream, ack *p4.DigestListAck) error {
 	if c.live == nil {
 		return errNoPipeline()
 	}
-	if c.live.digests[ack.GetDigestId()] == nil {
+	if c.live.digests.byID[ack.GetDigestId()] == nil {
 		return c.live.unknown("digest", ack.GetDigestId())
 	}
 	if !s.Primary() {
@@ -226,7 +216,7 @@ func (c *Core) digestAck(s *Stream, ack *p4.DigestListAck) error {
 
 // toPrimaries sends m to the primary of every role that may access the object. It returns how many took it, of how
 // many.
-func (c *Core) toPrimaries(o object, m *p4.StreamMessageResponse) (sent, primaries int) {
+func (c *Core) toPrimaries(o *object, m *p4.StreamMessageResponse) (sent, primaries int) {
 	for _, r := range c.roleList {
 		if r.primary == nil || !r.may(o) {
 			continue

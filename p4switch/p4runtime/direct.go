@@ -29,7 +29,12 @@ func (t *tableState) checkDirect(te *p4.TableEntry) error {
 			return err
 		}
 	}
-	if te.GetMeterCounterData() != nil {
+	return noColours(te.GetMeterCounterData())
+}
+
+// noColours refuses requests about a meter's counters per colour.
+func noColours(d *p4.MeterCounterData) error {
+	if d != nil {
 		return rpc.Errorf(codes.Unimplemented, "meters have no counters per colour in this data plane")
 	}
 	return nil
@@ -77,10 +82,8 @@ func meterConfig(c *p4.MeterConfig) interp.MeterConfig {
 
 // initDirect sets the initial values of a new entry's counter and meter.
 func (p *pipeline) initDirect(t *tableState, e *entry, te *p4.TableEntry) error {
-	if d := te.GetCounterData(); d != nil {
-		if err := p.sw.SetDirectCounter(t.tid, e.handle, uint64(d.GetPacketCount()), uint64(d.GetByteCount())); err != nil {
-			return fromSwitch(err)
-		}
+	if err := p.setDirectCounter(t, e, te.GetCounterData()); err != nil {
+		return err
 	}
 	if c := te.GetMeterConfig(); c != nil {
 		return fromSwitch(p.sw.SetDirectMeter(t.tid, e.handle, meterConfig(c)))
@@ -91,15 +94,21 @@ func (p *pipeline) initDirect(t *tableState, e *entry, te *p4.TableEntry) error 
 // modifyDirect applies the direct resources of a MODIFY: an absent counter stays, an absent meter returns to its
 // default.
 func (p *pipeline) modifyDirect(t *tableState, e *entry, te *p4.TableEntry) error {
-	if d := te.GetCounterData(); d != nil {
-		if err := p.sw.SetDirectCounter(t.tid, e.handle, uint64(d.GetPacketCount()), uint64(d.GetByteCount())); err != nil {
-			return fromSwitch(err)
-		}
+	if err := p.setDirectCounter(t, e, te.GetCounterData()); err != nil {
+		return err
 	}
 	if t.directMeter == nil {
 		return nil
 	}
 	return p.setDirectMeter(t, e, te.GetMeterConfig())
+}
+
+// setDirectCounter sets the counter of an entry; nil: it stays.
+func (p *pipeline) setDirectCounter(t *tableState, e *entry, d *p4.CounterData) error {
+	if d == nil {
+		return nil
+	}
+	return fromSwitch(p.sw.SetDirectCounter(t.tid, e.handle, uint64(d.GetPacketCount()), uint64(d.GetByteCount())))
 }
 
 func (p *pipeline) setDirectMeter(t *tableState, e *entry, c *p4.MeterConfig) error {
@@ -127,12 +136,9 @@ func (p *pipeline) directTable(r *role, typ p4.Update_Type, te *p4.TableEntry) (
 	if te == nil {
 		return nil, nil, rpc.Invalidf("table_entry is not set")
 	}
-	t, err := p.table(te.GetTableId())
+	t, err := p.table(r, te.GetTableId())
 	if err != nil {
 		return nil, nil, err
-	}
-	if !r.may(t.object) {
-		return nil, nil, rpc.Errorf(codes.PermissionDenied, "table %s does not belong to role %q", t.name, r.key.name)
 	}
 	if te.GetIsDefaultAction() {
 		return t, &t.miss, rpc.Within("table "+t.name, checkDefaultKey(te))
@@ -149,14 +155,10 @@ func (p *pipeline) writeDirectCounter(r *role, typ p4.Update_Type, dc *p4.Direct
 	if t.directCounter == 0 {
 		return rpc.Invalidf("table %s has no direct counter", t.name)
 	}
-	d := dc.GetData()
-	if d == nil {
-		return nil
-	}
-	if err := checkCounter(d); err != nil {
+	if err := checkCounter(dc.GetData()); err != nil {
 		return rpc.Within("table "+t.name, err)
 	}
-	return fromSwitch(p.sw.SetDirectCounter(t.tid, e.handle, uint64(d.GetPacketCount()), uint64(d.GetByteCount())))
+	return p.setDirectCounter(t, e, dc.GetData())
 }
 
 func (p *pipeline) writeDirectMeter(r *role, typ p4.Update_Type, dm *p4.DirectMeterEntry) error {
@@ -167,8 +169,8 @@ func (p *pipeline) writeDirectMeter(r *role, typ p4.Update_Type, dm *p4.DirectMe
 	if t.directMeter == nil {
 		return rpc.Invalidf("table %s has no direct meter", t.name)
 	}
-	if dm.GetCounterData() != nil {
-		return rpc.Errorf(codes.Unimplemented, "meters have no counters per colour in this data plane")
+	if err := noColours(dm.GetCounterData()); err != nil {
+		return err
 	}
 	if c := dm.GetConfig(); c != nil {
 		if err := t.directMeter.check(c); err != nil {

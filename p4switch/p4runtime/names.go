@@ -112,7 +112,6 @@ func (p *pipeline) forgetNames(t *nameType) {
 		}
 		return value, nil
 	}
-	emit := func(e *p4.Entity) error { return p.eachName(e, note) }
 	for _, e := range []*p4.Entity{
 		{Entity: &p4.Entity_TableEntry{TableEntry: &p4.TableEntry{}}},
 		{Entity: &p4.Entity_TableEntry{TableEntry: &p4.TableEntry{IsDefaultAction: true}}},
@@ -121,7 +120,7 @@ func (p *pipeline) forgetNames(t *nameType) {
 		{Entity: &p4.Entity_ValueSetEntry{ValueSetEntry: &p4.ValueSetEntry{}}},
 		multicastOf(&p4.MulticastGroupEntry{}), cloneOf(&p4.CloneSessionEntry{}),
 	} {
-		if p.read(nil, e, func(x *p4.Entity) error { return emit(proto.CloneOf(x)) }) != nil {
+		if p.read(nil, e, func(x *p4.Entity) error { return p.eachName(proto.CloneOf(x), note) }) != nil {
 			return // keep them all
 		}
 	}
@@ -131,16 +130,6 @@ func (p *pipeline) forgetNames(t *nameType) {
 			delete(n.strings, v)
 		}
 	}
-}
-
-func multicastOf(g *p4.MulticastGroupEntry) *p4.Entity {
-	return &p4.Entity{Entity: &p4.Entity_PacketReplicationEngineEntry{PacketReplicationEngineEntry: &p4.PacketReplicationEngineEntry{
-		Type: &p4.PacketReplicationEngineEntry_MulticastGroupEntry{MulticastGroupEntry: g}}}}
-}
-
-func cloneOf(s *p4.CloneSessionEntry) *p4.Entity {
-	return &p4.Entity{Entity: &p4.Entity_PacketReplicationEngineEntry{PacketReplicationEngineEntry: &p4.PacketReplicationEngineEntry{
-		Type: &p4.PacketReplicationEngineEntry_CloneSessionEntry{CloneSessionEntry: s}}}}
 }
 
 // toNumber reads a value of at most 64 bits.
@@ -205,30 +194,8 @@ func (p *pipeline) inheritNames(old *pipeline) error {
 // schema does not have; later checks refuse them.
 func (p *pipeline) eachName(e *p4.Entity, do func(*nameType, []byte) ([]byte, error)) error {
 	v := nameVisit{p: p, do: do}
-	switch x := e.GetEntity().(type) {
-	case *p4.Entity_TableEntry:
-		v.table(x.TableEntry)
-	case *p4.Entity_DirectCounterEntry:
-		v.table(x.DirectCounterEntry.GetTableEntry())
-	case *p4.Entity_DirectMeterEntry:
-		v.table(x.DirectMeterEntry.GetTableEntry())
-	case *p4.Entity_ActionProfileMember:
-		v.action(x.ActionProfileMember.GetAction())
-	case *p4.Entity_ActionProfileGroup:
-		for _, m := range x.ActionProfileGroup.GetMembers() {
-			if w, ok := m.GetWatchKind().(*p4.ActionProfileGroup_Member_WatchPort); ok && len(w.WatchPort) > 0 {
-				v.value(p.portNames, &w.WatchPort)
-			}
-		}
-	case *p4.Entity_ValueSetEntry:
-		if vs := p.valueSets[x.ValueSetEntry.GetValueSetId()]; vs != nil {
-			for _, m := range x.ValueSetEntry.GetMembers() {
-				v.match(vs.fields, vs.fieldByID, m.GetMatch())
-			}
-		}
-	case *p4.Entity_PacketReplicationEngineEntry:
-		v.replicas(x.PacketReplicationEngineEntry.GetMulticastGroupEntry().GetReplicas())
-		v.replicas(x.PacketReplicationEngineEntry.GetCloneSessionEntry().GetReplicas())
+	if k, err := kindOf(e, ""); err == nil {
+		k.names(&v, e)
 	}
 	return v.err
 }
@@ -248,7 +215,7 @@ func (v *nameVisit) value(t *nameType, b *[]byte) {
 }
 
 func (v *nameVisit) table(te *p4.TableEntry) {
-	t := v.p.tables[te.GetTableId()]
+	t := v.p.tables.byID[te.GetTableId()]
 	if t == nil {
 		return
 	}
@@ -284,13 +251,29 @@ func (v *nameVisit) match(fields []*fieldSchema, byID map[uint32]int, ms []*p4.F
 }
 
 func (v *nameVisit) action(a *p4.Action) {
-	as := v.p.actions[a.GetActionId()]
+	as := v.p.actions.byID[a.GetActionId()]
 	if as == nil {
 		return
 	}
 	for _, q := range a.GetParams() {
 		if i, ok := as.paramByID[q.GetParamId()]; ok {
 			v.value(as.params[i].named, &q.Value)
+		}
+	}
+}
+
+func (v *nameVisit) group(g *p4.ActionProfileGroup) {
+	for _, m := range g.GetMembers() {
+		if w, ok := m.GetWatchKind().(*p4.ActionProfileGroup_Member_WatchPort); ok && len(w.WatchPort) > 0 {
+			v.value(v.p.portNames, &w.WatchPort)
+		}
+	}
+}
+
+func (v *nameVisit) valueSet(e *p4.ValueSetEntry) {
+	if vs := v.p.valueSets.byID[e.GetValueSetId()]; vs != nil {
+		for _, m := range e.GetMembers() {
+			v.match(vs.fields, vs.fieldByID, m.GetMatch())
 		}
 	}
 }

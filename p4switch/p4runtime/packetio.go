@@ -27,7 +27,7 @@ func (c *Core) PacketIn(data []byte) {
 		data = data[l.bytes:]
 	}
 	m.Payload = append([]byte{}, data...)
-	sent, primaries := c.toPrimaries(object{}, &p4.StreamMessageResponse{Update: &p4.StreamMessageResponse_Packet{Packet: m}})
+	sent, primaries := c.toPrimaries(&object{}, &p4.StreamMessageResponse{Update: &p4.StreamMessageResponse_Packet{Packet: m}})
 	switch {
 	case sent > 0:
 		c.stats.PacketIn++

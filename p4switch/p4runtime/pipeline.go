@@ -68,13 +68,13 @@ func (c *Core) realize(config *p4.ForwardingPipelineConfig) (*pipeline, error) {
 	cfg := c.cfg.Switch
 	cfg.Digest = c.digests(p)
 	p.sw = interp.NewSwitch(sch.prog, cfg)
-	for _, ps := range sch.profileList {
+	for _, ps := range sch.profiles.list {
 		p.profileStates = append(p.profileStates, newProfileState(ps))
 	}
 	for _, r := range sch.referents {
 		p.referentStates = append(p.referentStates, &referentState{referent: r, there: map[string]int{}, wanted: map[string]int{}})
 	}
-	for _, ts := range sch.tableList {
+	for _, ts := range sch.tables.list {
 		state := newTableState(ts)
 		for _, r := range p.referentStates {
 			if r.table == ts {

@@ -85,27 +85,23 @@ func (p *pipeline) touch(ps *profileState) {
 	p.onUndo(func() { ps.members, ps.groups = members, groups })
 }
 
-func (p *pipeline) profile(r *role, id uint32) (*profileState, error) {
-	if id == 0 {
-		return nil, rpc.Invalidf("action_profile_id is not set")
-	}
-	s := p.profiles[id]
-	if s == nil {
-		return nil, p.unknown("action profile", id)
-	}
-	if !r.may(s.object) {
-		return nil, rpc.Errorf(codes.PermissionDenied, "action profile %s does not belong to role %q", s.name, r.key.name)
-	}
-	return p.profileStates[s.index], nil
-}
-
-func (p *pipeline) writeMember(r *role, typ p4.Update_Type, m *p4.ActionProfileMember) error {
-	ps, err := p.profile(r, m.GetActionProfileId())
+// inProfile calls f with the action profile that an update names.
+func (p *pipeline) inProfile(r *role, id uint32, f func(*profileState) error) error {
+	s, err := p.profiles.find(p.schema, r, id)
 	if err != nil {
 		return err
 	}
+	ps := p.profileStates[s.index]
 	p.touch(ps)
-	return rpc.Within("action profile "+ps.name, p.updateMember(ps, typ, m))
+	return rpc.Within("action profile "+ps.name, f(ps))
+}
+
+func (p *pipeline) writeMember(r *role, typ p4.Update_Type, m *p4.ActionProfileMember) error {
+	return p.inProfile(r, m.GetActionProfileId(), func(ps *profileState) error { return p.updateMember(ps, typ, m) })
+}
+
+func (p *pipeline) writeGroup(r *role, typ p4.Update_Type, g *p4.ActionProfileGroup) error {
+	return p.inProfile(r, g.GetActionProfileId(), func(ps *profileState) error { return p.updateGroup(ps, typ, g) })
 }
 
 func (p *pipeline) updateMember(ps *profileState, typ p4.Update_Type, msg *p4.ActionProfileMember) error {
@@ -337,15 +333,6 @@ func (ps *profileState) groupSize(weights []int32) int64 {
 		n += int64(max(w, 1))
 	}
 	return n
-}
-
-func (p *pipeline) writeGroup(r *role, typ p4.Update_Type, g *p4.ActionProfileGroup) error {
-	ps, err := p.profile(r, g.GetActionProfileId())
-	if err != nil {
-		return err
-	}
-	p.touch(ps)
-	return rpc.Within("action profile "+ps.name, p.updateGroup(ps, typ, g))
 }
 
 func (p *pipeline) updateGroup(ps *profileState, typ p4.Update_Type, msg *p4.ActionProfileGroup) error {

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
-	"google.golang.org/grpc/codes"
 
 	"github.com/ethereal-fabric/ethereal/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/p4switch/rpc"
@@ -15,21 +14,16 @@ import (
 // tables, those of one table that pass its filters, or one.
 func (p *pipeline) selectEntries(r *role, q *p4.TableEntry, f func(*tableState, []*entry) error) error {
 	if q.GetTableId() == 0 {
-		for _, t := range p.tableStates {
-			if !r.may(t.object) {
-				continue
-			}
-			if err := t.blocks(func(*entry) bool { return true }, f); err != nil {
+		list, err := p.tablesNamed(r, 0)
+		for _, t := range list {
+			if err = t.blocks(func(*entry) bool { return true }, f); err != nil {
 				return err
 			}
 		}
-		return nil
-	}
-	t, err := p.table(q.GetTableId())
-	if err != nil {
 		return err
 	}
-	if err := r.checkOwner("table", t.object); err != nil {
+	t, err := p.table(r, q.GetTableId())
+	if err != nil {
 		return err
 	}
 	pass := func(e *entry) bool { return e.passes(q) }
@@ -92,17 +86,17 @@ func (e *entry) passes(q *p4.TableEntry) bool {
 	return true
 }
 
-func (p *pipeline) readTable(r *role, q *p4.TableEntry, emit emitter) error {
+func (p *pipeline) readTable(r *role, q *p4.TableEntry, emit func(*p4.TableEntry) error) error {
 	if q.GetIsDefaultAction() {
 		return p.readDefaults(r, q, emit)
 	}
 	if q.GetTimeSinceLastHit() != nil && q.GetTableId() != 0 {
-		if t := p.tables[q.GetTableId()]; t != nil && !t.idleTimeout {
+		if t := p.tables.byID[q.GetTableId()]; t != nil && !t.idleTimeout {
 			return rpc.Invalidf("table %s does not support idle timeouts; leave time_since_last_hit unset", t.name)
 		}
 	}
-	if q.GetMeterCounterData() != nil {
-		return rpc.Errorf(codes.Unimplemented, "meters have no counters per colour in this data plane")
+	if err := noColours(q.GetMeterCounterData()); err != nil {
+		return err
 	}
 	return p.selectEntries(r, q, func(t *tableState, block []*entry) error {
 		out := make([]*p4.TableEntry, len(block))
@@ -134,7 +128,7 @@ func (p *pipeline) readTable(r *role, q *p4.TableEntry, emit emitter) error {
 			}
 		}
 		for i := range out {
-			if err := emit(&p4.Entity{Entity: &p4.Entity_TableEntry{TableEntry: out[i]}}); err != nil {
+			if err := emit(out[i]); err != nil {
 				return err
 			}
 		}
@@ -158,7 +152,7 @@ func (p *pipeline) directCounts(t *tableState, block []*entry) ([]*p4.CounterDat
 }
 
 // readDefaults reads the default entry of one table, or of all.
-func (p *pipeline) readDefaults(r *role, q *p4.TableEntry, emit emitter) error {
+func (p *pipeline) readDefaults(r *role, q *p4.TableEntry, emit func(*p4.TableEntry) error) error {
 	list, err := p.defaultTables(r, q)
 	if err != nil {
 		return err
@@ -183,17 +177,10 @@ func (p *pipeline) defaultTables(r *role, q *p4.TableEntry) ([]*tableState, erro
 	if err := checkDefaultKey(q); err != nil {
 		return nil, err
 	}
-	if q.GetTableId() != 0 {
-		t, err := p.table(q.GetTableId())
-		if err != nil {
-			return nil, err
-		}
-		return []*tableState{t}, r.checkOwner("table", t.object)
-	}
-	return slices.DeleteFunc(slices.Clone(p.tableStates), func(t *tableState) bool { return !r.may(t.object) }), nil
+	return p.tablesNamed(r, q.GetTableId())
 }
 
-func (p *pipeline) readDefault(t *tableState, q *p4.TableEntry, emit emitter) error {
+func (p *pipeline) readDefault(t *tableState, q *p4.TableEntry, emit func(*p4.TableEntry) error) error {
 	out := &p4.TableEntry{
 		TableId: t.id, IsDefaultAction: true, Action: t.dflt.action,
 		ControllerMetadata: t.dflt.cookie, Metadata: t.dflt.metadata,
@@ -215,7 +202,7 @@ func (p *pipeline) readDefault(t *tableState, q *p4.TableEntry, emit emitter) er
 		}
 		out.CounterData = counts[0]
 	}
-	return emit(&p4.Entity{Entity: &p4.Entity_TableEntry{TableEntry: out}})
+	return emit(out)
 }
 
 func (p *pipeline) programDefault(t *tableState) (interp.Target, bool) {
@@ -232,35 +219,39 @@ func (t *tableState) keyOf(e *entry) *p4.TableEntry {
 	return &p4.TableEntry{TableId: t.id, Match: e.match, Priority: e.priority}
 }
 
-// selectDefaults calls f with the default entries that a request names.
-func (p *pipeline) selectDefaults(r *role, q *p4.TableEntry, f func(*tableState, []*entry) error) error {
-	list, err := p.defaultTables(r, q)
-	for _, t := range list {
-		if err == nil {
-			err = f(t, []*entry{&t.miss})
-		}
-	}
-	return err
-}
-
-// selectDirect is selectEntries for direct counters and meters; a key without entry is an error.
-func (p *pipeline) selectDirect(r *role, q *p4.TableEntry, has func(*tableState) bool, what string, f func(*tableState, []*entry) error) error {
+// readDirect emits what values gives of the counters or meters (what) of the entries that q names. A key without
+// entry is an error.
+func readDirect[M any](
+	p *pipeline, r *role, q *p4.TableEntry, what string, has func(*tableState) bool, values func(*tableState, []*entry) ([]M, error), emit func(M) error,
+) error {
 	found := false
-	entries := p.selectEntries
-	if q.GetIsDefaultAction() {
-		entries = p.selectDefaults
-	}
-	err := entries(r, q, func(t *tableState, block []*entry) error {
+	block := func(t *tableState, block []*entry) error {
 		found = found || len(block) > 0
 		if !has(t) {
 			return nil
 		}
-		return f(t, block)
-	})
-	if err != nil {
+		out, err := values(t, block)
+		for _, m := range out {
+			if err == nil {
+				err = emit(m)
+			}
+		}
 		return err
 	}
-	if t := p.tables[q.GetTableId()]; t != nil {
+	if q.GetIsDefaultAction() {
+		list, err := p.defaultTables(r, q)
+		for _, t := range list {
+			if err == nil {
+				err = block(t, []*entry{&t.miss})
+			}
+		}
+		if err != nil {
+			return err
+		}
+	} else if err := p.selectEntries(r, q, block); err != nil {
+		return err
+	}
+	if t := p.tables.byID[q.GetTableId()]; t != nil {
 		if !has(p.tableStates[t.index]) {
 			return rpc.Invalidf("table %s has no direct %s", t.name, what)
 		}
@@ -271,38 +262,28 @@ func (p *pipeline) selectDirect(r *role, q *p4.TableEntry, has func(*tableState)
 	return nil
 }
 
-func (p *pipeline) readDirectCounter(r *role, q *p4.DirectCounterEntry, emit emitter) error {
+func (p *pipeline) readDirectCounter(r *role, q *p4.DirectCounterEntry, emit func(*p4.DirectCounterEntry) error) error {
 	has := func(t *tableState) bool { return t.directCounter != 0 }
-	return p.selectDirect(r, q.GetTableEntry(), has, "counter", func(t *tableState, block []*entry) error {
+	return readDirect(p, r, q.GetTableEntry(), "counter", has, func(t *tableState, block []*entry) ([]*p4.DirectCounterEntry, error) {
 		counts, err := p.directCounts(t, block)
-		if err != nil {
-			return err
+		out := make([]*p4.DirectCounterEntry, len(counts))
+		for i := range counts {
+			out[i] = &p4.DirectCounterEntry{TableEntry: t.keyOf(block[i]), Data: counts[i]}
 		}
-		out := make([]*p4.DirectCounterEntry, len(block))
-		for i, e := range block {
-			out[i] = &p4.DirectCounterEntry{TableEntry: t.keyOf(e), Data: counts[i]}
-		}
-		for _, x := range out {
-			if err := emit(&p4.Entity{Entity: &p4.Entity_DirectCounterEntry{DirectCounterEntry: x}}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+		return out, err
+	}, emit)
 }
 
-func (p *pipeline) readDirectMeter(r *role, q *p4.DirectMeterEntry, emit emitter) error {
-	if q.GetCounterData() != nil {
-		return rpc.Errorf(codes.Unimplemented, "meters have no counters per colour in this data plane")
+func (p *pipeline) readDirectMeter(r *role, q *p4.DirectMeterEntry, emit func(*p4.DirectMeterEntry) error) error {
+	if err := noColours(q.GetCounterData()); err != nil {
+		return err
 	}
 	has := func(t *tableState) bool { return t.directMeter != nil }
-	return p.selectDirect(r, q.GetTableEntry(), has, "meter", func(t *tableState, block []*entry) error {
-		for _, e := range block {
-			out := &p4.DirectMeterEntry{TableEntry: t.keyOf(e), Config: e.meter}
-			if err := emit(&p4.Entity{Entity: &p4.Entity_DirectMeterEntry{DirectMeterEntry: out}}); err != nil {
-				return err
-			}
+	return readDirect(p, r, q.GetTableEntry(), "meter", has, func(t *tableState, block []*entry) ([]*p4.DirectMeterEntry, error) {
+		out := make([]*p4.DirectMeterEntry, len(block))
+		for i, e := range block {
+			out[i] = &p4.DirectMeterEntry{TableEntry: t.keyOf(e), Config: e.meter}
 		}
-		return nil
-	})
+		return out, nil
+	}, emit)
 }

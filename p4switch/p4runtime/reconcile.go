@@ -7,7 +7,6 @@ import (
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 
 	"github.com/ethereal-fabric/ethereal/p4switch/interp"
-	"github.com/ethereal-fabric/ethereal/p4switch/rpc"
 )
 
 // inherit repeats the controllers' writes to old, so that the forwarding state survives the change of program.
@@ -27,34 +26,29 @@ func (p *pipeline) inherit(old *pipeline) error {
 	return p.settled()
 }
 
+// repeat writes to p what old has of the kind of a wildcard.
+func (p *pipeline) repeat(old *pipeline, typ p4.Update_Type, wildcard *p4.Entity) error {
+	k, err := kindOf(wildcard, "")
+	if err != nil {
+		return err
+	}
+	return k.read(old, nil, wildcard, func(e *p4.Entity) error {
+		p.core.plane.did(updateUnits)
+		return k.write(p, nil, typ, e)
+	})
+}
+
 func (p *pipeline) inheritReplication(old *pipeline) error {
-	for _, id := range slices.Sorted(maps.Keys(old.pre.groups)) {
-		if err := p.writeMulticast(p4.Update_INSERT, old.pre.groups[id].msg); err != nil {
-			return rpc.Within("multicast group", err)
-		}
+	if err := p.repeat(old, p4.Update_INSERT, multicastOf(&p4.MulticastGroupEntry{})); err != nil {
+		return err
 	}
-	for _, id := range slices.Sorted(maps.Keys(old.pre.sessions)) {
-		if err := p.writeClone(p4.Update_INSERT, old.pre.sessions[id]); err != nil {
-			return rpc.Within("clone session", err)
-		}
-	}
-	return nil
+	return p.repeat(old, p4.Update_INSERT, cloneOf(&p4.CloneSessionEntry{}))
 }
 
 func (p *pipeline) inheritProfiles(old *pipeline) error {
-	for _, ps := range old.profileStates {
-		for _, id := range slices.Sorted(maps.Keys(ps.members)) {
-			p.core.plane.did(updateUnits)
-			m := &p4.ActionProfileMember{ActionProfileId: ps.id, MemberId: id, Action: ps.members[id].action}
-			if err := p.writeMember(nil, p4.Update_INSERT, m); err != nil {
-				return err
-			}
-		}
-		for _, id := range slices.Sorted(maps.Keys(ps.groups)) {
-			p.core.plane.did(updateUnits)
-			if err := p.writeGroup(nil, p4.Update_INSERT, ps.groups[id].msg); err != nil {
-				return err
-			}
+	for _, e := range []*p4.Entity{{Entity: &p4.Entity_ActionProfileMember{}}, {Entity: &p4.Entity_ActionProfileGroup{}}} {
+		if err := p.repeat(old, p4.Update_INSERT, e); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -83,7 +77,7 @@ func (p *pipeline) inheritTables(old *pipeline) error {
 			te := &p4.TableEntry{TableId: t.id, Match: e.match, Action: e.action, Priority: e.priority,
 				ControllerMetadata: e.cookie, Metadata: e.metadata, IdleTimeoutNs: e.idleNs, MeterConfig: e.meter}
 			if t.directCounter != 0 {
-				if n := p.tables[t.id]; n != nil && n.directCounter != 0 {
+				if n := p.tables.byID[t.id]; n != nil && n.directCounter != 0 {
 					packets, octets, err := old.sw.DirectCounter(t.tid, e.handle)
 					if err != nil {
 						return fromSwitch(err)
@@ -92,7 +86,7 @@ func (p *pipeline) inheritTables(old *pipeline) error {
 				}
 			}
 			typ := p4.Update_INSERT
-			if n := p.tables[t.id]; n != nil {
+			if n := p.tables.byID[t.id]; n != nil {
 				if found, err := p.find(p.tableStates[n.index], te); err == nil && !found.isConst {
 					typ = p4.Update_MODIFY // an initial entry that exists already
 				}
@@ -107,7 +101,7 @@ func (p *pipeline) inheritTables(old *pipeline) error {
 
 // inheritMissed keeps the direct counter and meter of a default entry.
 func (p *pipeline) inheritMissed(old *pipeline, t *tableState) error {
-	n := p.tables[t.id]
+	n := p.tables.byID[t.id]
 	if n == nil {
 		return nil
 	}
@@ -130,7 +124,7 @@ func (p *pipeline) inheritMissed(old *pipeline, t *tableState) error {
 // inheritDeletions deletes the new program's initial entries that the old one had too and a controller deleted.
 func (p *pipeline) inheritDeletions(old *tableState) error {
 	for _, key := range old.initial {
-		n := p.tables[old.id]
+		n := p.tables.byID[old.id]
 		if n == nil || old.byKey[key] != nil {
 			continue
 		}
@@ -152,61 +146,53 @@ func (p *pipeline) inheritSets(old *pipeline) error {
 			return err
 		}
 	}
-	for _, ds := range old.digestList {
-		if st := old.learning[ds.id]; st != nil {
-			if err := p.writeDigest(nil, p4.Update_INSERT, &p4.DigestEntry{DigestId: ds.id, Config: st.config}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return p.repeat(old, p4.Update_INSERT, &p4.Entity{Entity: &p4.Entity_DigestEntry{}})
 }
 
 func (p *pipeline) inheritArrays(old *pipeline) error {
-	for _, oc := range old.counterList {
-		nc := p.counters[oc.id]
-		if nc == nil {
-			continue
+	counters := func(o, n *counterSchema, i int) error {
+		packets, octets, err := old.sw.Counter(o.cid, i)
+		if err == nil {
+			err = p.sw.SetCounter(n.cid, i, packets, octets)
 		}
-		for i := range min(oc.size, nc.size) {
-			p.core.plane.did(1)
-			packets, octets, err := old.sw.Counter(oc.cid, i)
-			if err == nil {
-				err = p.sw.SetCounter(nc.cid, i, packets, octets)
-			}
-			if err != nil {
-				return fromSwitch(err)
-			}
-		}
+		return err
 	}
-	for _, om := range old.meterList {
-		nm := p.meters[om.id]
-		if nm == nil {
-			continue
+	meters := func(o, n *meterSchema, i int) error {
+		c, set, err := old.sw.Meter(o.mid, i)
+		if err == nil && set {
+			err = p.sw.SetMeter(n.mid, i, c)
 		}
-		for i := range min(om.size, nm.size) {
-			p.core.plane.did(1)
-			c, set, err := old.sw.Meter(om.mid, i)
-			if err == nil && set {
-				err = p.sw.SetMeter(nm.mid, i, c)
-			}
-			if err != nil {
-				return fromSwitch(err)
-			}
-		}
+		return err
 	}
-	for _, or := range old.registerList {
-		nr := p.registers[or.id]
-		if nr == nil || old.prog.Registers[or.rid].Width != p.prog.Registers[nr.rid].Width {
+	registers := func(o, n *registerSchema, i int) error {
+		if old.prog.Registers[o.rid].Width != p.prog.Registers[n.rid].Width {
+			return nil
+		}
+		v, err := old.sw.Register(o.rid, i)
+		if err == nil {
+			err = p.sw.SetRegister(n.rid, i, v)
+		}
+		return err
+	}
+	if err := inheritCells(p, old.counters, p.counters, counters); err != nil {
+		return err
+	}
+	if err := inheritCells(p, old.meters, p.meters, meters); err != nil {
+		return err
+	}
+	return inheritCells(p, old.registers, p.registers, registers)
+}
+
+// inheritCells copies the cells that both arrays with an id have.
+func inheritCells[A cells](p *pipeline, old, now objects[A], copyCell func(o, n A, i int) error) error {
+	for _, o := range old.list {
+		n, ok := now.byID[o.base().id]
+		if !ok {
 			continue
 		}
-		for i := range min(or.size, nr.size) {
+		for i := range min(o.cells(), n.cells()) {
 			p.core.plane.did(1)
-			v, err := old.sw.Register(or.rid, i)
-			if err == nil {
-				err = p.sw.SetRegister(nr.rid, i, v)
-			}
-			if err != nil {
+			if err := copyCell(o, n, i); err != nil {
 				return fromSwitch(err)
 			}
 		}

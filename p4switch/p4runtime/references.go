@@ -64,7 +64,7 @@ type link struct {
 func (b *binder) bindReferences() error {
 	byName := map[string]*tableSchema{}
 	for _, t := range b.info.GetTables() {
-		if ts := b.tables[t.GetPreamble().GetId()]; ts != nil {
+		if ts := b.tables.byID[t.GetPreamble().GetId()]; ts != nil {
 			byName[t.GetPreamble().GetName()], byName[t.GetPreamble().GetAlias()] = ts, ts
 		}
 	}
@@ -82,14 +82,14 @@ func (b *binder) bindReferences() error {
 	}
 	byAction := map[uint32][]link{}
 	for _, a := range b.info.GetActions() {
-		as := b.actions[a.GetPreamble().GetId()]
+		as := b.actions.byID[a.GetPreamble().GetId()]
 		for i, q := range a.GetParams() {
 			byAction[as.id] = append(byAction[as.id], links(q.GetAnnotations(), source{param: true, index: i})...)
 		}
 		as.references = b.gather(byAction[as.id])
 	}
 	for _, t := range b.info.GetTables() {
-		ts := b.tables[t.GetPreamble().GetId()]
+		ts := b.tables.byID[t.GetPreamble().GetId()]
 		if ts == nil {
 			continue
 		}
@@ -206,7 +206,7 @@ func (p *pipeline) referencesOf(t *tableState, match []*p4.FieldMatch, a *p4.Tab
 	for _, x := range actions {
 		out = append(out, p.wishes(t.references[x.GetActionId()], func(s source) []byte {
 			if s.param {
-				return paramOf(p.actions[x.GetActionId()], x, s.index)
+				return paramOf(p.actions.byID[x.GetActionId()], x, s.index)
 			}
 			return t.valueOf(match, s.index)
 		})...)
@@ -215,7 +215,7 @@ func (p *pipeline) referencesOf(t *tableState, match []*p4.FieldMatch, a *p4.Tab
 }
 
 func (p *pipeline) referencesOfAction(a *p4.Action) []wish {
-	as := p.actions[a.GetActionId()]
+	as := p.actions.byID[a.GetActionId()]
 	return p.wishes(as.references, func(s source) []byte { return paramOf(as, a, s.index) })
 }
 

@@ -1,7 +1,6 @@
 package p4runtime
 
 import (
-	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -32,28 +31,6 @@ func newReplication() replication {
 	return replication{groups: map[uint32]*multicast{}, sessions: map[uint32]*p4.CloneSessionEntry{}}
 }
 
-func (p *pipeline) writeReplication(typ p4.Update_Type, e *p4.PacketReplicationEngineEntry) error {
-	switch x := e.GetType().(type) {
-	case *p4.PacketReplicationEngineEntry_MulticastGroupEntry:
-		return rpc.Within("multicast group", p.writeMulticast(typ, x.MulticastGroupEntry))
-	case *p4.PacketReplicationEngineEntry_CloneSessionEntry:
-		return rpc.Within("clone session", p.writeClone(typ, x.CloneSessionEntry))
-	default:
-		return rpc.Invalidf("the packet replication entry is neither a multicast group nor a clone session")
-	}
-}
-
-// exists checks an update's type against the existing object.
-func exists(typ p4.Update_Type, there bool, id uint32) error {
-	switch {
-	case typ == p4.Update_INSERT && there:
-		return rpc.Errorf(codes.AlreadyExists, "%d is there already", id)
-	case typ != p4.Update_INSERT && !there:
-		return rpc.NotFoundf("%d is not there", id)
-	}
-	return nil
-}
-
 // roomFor checks a new group or session, the n-th, against the budget.
 func (p *pipeline) roomFor(n int, there bool, replicas []*p4.Replica) error {
 	if b := &p.core.budget; !there && n >= b.Groups {
@@ -69,7 +46,11 @@ func (p *pipeline) roomFor(n int, there bool, replicas []*p4.Replica) error {
 	return nil
 }
 
-func (p *pipeline) writeMulticast(typ p4.Update_Type, e *p4.MulticastGroupEntry) error {
+func (p *pipeline) writeMulticast(_ *role, typ p4.Update_Type, e *p4.MulticastGroupEntry) error {
+	return rpc.Within("multicast group", p.updateMulticast(typ, e))
+}
+
+func (p *pipeline) updateMulticast(typ p4.Update_Type, e *p4.MulticastGroupEntry) error {
 	id := e.GetMulticastGroupId()
 	if id == 0 {
 		return rpc.Invalidf("multicast_group_id is 0; it must be above")
@@ -81,13 +62,6 @@ func (p *pipeline) writeMulticast(typ p4.Update_Type, e *p4.MulticastGroupEntry)
 	if err := exists(typ, there, id); err != nil {
 		return err
 	}
-	restore := func() {
-		if there {
-			p.pre.groups[id] = old
-		} else {
-			delete(p.pre.groups, id)
-		}
-	}
 	if typ == p4.Update_DELETE {
 		if err := p.keepGroup(id); err != nil {
 			return err
@@ -95,8 +69,7 @@ func (p *pipeline) writeMulticast(typ p4.Update_Type, e *p4.MulticastGroupEntry)
 		if err := p.sw.DeleteMulticastGroup(id); err != nil {
 			return fromSwitch(err)
 		}
-		p.onUndo(restore)
-		delete(p.pre.groups, id)
+		set(p, p.pre.groups, id, nil)
 		p.indexGroup(id, -1)
 		p.hold(p.referencesOfGroup(old), -1)
 		return nil
@@ -125,8 +98,7 @@ func (p *pipeline) writeMulticast(typ p4.Update_Type, e *p4.MulticastGroupEntry)
 	if err := p.sw.SetMulticastGroup(id, m.live(p)); err != nil {
 		return fromSwitch(err)
 	}
-	p.onUndo(restore)
-	p.pre.groups[id] = m
+	set(p, p.pre.groups, id, m)
 	p.hold(refs, 1)
 	if there {
 		p.hold(p.referencesOfGroup(old), -1)
@@ -226,28 +198,24 @@ func (x *replication) portChanged(p *pipeline, _ uint32) {
 	}
 }
 
-func (p *pipeline) writeClone(typ p4.Update_Type, e *p4.CloneSessionEntry) error {
+func (p *pipeline) writeClone(_ *role, typ p4.Update_Type, e *p4.CloneSessionEntry) error {
+	return rpc.Within("clone session", p.updateClone(typ, e))
+}
+
+func (p *pipeline) updateClone(typ p4.Update_Type, e *p4.CloneSessionEntry) error {
 	id := e.GetSessionId()
 	if id == 0 {
 		return rpc.Invalidf("session_id is 0; it must be above")
 	}
-	old, there := p.pre.sessions[id]
+	_, there := p.pre.sessions[id]
 	if err := exists(typ, there, id); err != nil {
 		return err
-	}
-	restore := func() {
-		if there {
-			p.pre.sessions[id] = old
-		} else {
-			delete(p.pre.sessions, id)
-		}
 	}
 	if typ == p4.Update_DELETE {
 		if err := p.sw.DeleteCloneSession(id); err != nil {
 			return fromSwitch(err)
 		}
-		p.onUndo(restore)
-		delete(p.pre.sessions, id)
+		set(p, p.pre.sessions, id, nil)
 		return nil
 	}
 	switch {
@@ -276,60 +244,16 @@ func (p *pipeline) writeClone(typ p4.Update_Type, e *p4.CloneSessionEntry) error
 	if err := p.sw.SetCloneSession(id, cs); err != nil {
 		return fromSwitch(err)
 	}
-	p.onUndo(restore)
-	p.pre.sessions[id] = canon
+	set(p, p.pre.sessions, id, canon)
 	return nil
 }
 
-func (p *pipeline) readReplication(e *p4.PacketReplicationEngineEntry, emit emitter) error {
-	out := func(x *p4.PacketReplicationEngineEntry) error {
-		return emit(&p4.Entity{Entity: &p4.Entity_PacketReplicationEngineEntry{PacketReplicationEngineEntry: x}})
-	}
-	switch x := e.GetType().(type) {
-	case *p4.PacketReplicationEngineEntry_MulticastGroupEntry:
-		ids, err := selectIDs(p.pre.groups, x.MulticastGroupEntry.GetMulticastGroupId(), "multicast group")
-		if err != nil {
-			return err
-		}
-		for _, id := range ids {
-			g := p.pre.groups[id]
-			if g == nil {
-				continue // deleted meanwhile
-			}
-			if err := out(&p4.PacketReplicationEngineEntry{Type: &p4.PacketReplicationEngineEntry_MulticastGroupEntry{
-				MulticastGroupEntry: g.msg}}); err != nil {
-				return err
-			}
-		}
-	case *p4.PacketReplicationEngineEntry_CloneSessionEntry:
-		ids, err := selectIDs(p.pre.sessions, x.CloneSessionEntry.GetSessionId(), "clone session")
-		if err != nil {
-			return err
-		}
-		for _, id := range ids {
-			c := p.pre.sessions[id]
-			if c == nil {
-				continue // deleted meanwhile
-			}
-			if err := out(&p4.PacketReplicationEngineEntry{Type: &p4.PacketReplicationEngineEntry_CloneSessionEntry{
-				CloneSessionEntry: c}}); err != nil {
-				return err
-			}
-		}
-	default:
-		return rpc.Invalidf("the packet replication entry is neither a multicast group nor a clone session")
-	}
-	return nil
+func (p *pipeline) readMulticast(_ *role, q *p4.MulticastGroupEntry, emit func(*p4.MulticastGroupEntry) error) error {
+	all := func() map[uint32]*multicast { return p.pre.groups }
+	return each(all, q.GetMulticastGroupId(), "multicast group", func(_ uint32, m *multicast) error { return emit(m.msg) })
 }
 
-// selectIDs lists the ids that a read names: one, or for 0 all in order.
-func selectIDs[K cmp.Ordered, V any](m map[K]V, id K, kind string) ([]K, error) {
-	var zero K
-	if id == zero {
-		return slices.Sorted(maps.Keys(m)), nil
-	}
-	if _, ok := m[id]; !ok {
-		return nil, rpc.NotFoundf("%s %v is not there", kind, id)
-	}
-	return []K{id}, nil
+func (p *pipeline) readClone(_ *role, q *p4.CloneSessionEntry, emit func(*p4.CloneSessionEntry) error) error {
+	all := func() map[uint32]*p4.CloneSessionEntry { return p.pre.sessions }
+	return each(all, q.GetSessionId(), "clone session", func(_ uint32, s *p4.CloneSessionEntry) error { return emit(s) })
 }

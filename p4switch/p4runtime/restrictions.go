@@ -14,7 +14,7 @@ import (
 // bindRestrictions compiles the annotations of tables and actions.
 func (b *binder) bindRestrictions() error {
 	for _, t := range b.info.GetTables() {
-		ts := b.tables[t.GetPreamble().GetId()]
+		ts := b.tables.byID[t.GetPreamble().GetId()]
 		if ts == nil {
 			continue // packets never reach it, and nothing can be written
 		}
@@ -27,7 +27,7 @@ func (b *binder) bindRestrictions() error {
 		}
 	}
 	for _, a := range b.info.GetActions() {
-		as := b.actions[a.GetPreamble().GetId()]
+		as := b.actions.byID[a.GetPreamble().GetId()]
 		text, err := constraints.Find(a.GetPreamble().GetAnnotations(), "action_restriction")
 		if err == nil && text != "" {
 			as.restriction, err = constraints.Action(text, as.variables())
@@ -113,7 +113,7 @@ func (p *pipeline) permit(t *tableState, match []*p4.FieldMatch, priority int32,
 }
 
 func (p *pipeline) permitAction(a *p4.Action) error {
-	as := p.actions[a.GetActionId()]
+	as := p.actions.byID[a.GetActionId()]
 	if as.restriction == nil {
 		return nil
 	}

@@ -1,10 +1,14 @@
 package p4runtime
 
 import (
+	"slices"
+	"strings"
+
 	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
 
 	"github.com/ethereal-fabric/ethereal/p4switch/constraints"
 	"github.com/ethereal-fabric/ethereal/p4switch/program"
+	"github.com/ethereal-fabric/ethereal/p4switch/rpc"
 )
 
 // schema is a P4Info connected with its program: for every P4Runtime id it returns the object and the program's
@@ -13,23 +17,14 @@ type schema struct {
 	info *p4config.P4Info
 	prog *program.Program
 
-	tables    map[uint32]*tableSchema
-	actions   map[uint32]*actionSchema
-	profiles  map[uint32]*profileSchema
-	counters  map[uint32]*counterSchema
-	meters    map[uint32]*meterSchema
-	registers map[uint32]*registerSchema
-	valueSets map[uint32]*valueSetSchema
-	digests   map[uint32]*digestSchema
-
-	// In P4Info order, so that wildcard reads are deterministic.
-	tableList    []*tableSchema
-	profileList  []*profileSchema
-	counterList  []*counterSchema
-	meterList    []*meterSchema
-	registerList []*registerSchema
-	valueSetList []*valueSetSchema
-	digestList   []*digestSchema
+	tables    objects[*tableSchema]
+	actions   objects[*actionSchema]
+	profiles  objects[*profileSchema]
+	counters  objects[*counterSchema]
+	meters    objects[*meterSchema]
+	registers objects[*registerSchema]
+	valueSets objects[*valueSetSchema]
+	digests   objects[*digestSchema]
 
 	absent map[uint32]string // by id: objects of the P4Info that the program does not have
 
@@ -49,9 +44,51 @@ type object struct {
 	role string // of an @p4runtime_role annotation; "": any role
 }
 
+func (o *object) base() *object { return o }
+
+// objects are the P4Info's objects of one kind that the program has.
+type objects[T interface{ base() *object }] struct {
+	kind string
+	byID map[uint32]T
+	list []T // in P4Info order, so that wildcard reads are deterministic
+}
+
+func objectsOf[T interface{ base() *object }](kind string) objects[T] {
+	return objects[T]{kind: kind, byID: map[uint32]T{}}
+}
+
+func (k *objects[T]) add(o T) {
+	k.byID[o.base().id] = o
+	k.list = append(k.list, o)
+}
+
+// find returns the object with an id, if the role may access it.
+func (k *objects[T]) find(s *schema, r *role, id uint32) (T, error) {
+	o, ok := k.byID[id]
+	switch {
+	case ok:
+		return o, r.checkOwner(k.kind, o.base())
+	case id == 0:
+		return o, rpc.Invalidf("%s_id is not set", strings.ReplaceAll(k.kind, " ", "_"))
+	}
+	return o, s.unknown(k.kind, id)
+}
+
+// named returns the objects that a read concerns: the one with an id, or for 0 all that the role may access.
+func (k *objects[T]) named(s *schema, r *role, id uint32) ([]T, error) {
+	if id != 0 {
+		o, err := k.find(s, r, id)
+		return []T{o}, err
+	}
+	if r == nil {
+		return k.list, nil
+	}
+	return slices.DeleteFunc(slices.Clone(k.list), func(o T) bool { return !r.may(o.base()) }), nil
+}
+
 type tableSchema struct {
 	object
-	index         int // in tableList
+	index         int // in schema.tables.list
 	tid           program.TableID
 	fields        []*fieldSchema // in P4Info order
 	fieldByID     map[uint32]int
@@ -105,7 +142,7 @@ type paramSchema struct {
 
 type profileSchema struct {
 	object
-	index             int // in profileList
+	index             int // in schema.profiles.list
 	pid               program.ProfileID
 	selector          bool
 	size              int64
@@ -123,7 +160,7 @@ type array struct {
 	size int // 0 of a direct meter
 }
 
-func (a *array) base() *array { return a }
+func (a *array) cells() int { return a.size }
 
 type counterSchema struct {
 	array

@@ -98,15 +98,25 @@ func (p *pipeline) loadInitialEntries() error {
 }
 
 // table returns the table that a request names.
-func (p *pipeline) table(id uint32) (*tableState, error) {
-	if id == 0 {
-		return nil, rpc.Invalidf("table_id is not set")
-	}
-	ts := p.tables[id]
-	if ts == nil {
-		return nil, p.unknown("table", id)
+func (p *pipeline) table(r *role, id uint32) (*tableState, error) {
+	ts, err := p.tables.find(p.schema, r, id)
+	if err != nil {
+		return nil, err
 	}
 	return p.tableStates[ts.index], nil
+}
+
+// tablesNamed returns the table with an id, or for 0 all that the role may access.
+func (p *pipeline) tablesNamed(r *role, id uint32) ([]*tableState, error) {
+	list, err := p.tables.named(p.schema, r, id)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*tableState, len(list))
+	for i, ts := range list {
+		out[i] = p.tableStates[ts.index]
+	}
+	return out, nil
 }
 
 // parseKey checks match and priority of a request and leaves both in the scratch memory. It returns the match in
@@ -182,12 +192,9 @@ func (t *tableState) restore(e *entry) {
 
 // writeTable carries out one update of a table entry.
 func (p *pipeline) writeTable(r *role, typ p4.Update_Type, te *p4.TableEntry) error {
-	t, err := p.table(te.GetTableId())
+	t, err := p.table(r, te.GetTableId())
 	if err != nil {
 		return err
-	}
-	if !r.may(t.object) {
-		return rpc.Errorf(codes.PermissionDenied, "table %s does not belong to role %q", t.name, r.key.name)
 	}
 	switch {
 	case typ != p4.Update_DELETE && te.GetIsConst():

@@ -117,7 +117,7 @@ func (p *pipeline) expireIdle(now int64) {
 	}
 	for _, t := range order {
 		p.core.stats.IdleNotification++
-		p.core.toPrimaries(t.object, &p4.StreamMessageResponse{
+		p.core.toPrimaries(t.base(), &p4.StreamMessageResponse{
 			Update: &p4.StreamMessageResponse_IdleTimeoutNotification{IdleTimeoutNotification: notes[t]}})
 	}
 }
@@ -129,7 +129,7 @@ func (c *Core) Advance(now int64) {
 	if p == nil {
 		return
 	}
-	for _, ds := range p.digestList {
+	for _, ds := range p.digests.list {
 		st := p.learning[ds.id]
 		if st == nil {
 			continue

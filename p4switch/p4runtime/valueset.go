@@ -10,19 +10,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/rpc"
 )
 
-func (s *schema) valueSet(r *role, id uint32) (*valueSetSchema, error) {
-	v := s.valueSets[id]
-	if v == nil {
-		return nil, s.unknown("value set", id)
-	}
-	return v, r.checkOwner("value set", v.object)
-}
-
 func (p *pipeline) writeValueSet(r *role, typ p4.Update_Type, ve *p4.ValueSetEntry) error {
 	if err := modifyOnly("value set", typ); err != nil {
 		return err
 	}
-	v, err := p.valueSet(r, ve.GetValueSetId())
+	v, err := p.valueSets.find(p.schema, r, ve.GetValueSetId())
 	if err != nil {
 		return err
 	}
@@ -48,36 +40,21 @@ func (p *pipeline) writeValueSet(r *role, typ p4.Update_Type, ve *p4.ValueSetEnt
 	if err := p.sw.SetValueSet(v.vid, members); err != nil {
 		return fromSwitch(err)
 	}
-	old, had := p.valueSetEntries[v.id]
-	p.onUndo(func() {
-		if had {
-			p.valueSetEntries[v.id] = old
-		} else {
-			delete(p.valueSetEntries, v.id)
-		}
-	})
-	p.valueSetEntries[v.id] = out
+	set(p, p.valueSetEntries, v.id, out)
 	return nil
 }
 
-func (p *pipeline) readValueSet(r *role, ve *p4.ValueSetEntry, emit emitter) error {
-	list := p.valueSetList
-	if id := ve.GetValueSetId(); id != 0 {
-		v, err := p.valueSet(r, id)
-		if err != nil {
-			return err
-		}
-		list = []*valueSetSchema{v}
+func (p *pipeline) readValueSet(r *role, ve *p4.ValueSetEntry, emit func(*p4.ValueSetEntry) error) error {
+	list, err := p.valueSets.named(p.schema, r, ve.GetValueSetId())
+	if err != nil {
+		return err
 	}
 	for _, v := range list {
-		if !r.may(v.object) {
-			continue
-		}
 		out := p.valueSetEntries[v.id]
 		if out == nil {
 			out = &p4.ValueSetEntry{ValueSetId: v.id}
 		}
-		if err := emit(&p4.Entity{Entity: &p4.Entity_ValueSetEntry{ValueSetEntry: out}}); err != nil {
+		if err := emit(out); err != nil {
 			return err
 		}
 	}

@@ -107,55 +107,17 @@ func (p *pipeline) apply(r *role, u *p4.Update) error {
 	if err != nil {
 		return err
 	}
-	switch e := entity.GetEntity().(type) {
-	case *p4.Entity_TableEntry:
-		return p.writeTable(r, typ, e.TableEntry)
-	case *p4.Entity_ActionProfileMember:
-		return p.writeMember(r, typ, e.ActionProfileMember)
-	case *p4.Entity_ActionProfileGroup:
-		return p.writeGroup(r, typ, e.ActionProfileGroup)
-	case *p4.Entity_CounterEntry:
-		return p.writeCounter(r, typ, e.CounterEntry)
-	case *p4.Entity_DirectCounterEntry:
-		return p.writeDirectCounter(r, typ, e.DirectCounterEntry)
-	case *p4.Entity_MeterEntry:
-		return p.writeMeter(r, typ, e.MeterEntry)
-	case *p4.Entity_DirectMeterEntry:
-		return p.writeDirectMeter(r, typ, e.DirectMeterEntry)
-	case *p4.Entity_PacketReplicationEngineEntry:
-		return p.writeReplication(typ, e.PacketReplicationEngineEntry)
-	case *p4.Entity_ValueSetEntry:
-		return p.writeValueSet(r, typ, e.ValueSetEntry)
-	case *p4.Entity_RegisterEntry:
-		return p.writeRegister(r, typ, e.RegisterEntry)
-	case *p4.Entity_DigestEntry:
-		return p.writeDigest(r, typ, e.DigestEntry)
-	case *p4.Entity_ExternEntry:
-		return rpc.Errorf(codes.Unimplemented, "this architecture has no extern entries")
-	default:
-		return rpc.Invalidf("the update has no entity")
+	k, err := kindOf(entity, "update")
+	if err != nil {
+		return err
 	}
+	return k.write(p, r, typ, entity)
 }
 
 // checkOwner refuses a role that may not access the object.
-func (r *role) checkOwner(kind string, o object) error {
+func (r *role) checkOwner(kind string, o *object) error {
 	if !r.may(o) {
 		return rpc.Errorf(codes.PermissionDenied, "%s %s does not belong to role %q", kind, o.name, r.key.name)
 	}
 	return nil
-}
-
-// cells returns the range of an array's cells that an index names: one, or all if it is unset.
-func cells(index *p4.Index, size int) (from, to int, err error) {
-	if index == nil {
-		return 0, size, nil
-	}
-	switch i := index.GetIndex(); {
-	case i < 0:
-		return 0, 0, rpc.Invalidf("index %d; it must not be negative", i)
-	case i >= int64(size):
-		return 0, 0, rpc.Errorf(codes.OutOfRange, "index %d; the array has %d cells", i, size)
-	default:
-		return int(i), int(i) + 1, nil
-	}
 }
