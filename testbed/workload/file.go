@@ -22,6 +22,7 @@ type file struct {
 	GPT    *GPT    `yaml:"gpt"`
 	Chakra *Chakra `yaml:"chakra"`
 	Matrix *matrix `yaml:"matrix"`
+	Flows  []Flow  `yaml:"flows"`
 }
 
 // Keys returns the keys, one of which a workload file has.
@@ -46,7 +47,7 @@ type job struct {
 // Load reads a workload file for a fabric with that many ranks; 0 means as many as the file names. The program may
 // use fewer: the others do nothing. Errors about content are [strictyaml.Errors].
 func Load(path string, ranks int) (*Program, error) {
-	data, err := strictyaml.ReadFile(path)
+	data, err := strictyaml.ReadLarge(path, maxFlowBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w; name a workload file", err)
 	}
@@ -68,6 +69,7 @@ func Load(path string, ranks int) (*Program, error) {
 func parse(path string, data []byte, ranks int) (*Program, error) {
 	var f file
 	d := strictyaml.New(path, nil)
+	d.Values = maxFlowValues
 	if root := d.Document(data, "one of the keys "+keyList()); root != nil {
 		d.Value(root, &f, "")
 	}
@@ -106,6 +108,10 @@ func parse(path string, data []byte, ranks int) (*Program, error) {
 			break
 		}
 		p, err = f.Matrix.program(d.RelativePath(f.Matrix.File))
+	case f.Flows != nil:
+		key = "flows"
+		p.Ranks = make([][]Op, cmp.Or(ranks, max(2, flowRanks(f.Flows))))
+		addFlows(p, f.Flows, d)
 	default:
 		most := ranks
 		if most == 0 {

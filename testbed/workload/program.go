@@ -35,6 +35,12 @@ type Op struct {
 	Bytes     int64  // for Collective as in [collective.Spec]; for Send and Recv the message
 	Peer      int    // for Send and Recv
 	Tag       uint64 // for Send and Recv
+
+	// Raises is an event of the program, raised when the operation ends; "": none. An operation with Awaits begins once
+	// the event of this name has been raised Times times, by whatever ranks.
+	Raises string `json:",omitempty"`
+	Awaits string `json:",omitempty"`
+	Times  int    `json:",omitempty"`
 }
 
 // Program is a list of operations per rank: Ranks[r] are those of rank r. An operation waits only for earlier ones

@@ -17,12 +17,17 @@ type Runner struct {
 	waits   [][]int   // per operation: number of operations that it still waits for
 	next    [][][]int // per operation: those that wait for it
 	ended   [][]bool
-	left    []int          // per rank: number of unfinished operations
-	open    int            // number of unfinished ranks
-	queued  map[unit][]int // of busy units: computations that wait for them, in the order in which they could begin
+	left    []int              // per rank: number of unfinished operations
+	open    int                // number of unfinished ranks
+	queued  map[unit][]int     // of busy units: computations that wait for them, in the order in which they could begin
+	raised  map[string]int     // how often events were raised
+	awaits  map[string][]await // of each event
 	timers  heap.Heap[timer]
 	order   uint64
 }
+
+// await is an operation that waits for an event to have been raised so often.
+type await struct{ times, rank, op int }
 
 // NewRunner returns the runner of a program, or an error in it. Errors wrap [ErrProgram].
 func NewRunner(p *Program) (*Runner, error) {
@@ -30,14 +35,20 @@ func NewRunner(p *Program) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Runner{program: p, all: all, index: index, queued: map[unit][]int{}}
-	for _, ops := range p.Ranks {
+	r := &Runner{
+		program: p, all: all, index: index, queued: map[unit][]int{}, raised: map[string]int{}, awaits: map[string][]await{},
+	}
+	for rank, ops := range p.Ranks {
 		waits, next := make([]int, len(ops)), make([][]int, len(ops))
 		for o, op := range ops {
 			after := slices.Compact(slices.Sorted(slices.Values(op.After)))
 			waits[o] = len(after)
 			for _, a := range after {
 				next[a] = append(next[a], o)
+			}
+			if op.Awaits != "" {
+				waits[o]++
+				r.awaits[op.Awaits] = append(r.awaits[op.Awaits], await{op.Times, rank, o})
 			}
 		}
 		r.waits, r.next = append(r.waits, waits), append(r.next, next)
@@ -47,6 +58,9 @@ func NewRunner(p *Program) (*Runner, error) {
 			r.open++
 		}
 	}
+	for _, all := range r.awaits {
+		slices.SortStableFunc(all, func(a, b await) int { return a.times - b.times })
+	}
 	return r, nil
 }
 
@@ -55,7 +69,7 @@ func (r *Runner) Start(now fabric.Time, emit func(collective.Send)) {
 	for rank := range r.waits {
 		for o := range r.waits[rank] {
 			// The end of an earlier begun operation may have begun it already.
-			if len(r.program.Ranks[rank][o].After) == 0 {
+			if op := r.program.Ranks[rank][o]; len(op.After) == 0 && op.Awaits == "" {
 				r.begin(now, rank, o, emit)
 			}
 		}
@@ -191,9 +205,24 @@ func (r *Runner) end(now fabric.Time, rank, o int, emit func(collective.Send)) {
 		r.open--
 	}
 	for _, n := range r.next[rank][o] {
-		if r.waits[rank][n]--; r.waits[rank][n] == 0 {
-			r.begin(now, rank, n, emit)
-		}
+		r.release(now, rank, n, emit)
+	}
+	event := r.program.Ranks[rank][o].Raises
+	if event == "" {
+		return
+	}
+	r.raised[event]++
+	for times := r.raised[event]; len(r.awaits[event]) > 0 && r.awaits[event][0].times <= times; {
+		a := r.awaits[event][0]
+		r.awaits[event] = r.awaits[event][1:]
+		r.release(now, a.rank, a.op, emit)
+	}
+}
+
+// release begins an operation that has waited for one thing more, if it was the last.
+func (r *Runner) release(now fabric.Time, rank, o int, emit func(collective.Send)) {
+	if r.waits[rank][o]--; r.waits[rank][o] == 0 {
+		r.begin(now, rank, o, emit)
 	}
 }
 

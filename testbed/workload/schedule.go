@@ -40,7 +40,21 @@ func NewSchedule(j *collective.Job, begins, lags func(rank int) fabric.Time) Sch
 	return s
 }
 
-// Schedule returns the schedule of the program. Errors wrap [ErrProgram].
+// raisers returns the number of operations that raise each event.
+func (p *Program) raisers() map[string]int {
+	n := map[string]int{}
+	for _, ops := range p.Ranks {
+		for _, op := range ops {
+			if op.Raises != "" {
+				n[op.Raises]++
+			}
+		}
+	}
+	return n
+}
+
+// Schedule returns the schedule of the program. An operation that awaits an event whose raisers are not all needed waits
+// for nothing in it, as the schedule gives lower bounds. Errors wrap [ErrProgram].
 func (p *Program) Schedule() (Schedule, error) {
 	all, _, err := p.link()
 	if err != nil {
@@ -49,6 +63,15 @@ func (p *Program) Schedule() (Schedule, error) {
 	// An operation begins at one moment and ends at the next.
 	var s Schedule
 	first := make([]int, len(p.Ranks))
+	events, raisers := map[string]int{}, p.raisers() // events that somebody waits for all raisers of: their moments
+	for _, ops := range p.Ranks {
+		for _, op := range ops {
+			if _, known := events[op.Awaits]; !known && op.Awaits != "" && op.Times == raisers[op.Awaits] {
+				events[op.Awaits] = s.Moments
+				s.Moments++
+			}
+		}
+	}
 	for r, ops := range p.Ranks {
 		first[r] = s.Moments
 		for o, op := range ops {
@@ -56,6 +79,12 @@ func (p *Program) Schedule() (Schedule, error) {
 			s.wait(begin, begin+1, op.Duration) // 0, except of a computation
 			for _, a := range op.After {
 				s.wait(s.Moments+2*a+1, begin, 0)
+			}
+			if m, ok := events[op.Raises]; ok {
+				s.wait(begin+1, m, 0)
+			}
+			if m, ok := events[op.Awaits]; ok && op.Times == raisers[op.Awaits] {
+				s.wait(m, begin, 0)
 			}
 		}
 		s.Moments += 2 * len(ops)

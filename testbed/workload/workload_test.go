@@ -230,7 +230,7 @@ func TestControlCircle(t *testing.T) {
 func TestBad(t *testing.T) {
 	for text, want := range map[string]string{
 		"job: []": "job: unknown key; did you mean jobs?",
-		"{}":      "0 of jobs, gpt, chakra and matrix",
+		"{}":      "0 of jobs, gpt, chakra, matrix and flows",
 		"gpt: {tensor: 3, layers: 5, pipeline: 2}":                "not a multiple of pipeline",
 		"jobs: [{kind: all-reduce, bytes: 1MB, ranks: 0..99}]":    "rank 99 is not there",
 		"jobs: [{kind: all-reduce, bytes: 1MB, ranks: '0..2,1'}]": "twice",
