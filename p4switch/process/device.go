@@ -17,7 +17,6 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/internal/certs"
 	"github.com/ethereal-fabric/ethereal/internal/introspect"
-	"github.com/ethereal-fabric/ethereal/internal/portspeed"
 	"github.com/ethereal-fabric/ethereal/p4switch/gnmi"
 	"github.com/ethereal-fabric/ethereal/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/p4switch/p4runtime"
@@ -56,8 +55,7 @@ type Device struct {
 	sw     *interp.Switch // in the data path; nil: none
 	toTell pendingNotices
 
-	kernel inKernel
-	model  onModel
+	path datapath
 
 	ports    []*egress // by position
 	byNumber []*egress // by number, for small numbers
@@ -87,51 +85,12 @@ type frame struct {
 	data []byte
 }
 
-// Stats counts packets in the traffic manager. Pipeline has the pipelines' drops.
-type Stats struct {
-	Ingress       uint64 // packets that entered the ingress pipeline from ports
-	Sent          uint64 // packets handed to ports
-	PacketIn      uint64 // packets that left at the CPU port
-	TailDrops     uint64 // their queue was full
-	NoPort        uint64 // sent to a port without interface
-	PortDown      uint64 // their port was down
-	NoProgram     uint64 // arrived before the first program
-	Recirculated  uint64
-	RecircDrops   uint64        // too many waited for another pass
-	InjectDrops   uint64        // too many control packets waited
-	NoticeDrops   uint64        // packets and digests for controllers while too many waited
-	LongestHold   time.Duration // longest time that packets waited for the control side
-	PortEvents    uint64        // port-event packets injected
-	PipelineDrops interp.DropCounts
-	Kernel        *KernelStats // nil: Config.Kernel is not set; its packets are also in the counts above
-}
-
-// Drop is the number of packets dropped for one reason.
-type Drop struct {
-	Reason  string `json:"reason"`
-	Packets uint64 `json:"packets"`
-}
-
-// Drops returns the reasons for which packets were dropped.
-func (s Stats) Drops() []Drop {
-	all := []Drop{
-		{"queue full", s.TailDrops}, {"no port", s.NoPort}, {"port down", s.PortDown}, {"no program", s.NoProgram},
-		{"recirculation full", s.RecircDrops}, {"too many control packets waiting", s.InjectDrops}, {"controllers too slow", s.NoticeDrops},
-	}
-	for i, n := range s.PipelineDrops {
-		if reason := interp.DropReason(i); reason != interp.DropTrafficManager { // counted above, by cause
-			all = append(all, Drop{reason.String(), n})
-		}
-	}
-	return slices.DeleteFunc(all, func(x Drop) bool { return x.Packets == 0 })
-}
-
 // New makes a switch of opened ports. After an error the ports, links and model stay the caller's.
 func New(cfg Config) (*Device, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	d := &Device{cfg: cfg, log: cfg.Log, others: map[uint32]*egress{}, byIndex: map[int]*egress{}}
+	d := &Device{cfg: cfg, log: cfg.Log, path: interpreted{}, others: map[uint32]*egress{}, byIndex: map[int]*egress{}}
 	d.base = time.Now()
 	d.start = d.base.UnixNano()
 	d.toTell.ready = make(chan struct{}, 1)
@@ -143,77 +102,13 @@ func New(cfg Config) (*Device, error) {
 	if err = d.addPorts(); err == nil {
 		err = d.addServices()
 	}
-	if err == nil {
-		d.startModel()
-	}
 	if err != nil {
-		return nil, errors.Join(err, d.detach(), poller.Close())
+		if d.cfg.Model == nil { // which stays the caller's
+			err = errors.Join(err, d.path.close())
+		}
+		return nil, errors.Join(err, poller.Close())
 	}
 	return d, nil
-}
-
-func (d *Device) addPorts() error {
-	var configs []portstate.Config
-	found := map[int]port.Link{}
-	if d.cfg.Links != nil {
-		if err := d.cfg.Links.Attach(d.poller, linksID); err != nil {
-			return err
-		}
-		links, err := d.cfg.Links.List() // after Attach, so that no change is missed
-		if err != nil {
-			return err
-		}
-		for _, l := range links {
-			found[l.Index] = l
-		}
-	}
-	for i, pc := range d.cfg.Ports {
-		e := newEgress(d, pc)
-		d.ports = append(d.ports, e)
-		if pc.Number < 4096 {
-			for int(pc.Number) >= len(d.byNumber) {
-				d.byNumber = append(d.byNumber, nil)
-			}
-			d.byNumber[pc.Number] = e
-		} else {
-			d.others[pc.Number] = e
-		}
-		enabled := true
-		e.up = true
-		if d.cfg.Links != nil && pc.Index != 0 {
-			d.byIndex[pc.Index] = e
-			e.up, enabled = found[pc.Index].Up, found[pc.Index].Enabled
-		}
-		index, l := uint32(pc.Index), found[pc.Index]
-		if d.cfg.NumberAsIndex {
-			index = pc.Number
-		}
-		e.hardware = l.Hardware
-		configs = append(configs, portstate.Config{Name: pc.Name, Number: pc.Number, IfIndex: index, Down: !e.up, Disable: !enabled,
-			MAC: l.MAC, Speed: speedName(l), Autoneg: l.Autoneg, MTU: uint16(l.MTU)})
-		if err := d.poller.Add(pc.Port, i); err != nil {
-			return fmt.Errorf("switch: port %s: %w", pc.Name, err)
-		}
-		d.markReady(e) // earlier packets are there, though no event reports them
-	}
-	var err error
-	if d.states, err = portstate.New(configs); err != nil {
-		return err
-	}
-	d.states.Counters = d.portCounters
-	d.states.Casts = !d.cfg.Kernel // the kernel's packets are only counted by number
-	if d.cfg.Kernel {
-		if err := d.attach(); err != nil && !d.cfg.KernelOptional {
-			return err
-		} else if err != nil {
-			err = errors.Join(err, d.detach())
-			d.kernel.failed, d.cfg.Kernel = err, false
-			d.log.Warn("the kernel takes no packets", "err", err)
-		}
-	}
-	d.states.OnAdmin = d.setAdmin
-	d.states.Watch(d.portChanged)
-	return nil
 }
 
 func (d *Device) addServices() (err error) {
@@ -246,9 +141,7 @@ func (d *Device) Run(ctx context.Context) error {
 	g.Go(func() error { return d.p4Server.Run(ctx) })
 	g.Go(func() error { return d.gnmiServer.Run(ctx) })
 	g.Go(func() error { return d.notifyLoop(ctx) })
-	if d.cfg.Kernel {
-		g.Go(func() error { return d.followQueues(ctx) })
-	}
+	g.Go(func() error { return d.path.run(ctx) })
 	g.Go(func() error {
 		defer whenDone(ctx, d.poller.Wake)()
 		return d.forward(ctx)
@@ -325,16 +218,15 @@ func (d *Device) Stats() Stats {
 			s.PipelineDrops[i] += n
 		}
 	}
-	d.kernel.addTo(&s)
+	d.path.counted(&s)
 	return s
 }
 
 // Close frees the ports and everything else. Run and Serve must have returned.
 func (d *Device) Close() error {
-	errs := []error{d.closeModel()}
+	errs := []error{d.path.close()}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	errs = append(errs, d.detach())
 	for _, e := range d.ports {
 		errs = append(errs, e.port.Close())
 	}
@@ -346,7 +238,7 @@ func (d *Device) Close() error {
 
 // useSwitch puts a new switch into the data path. Packets of the old one finish in the old one.
 func (d *Device) useSwitch(sw *interp.Switch) {
-	next, err := d.lower(sw)
+	start := d.path.use(sw)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.sw != nil { // its counts are kept
@@ -358,8 +250,7 @@ func (d *Device) useSwitch(sw *interp.Switch) {
 		}
 	}
 	d.sw = sw
-	d.useKernel(next, err)
-	d.modelBy(sw)
+	start()
 	d.eventsOn = d.cfg.wantsPortEvents(sw.Program())
 	for _, e := range d.ports {
 		e.notifiedUp = true // a new program assumes ports up
@@ -422,132 +313,5 @@ func (d *Device) repeatPortEvents() {
 				d.injectPortEvent(e)
 			}
 		}
-	}
-}
-
-// portChanged applies a change of the state that gNMI shows.
-func (d *Device) portChanged(ev portstate.Event) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	e := d.egress(ev.State.Number)
-	if e == nil || !ev.OperChanged {
-		return
-	}
-	e.up = ev.State.Oper
-	d.openInKernel(e)
-	if !e.up {
-		e.flush()
-	} else {
-		d.markReady(e)
-	}
-	d.log.Info("port", "number", ev.State.Number, "name", ev.State.Name, "up", ev.State.Oper)
-}
-
-// setAdmin takes a port's interface down or up.
-func (d *Device) setAdmin(number uint32, enabled bool) error {
-	e := d.egress(number)
-	if e == nil || d.cfg.Links == nil || e.index == 0 {
-		return nil
-	}
-	if err := d.cfg.Links.SetUp(e.index, enabled); err != nil {
-		return err
-	}
-	// The kernel's notification of the change has arrived already. If it is read now, it is not taken for another
-	// program's change after the next Set.
-	d.mu.Lock()
-	err := d.cfg.Links.Read(d.linkChanged)
-	d.mu.Unlock()
-	d.notifyNow()
-	return err
-}
-
-// linkChanged processes an interface's change. Forwarding learns at once that a link is down; the control side
-// handles the rest.
-func (d *Device) linkChanged(l port.Link) {
-	e := d.byIndex[l.Index]
-	if e == nil {
-		return
-	}
-	if !l.Up && e.up {
-		e.up = false
-		d.openInKernel(e)
-		e.flush()
-		d.portEvent(e, false)
-	}
-	d.toTell.links = append(d.toTell.links, l)
-	d.toTell.signal()
-}
-
-// noteLink passes an interface's change to the control side. If another program takes it up or down, the port's
-// configuration changes, so that gNMI can undo it.
-func (d *Device) noteLink(l port.Link) {
-	e := d.byIndex[l.Index]
-	if err := d.states.SetOper(e.number, l.Up, d.unix()); err != nil {
-		d.log.Error("link state", "err", err)
-	}
-	if l.Gone {
-		return
-	}
-	if err := d.states.NoteAdmin(e.number, l.Enabled, d.unix()); err != nil {
-		d.log.Error("admin state", "err", err)
-	}
-	if l.MTU != 0 {
-		d.states.SetMTU(e.number, uint16(l.MTU), d.unix()) //nolint:errcheck // the port is there
-	}
-	if !e.hardware {
-		return
-	}
-	links, err := d.cfg.Links.List()
-	if err != nil {
-		d.log.Error("link speed", "err", err)
-	}
-	for _, l := range links {
-		if l.Index == e.index {
-			d.states.SetSpeed(e.number, speedName(l), d.unix()) //nolint:errcheck // the port is there
-		}
-	}
-}
-
-func speedName(l port.Link) string {
-	if l.Mbps == 0 {
-		return ""
-	}
-	return portspeed.Name(int64(l.Mbps))
-}
-
-func (d *Device) egress(number uint32) *egress {
-	if int(number) < len(d.byNumber) {
-		return d.byNumber[number]
-	}
-	if len(d.others) == 0 {
-		return nil
-	}
-	return d.others[number]
-}
-
-func (d *Device) portCounters(number uint32) portstate.Counters {
-	e := d.egress(number)
-	if e == nil {
-		return portstate.Counters{}
-	}
-	c := d.passed(e)
-	d.mu.Lock()
-	drops := e.drops
-	if d.sw != nil {
-		drops += d.sw.PortDrops(number)
-	}
-	d.mu.Unlock()
-	if l, ok := d.cfg.Links.(interface {
-		Counters(index int) (port.Counters, error)
-	}); ok && e.index != 0 {
-		if all, err := l.Counters(e.index); err == nil { // otherwise the interface is gone
-			c.InFCS = all.InFCS
-		}
-	}
-	return portstate.Counters{
-		InMulticast: c.InMulticast, InBroadcast: c.InBroadcast, OutMulticast: c.OutMulticast, OutBroadcast: c.OutBroadcast,
-		InOctets: c.InOctets, OutOctets: c.OutOctets, InPkts: c.InPkts, OutPkts: c.OutPkts, InFCSErrors: c.InFCS,
-		InDiscards: c.InLost, OutDiscards: c.OutDown + c.OutLost + drops,
-		InErrors: c.InTooLong, OutErrors: c.OutTooLong,
 	}
 }

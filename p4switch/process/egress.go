@@ -219,13 +219,13 @@ func (e *egress) nextRelease() (int64, bool) {
 func (e *egress) leave(x queued, depth uint32) {
 	d := e.d
 	at := len(d.batch.Packets)
-	waits, below := d.belowKernel(e)
+	waits, below := d.path.waits(e)
 	state := interp.QueueState{EnqTime: max(x.at-waits, 0), DeqTime: d.now, EnqDepth: x.depth + below, DeqDepth: depth + below}
 	tag := x.p.Tag
 	o, ok := x.sw.Egress(x.p, state, &d.batch)
 	if ok {
 		e.stage(o.Data, tag)
-		d.queueInKernel(e, len(o.Data))
+		d.path.sent(e, len(o.Data))
 	}
 	d.route(x.sw, at, tag)
 }

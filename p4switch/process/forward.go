@@ -151,7 +151,7 @@ func (d *Device) work() {
 		}
 	}
 	d.ready = keep
-	d.fromModel()
+	d.path.deliver()
 	for n := d.portless.n; n > 0; n-- {
 		d.leaveNowhere(d.portless.pop(), uint32(d.portless.n))
 	}
@@ -198,8 +198,7 @@ func (d *Device) ingress(number uint32, b []byte, tag uint64) {
 		return
 	}
 	d.now = d.clock()
-	if d.model.in != nil {
-		d.toModel(number, b)
+	if d.path.take(number, b) {
 		return
 	}
 	at := len(d.batch.Packets)

@@ -14,6 +14,8 @@ import (
 
 // inKernel is the program in the kernel, if configured. The device's mu guards it.
 type inKernel struct {
+	interpreted
+	d      *Device
 	sw     *ebpf.Switch          // nil: the kernel does not accept the program
 	hooks  []ebpf.Hook           // by the ports' position
 	queues *ebpf.Queues          // below the ports
@@ -38,41 +40,55 @@ type UpFor struct {
 	Packets   uint64 `json:"packets"`
 }
 
-// attach attaches to the interfaces' hooks, while the calling thread is in their network namespace.
-func (d *Device) attach() error {
-	d.kernel.past.Kernel = &KernelStats{}
-	for _, e := range d.ports {
+// newKernel attaches to the ports' interfaces, while the calling thread is in their network namespace.
+func newKernel(d *Device) (datapath, error) {
+	k := &inKernel{d: d}
+	err := k.attach()
+	if err == nil {
+		return k, nil
+	}
+	err = errors.Join(err, k.close())
+	if !d.cfg.KernelOptional {
+		return nil, err
+	}
+	k.failed, d.cfg.Kernel = err, false
+	d.log.Warn("the kernel takes no packets", "err", err)
+	return k, nil
+}
+
+func (k *inKernel) attach() error {
+	k.past.Kernel = &KernelStats{}
+	for _, e := range k.d.ports {
 		if _, ok := e.port.(*port.Interface); !ok || e.index == 0 {
 			return fmt.Errorf("switch: port %s: the kernel's data path takes network interfaces only", e.name)
 		}
-		h, err := ebpf.Attach(e.index, d.cfg.KernelHook)
+		h, err := ebpf.Attach(e.index, k.d.cfg.KernelHook)
 		if err != nil {
 			return fmt.Errorf("switch: port %s: %w", e.name, err)
 		}
-		d.kernel.hooks = append(d.kernel.hooks, h)
+		k.hooks = append(k.hooks, h)
 	}
-	err := d.countInterfaces()
+	err := k.countInterfaces()
 	if err != nil {
 		return err
 	}
-	if d.kernel.below, err = d.kernel.queues.Read(); err != nil {
+	if k.below, err = k.queues.Read(); err != nil {
 		return fmt.Errorf("switch: %w", err)
 	}
-	d.mu.leaving = d.syncKernel
 	return nil
 }
 
 // passed counts the packets of a port's interface since the switch started, including the kernel's.
-func (d *Device) passed(e *egress) port.Counters {
+func (k *inKernel) passed(e *egress) port.Counters {
 	c := e.port.Counters()
-	if d.kernel.queues == nil {
+	if k.queues == nil {
 		return c
 	}
-	now, err := d.kernel.queues.Counters(e.index)
+	now, err := k.queues.Counters(e.index)
 	if err != nil {
 		return c // the interface is gone
 	}
-	began := d.kernel.began[e.index]
+	began := k.began[e.index]
 	c.InPkts, c.InOctets = now.InPkts-began.InPkts, now.InOctets-began.InOctets
 	c.OutPkts, c.OutOctets = now.OutPkts-began.OutPkts, now.OutOctets-began.OutOctets
 	return c
@@ -81,8 +97,11 @@ func (d *Device) passed(e *egress) port.Counters {
 // queuesRead is the interval at which the rates of the queues below the ports are read: changes are not announced.
 const queuesRead = time.Second
 
-// followQueues gives the program in the kernel the rates of the queues below the ports.
-func (d *Device) followQueues(ctx context.Context) error {
+// run gives the program in the kernel the rates of the queues below the ports.
+func (k *inKernel) run(ctx context.Context) error {
+	if k.queues == nil {
+		return nil
+	}
 	for tick := time.NewTicker(queuesRead); ; {
 		select {
 		case <-ctx.Done():
@@ -90,47 +109,49 @@ func (d *Device) followQueues(ctx context.Context) error {
 			return ctx.Err()
 		case <-tick.C:
 		}
-		below, err := d.kernel.queues.Read()
+		below, err := k.queues.Read()
 		if err != nil {
-			d.log.Error("the queues below the ports", "err", err)
+			k.d.log.Error("the queues below the ports", "err", err)
 			continue
 		}
-		d.mu.Lock()
-		before := d.kernel.below
-		if d.kernel.below = below; d.kernel.sw != nil {
-			d.kernel.sw.SetQueues(below)
+		k.d.mu.Lock()
+		before := k.below
+		if k.below = below; k.sw != nil {
+			k.sw.SetQueues(below)
 		}
-		for _, e := range d.ports {
+		for _, e := range k.d.ports {
 			if i := uint32(e.index); before[i] != below[i] {
-				d.openInKernel(e)
+				k.port(e)
 			}
 		}
-		d.mu.Unlock()
+		k.d.mu.Unlock()
 	}
 }
 
-func (d *Device) detach() error {
+func (k *inKernel) close() error {
+	k.d.mu.Lock()
+	defer k.d.mu.Unlock()
 	var errs []error
-	for _, h := range d.kernel.hooks {
+	for _, h := range k.hooks {
 		errs = append(errs, h.Close())
 	}
-	d.kernel.hooks = nil
-	if d.kernel.queues != nil {
-		d.kernel.queues.Close()
-		d.kernel.queues = nil
+	k.hooks = nil
+	if k.queues != nil {
+		k.queues.Close()
+		k.queues = nil
 	}
-	if d.kernel.sw != nil {
-		d.kernel.sw.Close()
-		d.kernel.sw = nil
+	if k.sw != nil {
+		k.sw.Close()
+		k.sw = nil
 	}
 	return errors.Join(errs...)
 }
 
-// lower loads a switch's program into the kernel, which is slow: no lock is held.
-func (d *Device) lower(sw *interp.Switch) (*ebpf.Switch, error) {
-	if !d.cfg.Kernel {
-		return nil, nil
+func (k *inKernel) use(sw *interp.Switch) func() {
+	if !k.d.cfg.Kernel {
+		return func() {}
 	}
+	d := k.d
 	cfg := ebpf.Config{
 		QueuesPerPort: d.cfg.Queues, DropPort: d.cfg.DropPort, CPUPort: d.cfg.CPUPort, Mark: ebpf.Mark,
 		Ports: map[uint32]uint32{}, Epoch: uint64(monotonic.Now() - d.clock()),
@@ -139,28 +160,25 @@ func (d *Device) lower(sw *interp.Switch) (*ebpf.Switch, error) {
 		cfg.Ports[e.number] = uint32(e.index)
 	}
 	d.mu.Lock()
-	cfg.Queues = d.kernel.below
+	cfg.Queues = k.below
 	d.mu.Unlock()
-	return ebpf.Load(sw, cfg)
+	next, err := ebpf.Load(sw, cfg)
+	return func() { k.put(next, err) }
 }
 
-// useKernel makes packets run through a program from now on. With an error all are forwarded here.
-func (d *Device) useKernel(next *ebpf.Switch, err error) {
-	k := &d.kernel
-	if !d.cfg.Kernel {
-		return
-	}
+// put makes packets run through a program from now on. With an error all are forwarded here.
+func (k *inKernel) put(next *ebpf.Switch, err error) {
 	k.failed = err
 	old := k.sw
 	if err == nil {
 		k.sw = next
 		next.SetQueues(k.below) // they may have been read since it was loaded
-		for _, e := range d.ports {
-			d.openInKernel(e)
+		for _, e := range k.d.ports {
+			k.port(e)
 		}
-		d.runInKernel(next)
+		k.attachAll(next)
 	} else {
-		d.runInKernel(nil)
+		k.attachAll(nil)
 		k.sw = nil
 	}
 	if old != nil {
@@ -168,17 +186,17 @@ func (d *Device) useKernel(next *ebpf.Switch, err error) {
 		old.Close()
 	}
 	if k.failed != nil {
-		d.log.Error("the kernel takes no packets", "err", k.failed)
+		k.d.log.Error("the kernel takes no packets", "err", k.failed)
 	}
 }
 
-// runInKernel attaches a program to all interfaces, or with nil detaches it. A packet that arrives meanwhile may be
+// attachAll attaches a program to all interfaces, or with nil detaches it. A packet that arrives meanwhile may be
 // lost; none is processed twice: if the program cannot be detached, the port continues without the packets that the
 // kernel forwards.
-func (d *Device) runInKernel(sw *ebpf.Switch) {
+func (k *inKernel) attachAll(sw *ebpf.Switch) {
 	var errs []error
-	for i, h := range d.kernel.hooks {
-		p := d.ports[i].port.(*port.Interface)
+	for i, h := range k.hooks {
+		p := k.d.ports[i].port.(*port.Interface)
 		first, then := func() error { return p.OnlyMarked(ebpf.Mark) }, func() error { return h.Run(sw) }
 		if sw == nil {
 			first, then = then, func() error { return p.OnlyMarked(0) }
@@ -190,29 +208,27 @@ func (d *Device) runInKernel(sw *ebpf.Switch) {
 		errs = append(errs, err)
 	}
 	err := errors.Join(errs...)
-	d.kernel.failed = errors.Join(d.kernel.failed, err)
+	k.failed = errors.Join(k.failed, err)
 	if err != nil && sw != nil {
-		d.runInKernel(nil) // all or none
+		k.attachAll(nil) // all or none
 	}
 }
 
-// syncKernel copies the control side's changes to the kernel. After an error the program leaves the kernel; its
+// sync copies the control side's changes to the kernel. After an error the program leaves the kernel; its
 // counters are kept.
-func (d *Device) syncKernel() {
-	k := &d.kernel
+func (k *inKernel) sync() {
 	if k.sw == nil || k.failed != nil {
 		return
 	}
 	if err := errors.Join(k.sw.SyncChanged(), k.sw.Err()); err != nil {
 		k.failed = err
-		d.runInKernel(nil)
-		d.log.Error("the kernel takes no packets any more", "err", k.failed)
+		k.attachAll(nil)
+		k.d.log.Error("the kernel takes no packets any more", "err", k.failed)
 	}
 }
 
-// openInKernel makes the kernel send through a port only while the port is up.
-func (d *Device) openInKernel(e *egress) {
-	k := &d.kernel
+// port makes the kernel send through a port only while the port is up.
+func (k *inKernel) port(e *egress) {
 	if k.sw == nil {
 		return
 	}
@@ -223,28 +239,28 @@ func (d *Device) openInKernel(e *egress) {
 		err = k.sw.ClosePort(e.number)
 	}
 	if err != nil {
-		d.log.Error("port in the kernel", "err", err)
+		k.d.log.Error("port in the kernel", "err", err)
 	}
 }
 
-// belowKernel returns how long an interpreter's packet that leaves now will wait in the queue below the port, which
+// waits returns how long an interpreter's packet that leaves now will wait in the queue below the port, which
 // also holds the kernel's packets, and the number of packets before it.
-func (d *Device) belowKernel(e *egress) (ns int64, packets uint32) {
-	if d.kernel.sw == nil {
+func (k *inKernel) waits(e *egress) (ns int64, packets uint32) {
+	if k.sw == nil {
 		return 0, 0
 	}
-	return d.kernel.sw.Waits(e.number, d.now)
+	return k.sw.Waits(e.number, k.d.now)
 }
 
-// queueInKernel adds an interpreter's packet to that queue.
-func (d *Device) queueInKernel(e *egress, bytes int) {
-	if d.kernel.sw != nil {
-		d.kernel.sw.Sent(e.number, d.now, bytes)
+// sent adds an interpreter's packet to that queue.
+func (k *inKernel) sent(e *egress, bytes int) {
+	if k.sw != nil {
+		k.sw.Sent(e.number, k.d.now, bytes)
 	}
 }
 
-// addTo adds the kernel's counts.
-func (k *inKernel) addTo(s *Stats) {
+// counted adds the kernel's counts.
+func (k *inKernel) counted(s *Stats) {
 	if k.past.Kernel == nil {
 		return
 	}
@@ -298,13 +314,13 @@ func countFates(sw *ebpf.Switch, s *Stats) []uint64 {
 }
 
 // countInterfaces makes the ports' counters those of their interfaces.
-func (d *Device) countInterfaces() (err error) {
-	if d.kernel.queues, err = ebpf.OpenQueues(); err != nil {
+func (k *inKernel) countInterfaces() (err error) {
+	if k.queues, err = ebpf.OpenQueues(); err != nil {
 		return fmt.Errorf("switch: %w", err)
 	}
-	d.kernel.began = map[int]port.Counters{}
-	for _, e := range d.ports {
-		if d.kernel.began[e.index], err = d.kernel.queues.Counters(e.index); err != nil {
+	k.began = map[int]port.Counters{}
+	for _, e := range k.d.ports {
+		if k.began[e.index], err = k.queues.Counters(e.index); err != nil {
 			return fmt.Errorf("switch: port %s: %w", e.name, err)
 		}
 	}

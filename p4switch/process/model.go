@@ -1,6 +1,7 @@
 package process
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -36,156 +37,110 @@ const (
 	modelBurst = 16
 )
 
-// onModel is the program on a model, if configured. Packets pass through it without the device's mu, under which the
-// control side works.
+// onModel is the program on a model. Packets pass through it without the device's mu, under which the control side
+// works.
 type onModel struct {
-	in   chan interp.Input // nil: not configured
-	done chan struct{}     // closed after the last packet
-	out  []interp.Output   // packets from the model; the device's mu guards it
+	interpreted
+	d   *Device
+	in  chan interp.Input
+	out []interp.Output // packets from the model; the device's mu guards it
 
 	mu     sync.Mutex // guards the following fields
 	model  Model
 	failed error // why packets are dropped
 }
 
-// startModel has packets pass through the model from now on.
-func (d *Device) startModel() {
-	if d.cfg.Model == nil {
-		return
-	}
-	d.model.model = d.cfg.Model
-	d.model.in, d.model.done = make(chan interp.Input, modelQueue), make(chan struct{})
-	go d.passThroughModel()
-	d.mu.leaving = d.syncModel
+func newModel(d *Device) *onModel {
+	return &onModel{d: d, model: d.cfg.Model, in: make(chan interp.Input, modelQueue)}
 }
 
-// closeModel ends the model. The device's mu is not held, because a packet from the model may wait for it.
-func (d *Device) closeModel() error {
-	if d.model.in == nil {
-		return nil
-	}
-	close(d.model.in)
-	d.model.in = nil
-	<-d.model.done
-	return d.model.model.Close()
-}
+func (m *onModel) close() error { return m.model.Close() }
 
-// modelBy makes the model's tables follow a switch's from now on.
-func (d *Device) modelBy(sw *interp.Switch) {
-	if d.model.in != nil {
-		d.model.mu.Lock()
-		err := d.model.model.Use(sw)
-		if err != nil && d.model.failed == nil {
-			d.modelFailed(err)
-		}
-		d.model.mu.Unlock()
-		sw.AddCounting(modelCounts{d})
-		d.syncModel()
+// use makes the model's tables follow a switch's.
+func (m *onModel) use(sw *interp.Switch) func() {
+	return func() {
+		m.do(func() error { return m.model.Use(sw) })
+		sw.AddCounting(m)
+		m.sync()
 	}
 }
-
-// modelCounts are the model's counters: see [interp.Counting].
-type modelCounts struct{ d *Device }
 
 // Counted implements [interp.Counting].
-func (m modelCounts) Counted(id program.CounterID, index int) (packets, bytes uint64, err error) {
-	m.d.model.mu.Lock()
-	defer m.d.model.mu.Unlock()
-	if err := m.d.model.failed; err != nil {
-		return 0, 0, fmt.Errorf("switch: the model has ended: %w", err)
+func (m *onModel) Counted(id program.CounterID, index int) (packets, bytes uint64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.failed != nil {
+		return 0, 0, fmt.Errorf("switch: the model has ended: %w", m.failed)
 	}
-	return m.d.model.model.Counted(id, index)
+	return m.model.Counted(id, index)
 }
 
 // CountedAt implements [interp.Counting].
-func (m modelCounts) CountedAt(id program.TableID, place int) (packets, bytes uint64, err error) {
-	return m.d.model.model.CountedAt(id, place)
+func (m *onModel) CountedAt(id program.TableID, place int) (packets, bytes uint64, err error) {
+	return m.model.CountedAt(id, place)
 }
 
-// syncModel writes the control side's changes to the model. After an error the model forwards nothing, because its
-// tables are not those that controllers read.
-func (d *Device) syncModel() {
-	if d.model.in == nil {
+// do makes a call of the model. After an error the model forwards nothing, because its tables are not those that
+// controllers read.
+func (m *onModel) do(call func() error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.failed != nil {
 		return
 	}
-	d.model.mu.Lock()
-	defer d.model.mu.Unlock()
-	if d.model.failed != nil {
-		return
-	}
-	if err := d.model.model.Sync(); err != nil {
-		d.modelFailed(err)
+	if err := call(); err != nil {
+		m.failed = err
+		m.d.log.Error("the model forwards no more packets", "err", err)
 	}
 }
 
-func (d *Device) modelFailed(err error) {
-	d.model.failed = err
-	d.log.Error("the model forwards no more packets", "err", err)
-}
+func (m *onModel) sync() { m.do(m.model.Sync) }
 
-// toModel queues a packet for the model.
-func (d *Device) toModel(number uint32, b []byte) {
+// take queues a packet for the model.
+func (m *onModel) take(number uint32, b []byte) bool {
 	select {
-	case d.model.in <- interp.Input{Port: number, Data: slices.Clone(b)}:
+	case m.in <- interp.Input{Port: number, Data: slices.Clone(b)}:
 	default:
-		d.stats.TailDrops++
+		m.d.stats.TailDrops++
 	}
+	return true
 }
 
-// passThroughModel passes packets to the model until there are no more.
-func (d *Device) passThroughModel() {
-	in := d.model.in
-	defer close(d.model.done)
-	for p := range in {
-		batch := []interp.Input{p}
+// run passes packets to the model.
+func (m *onModel) run(ctx context.Context) error {
+	for {
+		var batch []interp.Input
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case p := <-m.in:
+			batch = append(batch, p)
+		}
 		for more := true; more && len(batch) < modelBurst; {
 			select {
-			case q, ok := <-in:
-				if more = ok; ok {
-					batch = append(batch, q)
-				}
+			case p := <-m.in:
+				batch = append(batch, p)
 			default:
 				more = false
 			}
 		}
-		out := d.inModel(batch)
-		d.mu.mu.Lock()
-		d.model.out = append(d.model.out, out...)
-		d.readBack()
-		d.mu.mu.Unlock()
-		d.poller.Wake()
+		var out []interp.Output
+		m.do(func() (err error) {
+			out, err = m.model.Forward(batch)
+			return err
+		})
+		m.d.mu.mu.Lock()
+		m.out = append(m.out, out...)
+		m.do(m.model.ReadBack)
+		m.d.mu.mu.Unlock()
+		m.d.poller.Wake()
 	}
 }
 
-// inModel passes packets to the model, and returns its output.
-func (d *Device) inModel(batch []interp.Input) []interp.Output {
-	d.model.mu.Lock()
-	defer d.model.mu.Unlock()
-	if d.model.failed != nil {
-		return nil
-	}
-	out, err := d.model.model.Forward(batch)
-	if err != nil {
-		d.modelFailed(err)
-	}
-	return out
-}
-
-// readBack makes the switch's registers follow the model's.
-func (d *Device) readBack() {
-	d.model.mu.Lock()
-	defer d.model.mu.Unlock()
-	if d.model.failed != nil {
-		return
-	}
-	if err := d.model.model.ReadBack(); err != nil {
-		d.modelFailed(err)
-	}
-}
-
-// fromModel sends the model's output.
-func (d *Device) fromModel() {
-	for _, p := range d.model.out {
+// deliver sends the model's output.
+func (m *onModel) deliver() {
+	d := m.d
+	for _, p := range m.out {
 		e := d.egress(p.Port)
 		switch {
 		case e == nil && p.Port == d.cfg.CPUPort && d.cfg.CPUPort != 0:
@@ -204,5 +159,5 @@ func (d *Device) fromModel() {
 			e.stage(p.Data, 0)
 		}
 	}
-	d.model.out = d.model.out[:0]
+	m.out = m.out[:0]
 }

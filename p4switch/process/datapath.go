@@ -1,0 +1,51 @@
+package process
+
+import (
+	"context"
+
+	"github.com/ethereal-fabric/ethereal/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/p4switch/port"
+)
+
+// datapath is what forwards packets besides the interpreter, or in its place: the program in the kernel, or a model.
+// The device's mu is held unless a method says otherwise.
+type datapath interface {
+	// run does what is due from time to time, until ctx ends. mu is not held.
+	run(ctx context.Context) error
+	// use loads a switch's program, which may be slow: mu is not held. It returns a function that makes packets
+	// pass through the program from then on.
+	use(sw *interp.Switch) func()
+	// sync takes over what the control side has changed in the tables.
+	sync()
+	// port follows a port that went up or down.
+	port(e *egress)
+	// take takes a packet in the interpreter's place, if it does so.
+	take(number uint32, b []byte) bool
+	// deliver sends the packets that were taken.
+	deliver()
+	// waits returns how long an interpreter's packet that leaves now will wait in the queue below the port, and the
+	// number of packets before it. sent adds one to that queue.
+	waits(e *egress) (ns int64, packets uint32)
+	sent(e *egress, bytes int)
+	// passed counts the packets of a port since the switch started. mu is not held.
+	passed(e *egress) port.Counters
+	// counted adds its packets to the device's.
+	counted(s *Stats)
+	// close ends it. mu is not held, and run has returned.
+	close() error
+}
+
+// interpreted is the data path of a switch that has the interpreter alone.
+type interpreted struct{}
+
+func (interpreted) run(context.Context) error          { return nil }
+func (interpreted) use(*interp.Switch) func()          { return func() {} }
+func (interpreted) sync()                              {}
+func (interpreted) port(*egress)                       {}
+func (interpreted) take(uint32, []byte) bool           { return false }
+func (interpreted) deliver()                           {}
+func (interpreted) waits(*egress) (ns int64, n uint32) { return 0, 0 }
+func (interpreted) sent(*egress, int)                  {}
+func (interpreted) passed(e *egress) port.Counters     { return e.port.Counters() }
+func (interpreted) counted(*Stats)                     {}
+func (interpreted) close() error                       { return nil }

@@ -1,0 +1,47 @@
+package process
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/p4switch/interp"
+)
+
+// Stats counts packets in the traffic manager. Pipeline has the pipelines' drops.
+type Stats struct {
+	Ingress       uint64 // packets that entered the ingress pipeline from ports
+	Sent          uint64 // packets handed to ports
+	PacketIn      uint64 // packets that left at the CPU port
+	TailDrops     uint64 // their queue was full
+	NoPort        uint64 // sent to a port without interface
+	PortDown      uint64 // their port was down
+	NoProgram     uint64 // arrived before the first program
+	Recirculated  uint64
+	RecircDrops   uint64        // too many waited for another pass
+	InjectDrops   uint64        // too many control packets waited
+	NoticeDrops   uint64        // packets and digests for controllers while too many waited
+	LongestHold   time.Duration // longest time that packets waited for the control side
+	PortEvents    uint64        // port-event packets injected
+	PipelineDrops interp.DropCounts
+	Kernel        *KernelStats // nil: Config.Kernel is not set; its packets are also in the counts above
+}
+
+// Drop is the number of packets dropped for one reason.
+type Drop struct {
+	Reason  string `json:"reason"`
+	Packets uint64 `json:"packets"`
+}
+
+// Drops returns the reasons for which packets were dropped.
+func (s Stats) Drops() []Drop {
+	all := []Drop{
+		{"queue full", s.TailDrops}, {"no port", s.NoPort}, {"port down", s.PortDown}, {"no program", s.NoProgram},
+		{"recirculation full", s.RecircDrops}, {"too many control packets waiting", s.InjectDrops}, {"controllers too slow", s.NoticeDrops},
+	}
+	for i, n := range s.PipelineDrops {
+		if reason := interp.DropReason(i); reason != interp.DropTrafficManager { // counted above, by cause
+			all = append(all, Drop{reason.String(), n})
+		}
+	}
+	return slices.DeleteFunc(all, func(x Drop) bool { return x.Packets == 0 })
+}
