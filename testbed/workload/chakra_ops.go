@@ -91,33 +91,36 @@ func (in reading) operations(nodes []node) ([]Op, error) {
 	return ops, nil
 }
 
-func (in reading) operation(n node) (Op, error) {
+func (in reading) operation(n node) (op Op, err error) {
 	switch n.kind {
 	case nodeSend, nodeRecv:
 		return in.message(n)
-	case nodeCollective:
-		return in.collective(n)
 	case nodeInvalid, nodeMetadata:
 		return Op{Kind: Compute}, nil
+	case nodeCollective:
+		op, err = in.collective(n)
 	case nodeCompute:
-		op, err := n.compute()
-		if n.duration == 0 && n.ints["num_ops"] > 0 {
+		if op, err = n.compute(); n.duration == 0 && n.ints["num_ops"] > 0 {
 			op, err = in.roofline(n)
 		}
-		op.Unit = n.unit()
-		return op, err
+	default:
+		op, err = n.compute()
 	}
-	return n.compute()
+	op.Unit = n.unit(op)
+	return op, err
 }
 
-// unit returns what carries a computation out, as [Op].Unit: 1 is the CPU, and the others are streams of the GPU. A GPU
-// runs one kernel of a stream at a time, and ASTRA-sim (HardwareResource.cc) one operation of the CPU. A trace without
-// streams has one.
-func (n node) unit() int {
-	if n.ints["is_cpu_op"] != 0 {
+// unit returns what carries an operation of the node out, as [Op].Unit: 1 is the CPU, and the others are streams of the
+// GPU. A GPU runs one kernel of a stream at a time, and ASTRA-sim (HardwareResource.cc) one operation of the CPU, of
+// whatever type. A trace without streams has one.
+func (n node) unit(op Op) int {
+	switch {
+	case op.Kind == Compute && n.ints["is_cpu_op"] != 0:
 		return 1
+	case n.kind == nodeCompute:
+		return 2 + int(max(0, n.ints["stream"]))
 	}
-	return 2 + int(max(0, n.ints["stream"]))
+	return 0
 }
 
 // compute returns a computation of the node's duration.

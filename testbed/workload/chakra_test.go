@@ -268,7 +268,7 @@ func TestChakraPyTorch(t *testing.T) {
 		all := []int{0, 1, 2, 3}
 		if d := cmp.Diff([]Op{
 			{Kind: Compute},
-			{Kind: Compute, After: []int{0}, Duration: 85 * fabric.Microsecond},
+			{Kind: Compute, After: []int{0}, Duration: 85 * fabric.Microsecond, Unit: 1},
 			{Kind: Collective, After: []int{1}, What: collective.AllGather, Group: pair, Bytes: 1000},
 			{Kind: Collective, After: []int{2}, What: collective.AllReduce, Group: all, Bytes: 4},
 			{Kind: Collective, After: []int{3}, What: collective.AllReduce, Group: all, Bytes: 4},
@@ -325,13 +325,19 @@ func TestChakraStreams(t *testing.T) {
 	var nodes []node
 	for i, a := range [][]any{
 		{"is_cpu_op", 0, "stream", 7}, {"is_cpu_op", 0, "stream", 7}, {"is_cpu_op", 0, "stream", 20},
-		{"is_cpu_op", 1}, {"is_cpu_op", 1}, {"is_cpu_op", 0, "stream", 7},
+		{"is_cpu_op", 1}, {"is_cpu_op", 1}, {"is_cpu_op", 0, "stream", 7}, {"is_cpu_op", 1}, {"is_cpu_op", 1},
 	} {
 		n, err := parseNode(attributes(a...))
 		if err != nil {
 			t.Fatal(err)
 		}
 		n.id, n.kind, n.duration = uint64(i+1), nodeCompute, uint64(10*(i+1))
+		switch i { // the call of a collective, and one of memory, are operations of the CPU too
+		case 6:
+			n.kind = nodeCollective
+		case 7:
+			n.kind = 2
+		}
 		nodes = append(nodes, n)
 	}
 	ops, err := in.operations(nodes)
@@ -339,7 +345,7 @@ func TestChakraStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &Program{Name: "streams", Ranks: [][]Op{ops}}
-	if got, want := p.LongestCompute(), 90*fabric.Microsecond; got != want {
+	if got, want := p.LongestCompute(), 240*fabric.Microsecond; got != want {
 		t.Errorf("the longest computation is %v, want %v", got, want)
 	}
 	r, err := NewRunner(p)
@@ -353,7 +359,7 @@ func TestChakraStreams(t *testing.T) {
 		r.Tick(at, none)
 		ends = append(ends, at/fabric.Microsecond)
 	}
-	if diff := cmp.Diff([]fabric.Time{10, 30, 40, 90}, ends); diff != "" || !r.Finished() {
+	if diff := cmp.Diff([]fabric.Time{10, 30, 40, 90, 160, 240}, ends); diff != "" || !r.Finished() {
 		t.Errorf("computations end (-want +got):\n%s", diff)
 	}
 }
