@@ -17,10 +17,10 @@ import (
 
 // reportFlags are the flags of `ethereal report`.
 type reportFlags struct {
-	html, csv, svg string
-	only, title    string
-	quiet          bool
-	format         outputFormat
+	html, csv, steps, svg string
+	only, title           string
+	quiet                 bool
+	format                outputFormat
 }
 
 func (a *app) reportCommand() *cobra.Command {
@@ -47,6 +47,7 @@ Two files that have runs in common are compared: it prints what changed from the
 	f.StringVar(&flags.html, "html", "", "write the page, one self-contained file, to `FILE`")
 	f.StringVar(&flags.svg, "svg", "", "write each picture as a file into `DIR`")
 	f.StringVar(&flags.csv, "csv", "", "write a line per result to `FILE`")
+	f.StringVar(&flags.steps, "steps", "", "write the times of workloads' steps to `FILE`, as CSV")
 	f.StringVar(&flags.only, "only", "", "select runs that match `REGEXP`; it is compared with scenario, failure, collective, size, notifier, scheme, seed and the varied keys")
 	f.StringVar(&flags.title, "title", "", "give the page the title `TEXT` (default: the names of what it shows)")
 	f.BoolVarP(&flags.quiet, "quiet", "q", false, "print less; no table")
@@ -91,11 +92,14 @@ func (a *app) runReport(ctx context.Context, paths []string, flags reportFlags) 
 		}
 		return err
 	}
-	switch {
-	case flags.csv == "-":
+	if flags.csv == "-" {
 		return errors.New("--csv: - is no file; -o csv prints on standard output")
-	case flags.csv != "":
+	}
+	if flags.csv != "" {
 		err = write("--csv", flags.csv, func(w io.Writer) error { return report.CSV(w, rs) })
+	}
+	if err == nil && flags.steps != "" {
+		err = write("--steps", flags.steps, func(w io.Writer) error { return report.StepsCSV(w, rs) })
 	}
 	if err == nil && !flags.format.people() {
 		err = report.CSV(a.stdout, rs)

@@ -19,6 +19,7 @@ const maxLine = 1 << 28
 func Encode(w io.Writer, r *Result) error {
 	out := *r
 	out.Links, out.FlipRecords, out.Timeline = orEmpty(r.Links), orEmpty(r.FlipRecords), orEmpty(r.Timeline)
+	out.Steps = orEmpty(r.Steps)
 	out.UplinkLoads, out.QueueMax, out.QueueMean = orEmpty(r.UplinkLoads), orEmpty(r.QueueMax), orEmpty(r.QueueMean)
 	if out.Variant == nil {
 		out.Variant = map[string]string{}

@@ -93,6 +93,8 @@ type Result struct {
 	Links       []LinkLoad  `json:"links"`        // both directions of every link, by link number
 	FlipRecords []FlipEvent `json:"flip_records"` // in order of time
 	Timeline    []Event     `json:"timeline"`     // in order of time; without flips
+	// Steps are the repetitions of a workload's jobs, job by job.
+	Steps []Step `json:"steps"`
 }
 
 // Place is a machine that carried out runs.

@@ -63,6 +63,9 @@ func Table(w io.Writer, rs []*Result) error {
 			if r.CCT == nil || r.late() {
 				fmt.Fprintf(&out, "  %s: %s, %s, seed %d: %s\n", remark(r), r.Scheme, r.Notifier, r.Seed, outcome(r))
 			}
+			for _, text := range stepsTexts(r) {
+				fmt.Fprintf(&out, "  %s, %s, seed %d: %s\n", r.Scheme, r.Notifier, r.Seed, text)
+			}
 		}
 	}
 	overTime(&out, rs)

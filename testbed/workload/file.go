@@ -7,13 +7,9 @@ import (
 	"io/fs"
 	"path/filepath"
 	"reflect"
-	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
-	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
 // file is a workload file; it has exactly one of the keys.
@@ -32,16 +28,6 @@ func Keys() []string { return strictyaml.KeysOf(file{}) }
 func keyList() string {
 	k := Keys()
 	return strings.Join(k[:len(k)-1], ", ") + " and " + k[len(k)-1]
-}
-
-// job is a collective on separate ranks.
-type job struct {
-	Kind      string       `yaml:"kind" required:"for example all-reduce"`
-	Algorithm string       `yaml:"algorithm"`
-	Bytes     fabric.Bytes `yaml:"bytes" required:"for example 16MB"`
-	Ranks     string       `yaml:"ranks"`  // "0..7,12"
-	At        fabric.Time  `yaml:"at"`     // start time; 0 if absent
-	Repeat    int          `yaml:"repeat"` // number of repetitions, one after the other; 1 if absent
 }
 
 // Load reads a workload file for a fabric with that many ranks; 0 means as many as the file names. The program may
@@ -119,7 +105,7 @@ func parse(path string, data []byte, ranks int) (*Program, error) {
 		}
 		p.Ranks = make([][]Op, most)
 		for i, j := range f.Jobs {
-			j.add(p, most, fmt.Sprintf("jobs[%d]", i), d)
+			j.add(p, i, fmt.Sprintf("jobs[%d]", i), d)
 		}
 	}
 	if err != nil {
@@ -147,93 +133,6 @@ func (c *Chakra) complain(d *strictyaml.Decoder) {
 	case memory && c.MemoryBandwidth < 1:
 		d.Complain("chakra.memory_bandwidth", fmt.Sprintf("%v is not above 0", c.MemoryBandwidth), "write for example 3350GB")
 	}
-}
-
-// ranks returns the number of ranks that the jobs name.
-func (f file) ranks() int {
-	most := -1
-	for _, j := range f.Jobs {
-		group, err := parseRanks(j.Ranks, collective.MaxRanks)
-		if j.Ranks == "" || err != nil {
-			continue // all existing ranks, or an error reported later
-		}
-		most = max(most, slices.Max(group))
-	}
-	return most + 1
-}
-
-// add adds a job to the program. Jobs do not wait for each other.
-func (j job) add(p *Program, ranks int, path string, d *strictyaml.Decoder) {
-	group, err := parseRanks(j.Ranks, ranks)
-	if err != nil {
-		problem, remedy, _ := strings.Cut(err.Error(), "; ")
-		d.Complain(path+".ranks", problem, remedy)
-	}
-	if j.Repeat < 0 || j.Repeat > 10_000 {
-		d.Complain(path+".repeat", fmt.Sprintf("%d is outside 1 to 10000", j.Repeat), "write for example 10")
-		return
-	}
-	spec := collective.Spec{Kind: j.Kind, Algorithm: j.Algorithm, Bytes: int64(j.Bytes), Ranks: len(group)}
-	if err := spec.Validate(); err != nil && len(group) > 0 {
-		problem, remedy, _ := strings.Cut(strings.TrimPrefix(err.Error(), collective.ErrSpec.Error()+": "), "; ")
-		key := path
-		for _, k := range []string{"kind", "algorithm", "bytes", "ranks"} {
-			if strings.HasPrefix(problem, k+" ") || strings.Contains(problem, " has no "+k) {
-				key = path + "." + k
-			}
-		}
-		d.Complain(key, problem, remedy)
-		return
-	}
-	for _, r := range group {
-		var after []int
-		if j.At > 0 {
-			p.Ranks[r] = append(p.Ranks[r], Op{Kind: Compute, Duration: j.At})
-			after = []int{len(p.Ranks[r]) - 1}
-		}
-		for range max(j.Repeat, 1) {
-			p.Ranks[r] = append(p.Ranks[r], Op{
-				Kind: Collective, What: j.Kind, Algorithm: j.Algorithm, Bytes: int64(j.Bytes), Group: group, After: after,
-			})
-			after = []int{len(p.Ranks[r]) - 1}
-		}
-	}
-}
-
-// parseRanks reads "0..7,12", or "0..30/2" for every second one. Empty means all.
-func parseRanks(text string, ranks int) ([]int, error) {
-	if text == "" {
-		text = fmt.Sprintf("0..%d", ranks-1)
-	}
-	seen := map[int]bool{}
-	var out []int
-	for part := range strings.SplitSeq(text, ",") {
-		span, by, stepped := strings.Cut(strings.TrimSpace(part), "/")
-		from, to, isRange := strings.Cut(span, "..")
-		if !isRange {
-			to = from
-		}
-		step := 1
-		a, err := strconv.Atoi(strings.TrimSpace(from))
-		b, err2 := strconv.Atoi(strings.TrimSpace(to))
-		if stepped && err == nil {
-			step, err = strconv.Atoi(strings.TrimSpace(by))
-		}
-		if err != nil || err2 != nil || a < 0 || b < a || step < 1 {
-			return nil, fmt.Errorf("%q is not a list of ranks; write for example 0..7,12 or 0..30/2", part)
-		}
-		if b >= ranks {
-			return nil, fmt.Errorf("rank %d is not there; the fabric has 0 to %d", b, ranks-1)
-		}
-		for r := a; r <= b; r += step {
-			if seen[r] {
-				return nil, fmt.Errorf("rank %d is in the list twice", r)
-			}
-			seen[r] = true
-			out = append(out, r)
-		}
-	}
-	return out, nil
 }
 
 // TotalBytes returns the payload of all messages.

@@ -41,6 +41,7 @@ type Op struct {
 	Raises string `json:",omitempty"`
 	Awaits string `json:",omitempty"`
 	Times  int    `json:",omitempty"`
+	Part   int    `json:",omitempty"` // number in [Program.Parts], from 1; 0: of none
 }
 
 // Program is a list of operations per rank: Ranks[r] are those of rank r. An operation waits only for earlier ones
@@ -48,9 +49,17 @@ type Op struct {
 type Program struct {
 	Name  string
 	Ranks [][]Op
+	Parts []Part `json:",omitempty"` // of which times are taken
 
 	// notes are not exported, so that they are not part of a run's hash.
 	notes []note
+}
+
+// Part is an operation of a job that several ranks carry out together.
+type Part struct {
+	Job  int    // number of the job, from 0
+	Step int    // repetition of the job, from 1
+	Name string // such as "all-reduce 100MB"
 }
 
 // note is a kind of difference from the file.
@@ -219,6 +228,29 @@ func (p *Program) LongestCompute() fabric.Time {
 		}
 	}
 	return longest
+}
+
+// Only returns the program of the operations whose parts are in [from, to), without what they wait for before.
+func (p *Program) Only(from, to int) *Program {
+	out := &Program{Name: p.Name, Ranks: make([][]Op, len(p.Ranks))}
+	for r, ops := range p.Ranks {
+		place := map[int]int{}
+		for o, op := range ops {
+			if op.Part <= from || op.Part > to {
+				continue
+			}
+			var after []int
+			for _, a := range op.After {
+				if at, ok := place[a]; ok {
+					after = append(after, at)
+				}
+			}
+			place[o] = len(out.Ranks[r])
+			op.After = after
+			out.Ranks[r] = append(out.Ranks[r], op)
+		}
+	}
+	return out
 }
 
 // global converts a message of the instance's job to one of the program.

@@ -24,6 +24,7 @@ type Runner struct {
 	awaits  map[string][]await // of each event
 	timers  heap.Heap[timer]
 	order   uint64
+	parts   []Span // by [Op].Part - 1
 }
 
 // await is an operation that waits for an event to have been raised so often.
@@ -37,8 +38,14 @@ func NewRunner(p *Program) (*Runner, error) {
 	}
 	r := &Runner{
 		program: p, all: all, index: index, queued: map[unit][]int{}, raised: map[string]int{}, awaits: map[string][]await{},
+		parts: make([]Span, len(p.Parts)),
 	}
 	for rank, ops := range p.Ranks {
+		for _, op := range ops {
+			if op.Part > 0 {
+				r.parts[op.Part-1].Open++
+			}
+		}
 		waits, next := make([]int, len(ops)), make([][]int, len(ops))
 		for o, op := range ops {
 			after := slices.Compact(slices.Sorted(slices.Values(op.After)))
@@ -125,6 +132,9 @@ func (r *Runner) Done(rank int) bool { return r.left[rank] == 0 }
 // Finished reports whether all ranks have done all their operations.
 func (r *Runner) Finished() bool { return r.open == 0 }
 
+// Parts returns when the program's parts took place, in the order of [Program.Parts].
+func (r *Runner) Parts() []Span { return r.parts }
+
 // find returns the instance of a message and its id there.
 func (r *Runner) find(id collective.ID) (*instance, collective.ID, error) {
 	step := int(id.Job())*collective.MaxSteps + id.Step()
@@ -145,6 +155,9 @@ func (r *Runner) find(id collective.ID) (*instance, collective.ID, error) {
 
 func (r *Runner) begin(now fabric.Time, rank, o int, emit func(collective.Send)) {
 	op := r.program.Ranks[rank][o]
+	if op.Part > 0 && !r.parts[op.Part-1].Begun {
+		r.parts[op.Part-1].Begun, r.parts[op.Part-1].Begin = true, now
+	}
 	if op.Kind == Compute {
 		if op.Duration == 0 {
 			r.end(now, rank, o, emit)
@@ -201,6 +214,9 @@ func (r *Runner) end(now fabric.Time, rank, o int, emit func(collective.Send)) {
 		return
 	}
 	r.ended[rank][o] = true
+	if part := r.program.Ranks[rank][o].Part; part > 0 {
+		r.parts[part-1].Open, r.parts[part-1].End = r.parts[part-1].Open-1, now
+	}
 	if r.left[rank]--; r.left[rank] == 0 {
 		r.open--
 	}
@@ -224,6 +240,13 @@ func (r *Runner) release(now fabric.Time, rank, o int, emit func(collective.Send
 	if r.waits[rank][o]--; r.waits[rank][o] == 0 {
 		r.begin(now, rank, o, emit)
 	}
+}
+
+// Span is the time of a [Part], from when the first of its ranks begins until the last one ends.
+type Span struct {
+	Begun      bool
+	Begin, End fabric.Time
+	Open       int // number of ranks that have not ended
 }
 
 // unit is what carries out computations of a rank one at a time; see [Op].

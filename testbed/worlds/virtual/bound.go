@@ -124,6 +124,13 @@ func programBounds(run scenario.Run) (bound, step *float64) {
 	return micros(least), micros(max(least, scheduleBound(run, schedule)))
 }
 
+// partsBound returns the step bound of some parts of a run's program, alone and without failures; nil: none.
+func partsBound(run scenario.Run, from, to int) *float64 {
+	run.Program, run.Events = run.Program.Only(from, to), nil
+	_, step := programBounds(run)
+	return step
+}
+
 // scheduleBound returns the bound of a schedule.
 func scheduleBound(run scenario.Run, s workload.Schedule) fabric.Time {
 	g := bound.Graph{Moments: s.Moments, Messages: make([]bound.Message, 0, len(s.Messages))}

@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/workload"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
@@ -14,6 +15,7 @@ type job interface {
 	done(rank int) bool
 	finished() bool
 	bounds() (bound, step *float64)
+	steps() []report.Step
 }
 
 func (w *world) newJob() (job, error) {
@@ -35,6 +37,8 @@ func (s single) sent(_ fabric.Time, id collective.ID) error { return s.Sent(id) 
 func (s single) done(rank int) bool                         { return s.Done(rank) }
 func (s single) finished() bool                             { return s.Finished() }
 func (s single) bounds() (bound, step *float64)             { return Bounds(s.w.run, s.Job) }
+
+func (s single) steps() []report.Step { return nil }
 
 func (s single) start() {
 	for rank := range s.Spec().Ranks {
@@ -93,6 +97,38 @@ func (p *workloadJob) sent(now fabric.Time, id collective.ID) error {
 func (p *workloadJob) done(rank int) bool             { return p.Done(rank) }
 func (p *workloadJob) finished() bool                 { return p.Finished() }
 func (p *workloadJob) bounds() (bound, step *float64) { return programBounds(p.w.run) }
+
+// steps returns the times of the jobs' repetitions. Those of a job have the same bound.
+func (p *workloadJob) steps() []report.Step {
+	var out []report.Step
+	parts, spans := p.w.run.Program.Parts, p.Parts()
+	for from := 0; from < len(parts); {
+		to := from + 1
+		for to < len(parts) && parts[to].Job == parts[from].Job && parts[to].Step == parts[from].Step {
+			to++
+		}
+		s := report.Step{Job: parts[from].Job + 1, Step: parts[from].Step}
+		if n := len(out); n > 0 && out[n-1].Job == s.Job {
+			s.Bound = out[n-1].Bound
+		} else {
+			s.Bound = partsBound(p.w.run, from, to)
+		}
+		for i := from; i < to; i++ {
+			part := report.Part{Name: parts[i].Name}
+			if spans[i].Begun {
+				part.Begin = micros(spans[i].Begin)
+			}
+			if spans[i].Open == 0 {
+				part.End = micros(spans[i].End)
+			}
+			s.Parts = append(s.Parts, part)
+		}
+		s.Begin, s.End = s.Parts[0].Begin, s.Parts[len(s.Parts)-1].End
+		out = append(out, s)
+		from = to
+	}
+	return out
+}
 
 // schedule schedules the next end of a computation.
 func (p *workloadJob) schedule() {

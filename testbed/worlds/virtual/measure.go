@@ -77,6 +77,7 @@ func (w *world) measure() (*report.Result, error) {
 		r.Bytes = bytes
 	}
 	r.Bound, r.StepBound = w.job.bounds()
+	r.Steps = w.job.steps()
 	if w.lastFlip >= 0 && w.firstCut >= 0 {
 		us := (w.lastFlip - w.firstCut).Micros()
 		r.LastFlip = &us
