@@ -70,7 +70,7 @@ func (c *Core) advance(now fabric.Time) {
 		c.noteUnconfirmed(l)
 		l.quench, l.until, l.ends = false, 0, [2]portEpoch{}
 		c.mark(e.link)
-		if !l.down && l.epoch == 0 && l.suspectEpoch == 0 && l.rateEpoch == 0 && l.unconfirmed == 0 {
+		if !l.dead() && l.epoch == 0 && l.suspectEpoch == 0 && l.rateEpoch == 0 && l.unconfirmed == 0 {
 			delete(c.links, e.link)
 		}
 	}
