@@ -213,7 +213,7 @@ func newView(rs []*Result, charts []Chart, story []string, p Page) view {
 				t.Notes = append(t.Notes, fmt.Sprintf("%s: %s, %s, seed %d: %s.", remark(r), r.Scheme, r.Notifier, r.Seed,
 					strings.ReplaceAll(outcome(r), " us", " µs")))
 			}
-			for _, text := range stepsTexts(r) {
+			for _, text := range slices.Concat(stepsTexts(r), flowsTexts(r)) {
 				t.Notes = append(t.Notes, fmt.Sprintf("%s, %s, seed %d: %s.", r.Scheme, r.Notifier, r.Seed, strings.ReplaceAll(text, " us", " µs")))
 			}
 		}

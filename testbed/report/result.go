@@ -95,6 +95,8 @@ type Result struct {
 	Timeline    []Event     `json:"timeline"`     // in order of time; without flips
 	// Steps are the repetitions of a workload's jobs, job by job.
 	Steps []Step `json:"steps"`
+	// Flows are the messages' completion times; nil: the world has none, or none arrived.
+	Flows *Flows `json:"flows"`
 }
 
 // Place is a machine that carried out runs.

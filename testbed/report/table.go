@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -63,7 +64,7 @@ func Table(w io.Writer, rs []*Result) error {
 			if r.CCT == nil || r.late() {
 				fmt.Fprintf(&out, "  %s: %s, %s, seed %d: %s\n", remark(r), r.Scheme, r.Notifier, r.Seed, outcome(r))
 			}
-			for _, text := range stepsTexts(r) {
+			for _, text := range slices.Concat(stepsTexts(r), flowsTexts(r)) {
 				fmt.Fprintf(&out, "  %s, %s, seed %d: %s\n", r.Scheme, r.Notifier, r.Seed, text)
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
+	"github.com/ethereal-fabric/ethereal/testbed/workload/bound"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/controlplane"
 )
@@ -30,10 +31,18 @@ type hostShell struct {
 	core *host.Core
 
 	tick     func(now fabric.Time)
-	arriving map[collective.ID]int64 // missing bytes
+	arriving map[collective.ID]arrival
+	flows    []report.FlowTime // messages that have arrived
 
 	// Events whose first occurrence is on the timeline already.
 	timedOut, quenched, resent bool
+}
+
+// arrival is a message that is on its way.
+type arrival struct {
+	src         fabric.NodeID
+	bytes, left int64
+	posted      fabric.Time
 }
 
 var (
@@ -55,7 +64,7 @@ func (w *world) newHost(id fabric.NodeID) (*hostShell, error) {
 // newHostOf returns a shell around a core of such a configuration.
 func (w *world) newHostOf(config host.Config, settings *host.Settings) (*hostShell, error) {
 	id := config.Host
-	h := &hostShell{w: w, id: id, arriving: map[collective.ID]int64{}}
+	h := &hostShell{w: w, id: id, arriving: map[collective.ID]arrival{}}
 	var err error
 	if h.core, err = host.New(config); err != nil {
 		return nil, err
@@ -81,10 +90,11 @@ func (w *world) newHostOf(config host.Config, settings *host.Settings) (*hostShe
 // postTo makes a host send a message of the collective.
 func (w *world) postTo(now fabric.Time, h *hostShell, s collective.Send) {
 	to := w.host(s.Dst)
+	a := arrival{src: h.id, bytes: s.Bytes, left: s.Bytes, posted: now}
 	if w.net.Cores() == 1 || w.net.Region(h.id) == w.net.Region(to.id) {
-		to.arriving[s.ID] = s.Bytes
+		to.arriving[s.ID] = a
 	} else { // it is notified in time: the first packet takes longer
-		w.net.Serially(h.id, func(fabric.Time) { to.arriving[s.ID] = s.Bytes })
+		w.net.Serially(h.id, func(fabric.Time) { to.arriving[s.ID] = a })
 	}
 	h.w.obs.Recorder.Posted(now, h.id, uint64(s.ID), to.id, s.Bytes)
 	h.core.Post(now, hostagent.Flow{ID: uint64(s.ID), Dst: to.id, Bytes: s.Bytes})
@@ -218,15 +228,18 @@ func (h *hostShell) Timeout(now fabric.Time, qp transport.QP) {
 // Delivered implements [transport.Handler]. A message has arrived when all its pieces have.
 func (h *hostShell) Delivered(now fabric.Time, _ fabric.NodeID, message uint64, bytes int64) {
 	id := collective.ID(message)
-	left, ok := h.arriving[id]
-	if left -= bytes; !ok || left < 0 {
-		h.w.fail(fmt.Errorf("%s: %d bytes too many of message %v", h.w.f.Name(h.id), -left, id))
+	a, ok := h.arriving[id]
+	if a.left -= bytes; !ok || a.left < 0 {
+		h.w.fail(fmt.Errorf("%s: %d bytes too many of message %v", h.w.f.Name(h.id), -a.left, id))
 		return
 	}
-	if h.arriving[id] = left; left > 0 {
+	if h.arriving[id] = a; a.left > 0 {
 		return
 	}
 	delete(h.arriving, id)
+	h.flows = append(h.flows, report.FlowTime{
+		Bytes: a.bytes, Took: now - a.posted, Alone: bound.Alone(h.w.f, a.src, h.id, a.bytes, h.w.format),
+	})
 	h.w.obs.Recorder.Received(now, message)
 	if h.w.run.Scenario.Host.Completion == scenario.OnArrival {
 		h.received(now, id)

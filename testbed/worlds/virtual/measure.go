@@ -82,6 +82,7 @@ func (w *world) measure() (*report.Result, error) {
 		us := (w.lastFlip - w.firstCut).Micros()
 		r.LastFlip = &us
 	}
+	var flows []report.FlowTime
 	for _, h := range w.hosts {
 		s := h.nic.Stats()
 		r.QPsPerHostMax = max(r.QPsPerHostMax, s.QPsPeak)
@@ -90,7 +91,9 @@ func (w *world) measure() (*report.Result, error) {
 		r.NAKs += int64(s.NaksTaken)
 		r.Quenches += int64(s.Quenches)
 		r.Marked += int64(s.CongestionMarks)
+		flows = append(flows, h.flows...)
 	}
+	r.Flows = report.NewFlows(flows)
 	if err := w.measureLinks(r); err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
+	"github.com/ethereal-fabric/ethereal/testbed/workload/bound"
 )
 
 // framing returns the run's overhead per frame on the wire: Ethernet's, or the one that makes full packets as long
@@ -46,6 +47,7 @@ type world struct {
 	servers     servers
 	clearances  *clearances // nil: a message is sent when its sender has reached its step
 	late        scenario.Lateness
+	format      bound.Format
 	job         job
 	log         *sim.JSONL
 
@@ -74,7 +76,7 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer sim.Trac
 	s := run.Scenario
 	w := &world{
 		lab: lab, run: run, obs: obs, f: run.Fabric, firstCut: -1, lastFlip: -1,
-		servers: newServers(s.Servers, run.Fabric.Hosts()), late: run.Lateness(),
+		servers: newServers(s.Servers, run.Fabric.Hosts()), late: run.Lateness(), format: format(run),
 	}
 	var err error
 	if w.spec, err = run.Scheme.Spec(); err != nil {
