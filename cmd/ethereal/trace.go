@@ -30,7 +30,7 @@ with the key chakra.`,
 			if ranks < 1 || ranks > fabric.MaxPlaneHosts {
 				return fmt.Errorf("--ranks: %d; write 1 to %d, the hosts of the largest fabric", ranks, fabric.MaxPlaneHosts)
 			}
-			p, err := workload.Load(args[0], ranks)
+			p, err := workload.Load(args[0], workload.Place{Ranks: ranks, Seed: 1})
 			if err != nil {
 				return err
 			}

@@ -326,11 +326,11 @@ func (v *validation) targets(path string) (string, error) {
 }
 
 func (v *validation) workload(path string) (string, error) {
-	ranks := 0
+	on := workload.Place{}
 	if v.fabric != nil {
-		ranks = v.fabric.Hosts()
+		on = workload.On(v.fabric, 1)
 	}
-	p, err := workload.Load(path, ranks)
+	p, err := workload.Load(path, on)
 	if err != nil {
 		return "", err
 	}

@@ -3,10 +3,10 @@ package scenario
 import (
 	"cmp"
 	"fmt"
+	"github.com/ethereal-fabric/ethereal/testbed/workload"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -197,27 +197,7 @@ const (
 )
 
 // Share is a fraction, 0 to 1. In YAML it is a number or a percentage.
-type Share float64
-
-// UnmarshalText reads "1%" or "0.01".
-func (s *Share) UnmarshalText(text []byte) error {
-	number, percent := strings.CutSuffix(strings.TrimSpace(string(text)), "%")
-	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	if percent {
-		v /= 100
-	}
-	if err != nil || !(v >= 0 && v <= 1) {
-		return fmt.Errorf("%q is not a share of 0 to 1; write for example 1%% or 0.01", text)
-	}
-	*s = Share(v)
-	return nil
-}
-
-// MarshalText prints a percentage.
-func (s Share) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// String prints a percentage: "1%".
-func (s Share) String() string { return strconv.FormatFloat(float64(s)*100, 'g', 10, 64) + "%" }
+type Share = workload.Share
 
 // LinkEvent is an [Event] with its names resolved, for one link.
 type LinkEvent struct {

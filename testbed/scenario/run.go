@@ -102,11 +102,9 @@ func (s *Scenario) expandCase(runs []Run, f *fabric.Fabric, c Failure) ([]Run, e
 		notifiers = []Notifier{NotifyNone}
 	}
 	for _, op := range s.Collectives {
-		var program *workload.Program
-		if op.Kind == Workload {
-			if program, err = workload.Load(op.File, f.Hosts()); err != nil {
-				return nil, err
-			}
+		programs, err := s.programs(op, f)
+		if err != nil {
+			return nil, err
 		}
 		for _, n := range notifiers {
 			for _, scheme := range s.formed() {
@@ -116,13 +114,32 @@ func (s *Scenario) expandCase(runs []Run, f *fabric.Fabric, c Failure) ([]Run, e
 					}
 					runs = append(runs, Run{
 						Index: len(runs), Scenario: s, Fabric: f, Scheme: scheme, Collective: op,
-						Failure: c, Events: events[seed], Interventions: interventions, Notifier: n, Seed: seed, Program: program,
+						Failure: c, Events: events[seed], Interventions: interventions, Notifier: n, Seed: seed, Program: programs[seed],
 					})
 				}
 			}
 		}
 	}
 	return runs, nil
+}
+
+// programs returns the program of each seed, if the collective is a workload. Seeds share one that draws nothing.
+func (s *Scenario) programs(op Collective, f *fabric.Fabric) (map[uint64]*workload.Program, error) {
+	if op.Kind != Workload {
+		return nil, nil
+	}
+	var last *workload.Program
+	out := map[uint64]*workload.Program{}
+	for _, seed := range s.Seeds {
+		if last == nil || last.Random {
+			var err error
+			if last, err = workload.Load(op.File, workload.On(f, seed)); err != nil {
+				return nil, err
+			}
+		}
+		out[seed] = last
+	}
+	return out, nil
 }
 
 // Override is the part of a scenario that flags may replace. Empty fields replace nothing.

@@ -211,7 +211,7 @@ type Collective struct {
 	Kind      string       `yaml:"kind" required:"for example all-to-all"`
 	Algorithm string       `yaml:"algorithm"` // of the kind; direct when empty
 	Bytes     fabric.Bytes `yaml:"bytes"`     // required, except for a workload
-	Shift     int          `yaml:"shift"`     // permutation: rank i sends to i+shift; 0: drawn by the run's seed
+	Shift     int          `yaml:"shift"`     // permutation: rank i sends to i+shift; 0: the run's seed draws a permutation, which is no shift
 	Target    int          `yaml:"target"`    // incast: the rank that receives
 	Senders   int          `yaml:"senders"`   // incast: number of senders; 0: all others
 	Group     int          `yaml:"group"`     // number of ranks per group; each group runs alone; 0: all together

@@ -27,7 +27,7 @@ func (c Collective) checkWorkload(path string, f *fabric.Fabric, bad complain) {
 	if f == nil {
 		return
 	}
-	p, err := workload.Load(c.File, f.Hosts())
+	p, err := workload.Load(c.File, workload.On(f, 1))
 	if err != nil {
 		es, ok := errors.AsType[strictyaml.Errors](err)
 		if !ok {

@@ -220,7 +220,7 @@ func TestChakraGroups(t *testing.T) {
 		if err := os.WriteFile(path, []byte("chakra: {trace: j"+keys+"}\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := Load(path, 4)
+		_, err := Load(path, Place{Ranks: 4, Seed: 1})
 		if want == "" != (err == nil) || want != "" && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", keys, err, want)
 		}

@@ -9,16 +9,18 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 )
 
 // file is a workload file; it has exactly one of the keys.
 type file struct {
-	Jobs   []job   `yaml:"jobs"`
-	GPT    *GPT    `yaml:"gpt"`
-	Chakra *Chakra `yaml:"chakra"`
-	Matrix *matrix `yaml:"matrix"`
-	Flows  []Flow  `yaml:"flows"`
+	Jobs    []job    `yaml:"jobs"`
+	GPT     *GPT     `yaml:"gpt"`
+	Chakra  *Chakra  `yaml:"chakra"`
+	Matrix  *matrix  `yaml:"matrix"`
+	Flows   []Flow   `yaml:"flows"`
+	Poisson *poisson `yaml:"poisson"`
 }
 
 // Keys returns the keys, one of which a workload file has.
@@ -30,9 +32,21 @@ func keyList() string {
 	return strings.Join(k[:len(k)-1], ", ") + " and " + k[len(k)-1]
 }
 
-// Load reads a workload file for a fabric with that many ranks; 0 means as many as the file names. The program may
-// use fewer: the others do nothing. Errors about content are [strictyaml.Errors].
-func Load(path string, ranks int) (*Program, error) {
+// Place is where a program runs.
+type Place struct {
+	Ranks int         // of the fabric; 0: as many as the file names
+	Rate  fabric.Rate // of a rank's link to the fabric; 0: unknown
+	Seed  uint64      // of what the program draws
+}
+
+// On returns the place that a fabric is, for a seed.
+func On(f *fabric.Fabric, seed uint64) Place {
+	return Place{Ranks: f.Hosts(), Rate: f.Spec().HostLink.Rate * fabric.Rate(f.Planes()), Seed: seed}
+}
+
+// Load reads a workload file for a place. The program may use fewer ranks: the others do nothing. Errors about content
+// are [strictyaml.Errors].
+func Load(path string, on Place) (*Program, error) {
 	data, err := strictyaml.ReadLarge(path, maxFlowBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w; name a workload file", err)
@@ -40,7 +54,8 @@ func Load(path string, ranks int) (*Program, error) {
 	if err != nil {
 		return nil, fmt.Errorf("workload: %w", err)
 	}
-	p, err := parse(path, data, ranks)
+	ranks := on.Ranks
+	p, err := parse(path, data, on)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +67,8 @@ func Load(path string, ranks int) (*Program, error) {
 	return p, err
 }
 
-func parse(path string, data []byte, ranks int) (*Program, error) {
+func parse(path string, data []byte, on Place) (*Program, error) {
+	ranks := on.Ranks
 	var f file
 	d := strictyaml.New(path, nil)
 	d.Values = maxFlowValues
@@ -94,6 +110,10 @@ func parse(path string, data []byte, ranks int) (*Program, error) {
 			break
 		}
 		p, err = f.Matrix.program(d.RelativePath(f.Matrix.File))
+	case f.Poisson != nil:
+		key = "poisson"
+		p.Random, p.Ranks = true, make([][]Op, max(2, ranks))
+		f.Poisson.add(p, on, d)
 	case f.Flows != nil:
 		key = "flows"
 		p.Ranks = make([][]Op, cmp.Or(ranks, max(2, flowRanks(f.Flows))))
@@ -105,7 +125,7 @@ func parse(path string, data []byte, ranks int) (*Program, error) {
 		}
 		p.Ranks = make([][]Op, most)
 		for i, j := range f.Jobs {
-			j.add(p, i, fmt.Sprintf("jobs[%d]", i), d)
+			j.add(p, i, on.Seed, fmt.Sprintf("jobs[%d]", i), d)
 		}
 	}
 	if err != nil {

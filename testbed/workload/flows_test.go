@@ -16,7 +16,7 @@ func loadFlows(t *testing.T, text string) (*Program, error) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return Load(path, 0)
+	return Load(path, Place{Ranks: 0, Seed: 1})
 }
 
 // TestFlowsBegin: flows begin at their times, or when their event has been raised as often as they say.

@@ -114,7 +114,7 @@ func (f file) ranks() int {
 }
 
 // add adds the job of a number to the program. Jobs do not wait for each other.
-func (j job) add(p *Program, number int, path string, d *strictyaml.Decoder) {
+func (j job) add(p *Program, number int, seed uint64, path string, d *strictyaml.Decoder) {
 	group, err := parseRanks(j.Ranks, len(p.Ranks))
 	if err != nil {
 		problem, remedy, _ := strings.Cut(err.Error(), "; ")
@@ -157,6 +157,9 @@ func (j job) add(p *Program, number int, path string, d *strictyaml.Decoder) {
 			op := Op{Kind: Compute, Duration: s.Compute, Part: len(p.Parts)}
 			if s.What != "" {
 				op = Op{Kind: Collective, What: s.What, Algorithm: s.Algorithm, Bytes: int64(s.Bytes), Group: group, Part: len(p.Parts)}
+			}
+			if s.What == collective.Permutation {
+				p.Random, op.Seed = true, seed
 			}
 			for _, r := range group {
 				add(r, op)

@@ -19,7 +19,7 @@ func loadText(t *testing.T, text string, ranks int) (*Program, error) {
 	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	return Load(path, ranks)
+	return Load(path, Place{Ranks: ranks, Seed: 1})
 }
 
 // TestSteps: ranks repeat their steps in order, and the times of each are taken.

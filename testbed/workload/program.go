@@ -41,7 +41,9 @@ type Op struct {
 	Raises string `json:",omitempty"`
 	Awaits string `json:",omitempty"`
 	Times  int    `json:",omitempty"`
-	Part   int    `json:",omitempty"` // number in [Program.Parts], from 1; 0: of none
+
+	Seed uint64 `json:",omitempty"` // for Collective, of a permutation
+	Part int    `json:",omitempty"` // number in [Program.Parts], from 1; 0: of none
 }
 
 // Program is a list of operations per rank: Ranks[r] are those of rank r. An operation waits only for earlier ones
@@ -50,6 +52,8 @@ type Program struct {
 	Name  string
 	Ranks [][]Op
 	Parts []Part `json:",omitempty"` // of which times are taken
+
+	Random bool `json:"-"` // another seed makes another program
 
 	// notes are not exported, so that they are not part of a run's hash.
 	notes []note
@@ -116,7 +120,7 @@ func (p *Program) link() (all []*instance, index [][]int, err error) {
 			}
 			var key string
 			var group []int
-			spec := collective.Spec{Kind: op.What, Algorithm: op.Algorithm, Bytes: op.Bytes}
+			spec := collective.Spec{Kind: op.What, Algorithm: op.Algorithm, Bytes: op.Bytes, Seed: op.Seed}
 			switch op.Kind {
 			case Compute:
 				if op.Duration < 0 {

@@ -79,7 +79,7 @@ func TestJobs(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	p, err := Load(path, 12)
+	p, err := Load(path, Place{Ranks: 12, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func TestControlCircle(t *testing.T) {
 func TestBad(t *testing.T) {
 	for text, want := range map[string]string{
 		"job: []": "job: unknown key; did you mean jobs?",
-		"{}":      "0 of jobs, gpt, chakra, matrix and flows",
+		"{}":      "0 of jobs, gpt, chakra, matrix, flows and poisson",
 		"gpt: {tensor: 3, layers: 5, pipeline: 2}":                "not a multiple of pipeline",
 		"jobs: [{kind: all-reduce, bytes: 1MB, ranks: 0..99}]":    "rank 99 is not there",
 		"jobs: [{kind: all-reduce, bytes: 1MB, ranks: '0..2,1'}]": "twice",
@@ -241,7 +241,7 @@ func TestBad(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Load(path, 8); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Load(path, Place{Ranks: 8, Seed: 1}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", text, err, want)
 		}
 	}
@@ -286,7 +286,7 @@ func TestMatrix(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		return Load(filepath.Join(dir, "w.yaml"), 4)
+		return Load(filepath.Join(dir, "w.yaml"), Place{Ranks: 4, Seed: 1})
 	}
 	p, err := load("# tokens by expert\n9,1,2\n3, 9,0\n\n0,5,9\n", ", unit: 1KB")
 	if err != nil {

@@ -82,6 +82,18 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
+// TestLargePermutation: also with thousands of ranks it is no cyclic shift.
+func TestLargePermutation(t *testing.T) {
+	shifts := map[int]int{}
+	const n = 4096
+	for i, to := range (Spec{Kind: Permutation, Ranks: n, Bytes: 1, Seed: 1}).permutation() {
+		shifts[(to-i+n)%n]++
+	}
+	if len(shifts) < n/2 || shifts[0] > 0 { // 63 % of the shifts are expected
+		t.Errorf("%d shifts, %d ranks send to themselves", len(shifts), shifts[0])
+	}
+}
+
 // Reference sizes: what each rank puts on the wire for one operation.
 func TestTotalBytes(t *testing.T) {
 	const n, s = 16, 1 << 20
