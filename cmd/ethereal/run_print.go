@@ -27,6 +27,7 @@ type runPrinter struct {
 	skipped  []*runner.Outcome
 	expected []*runner.Outcome // of runs that something is expected of
 	late     []string          // runs that did not finish, where nothing is expected of that
+	cutOff   []string          // of these: no scheme can finish them
 }
 
 // ended prints a run that ended.
@@ -50,6 +51,9 @@ func (t *runPrinter) ended(o *runner.Outcome) error {
 	asked := slices.ContainsFunc(run.Scenario.Expect, func(x scenario.Expectation) bool { return x.That == "finished" })
 	if r := o.Result; r != nil && o.Err == nil && !r.Finished && !asked {
 		t.late = append(t.late, o.Name())
+		if r.CutOff != "" {
+			t.cutOff = append(t.cutOff, o.Name())
+		}
 	}
 	if len(run.Scenario.Expect) == 0 {
 		return nil
@@ -70,6 +74,9 @@ func printOutcome(w io.Writer, o *runner.Outcome, quiet bool) error {
 		fmt.Fprintf(&b, "%s (%s)\n", name, o.World)
 	default:
 		fmt.Fprintf(&b, "%s (%s): %s\n", name, o.World, o.Run.Scenario.Description)
+		if o.Result != nil && o.Result.CutOff != "" {
+			fmt.Fprintf(&b, "  CUT OFF: %s\n", o.Result.CutOff)
+		}
 		if err := o.Record.Text(&b); err != nil {
 			return err
 		}
@@ -140,8 +147,12 @@ func (t *runPrinter) end(results []*report.Result, failed error) error {
 	if len(unmet) > 0 {
 		failed = errors.Join(failed, fmt.Errorf("not as expected: %s", strings.Join(unmet, ", ")))
 	}
-	if t.flags.strict && len(t.late) > 0 {
+	switch {
+	case t.flags.strict && len(t.late) > 0:
 		failed = errors.Join(failed, fmt.Errorf("did not finish, with --strict: %s", strings.Join(t.late, ", ")))
+	case len(t.cutOff) > 0:
+		failed = errors.Join(failed, fmt.Errorf("could not finish, as a host has no link: %s; restore one of its links in the scenario, or "+
+			"expect {that: finished, is: false}", strings.Join(t.cutOff, ", ")))
 	}
 	if failed != nil && !errors.Is(failed, errInterrupted) {
 		return failure("%w", failed)

@@ -13,6 +13,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/runner"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
 )
 
 func TestRunDemo(t *testing.T) {
@@ -264,6 +265,41 @@ func TestStrict(t *testing.T) {
 		code := a.execute(t.Context(), append([]string{"run", "-q", "--seeds", "1", "--schemes", "ethereal"}, c.args...))
 		if code != c.want || c.want == exitRun && !strings.Contains(said.String(), "did not finish, with --strict: ") {
 			t.Errorf("%v: code %d: %s", c.args, code, said.String())
+		}
+	}
+}
+
+// TestCutOff: a run that no scheme can finish, since a host has no link, is a failure and is said first. A host with two
+// planes goes on over the other.
+func TestCutOff(t *testing.T) {
+	const text = `name: cut off
+fabric: {kind: leaf-spine, tors: 2, spines: 2, hosts_per_tor: 2, planes: PLANES, host_link: {rate: 100Gb/s, delay: 500ns}}
+collectives: [{kind: all-to-all, bytes: 1MB}]
+schemes: [ethereal]
+deadline: 5ms
+failures:
+  - {name: host link, notifiers: [all], events: [{at: 5us, action: cut, link: LINK, detection: 5us}]}
+`
+	for _, c := range []struct {
+		planes, link, first string
+		more                string
+		code                int
+	}{
+		{"1", "host link of h1", "CUT OFF: h1 is cut off: its only link h1-tor0 is cut since 5us; 1 run could not finish", "", exitRun},
+		{"1", "host link of h1", "", "\nexpect: [{that: finished, is: false}]\n", exitOK},
+		{"2", "host link of h1", "host link: all-to-all 1MB", "", exitOK},
+		{"2", "host link 2 of h1", "host link: all-to-all 1MB", "", exitOK},
+	} {
+		file := filepath.Join(t.TempDir(), "cut.yaml")
+		s := strings.NewReplacer("PLANES", c.planes, "LINK", c.link).Replace(text)
+		if err := os.WriteFile(file, []byte(s+c.more), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		var said, err strings.Builder
+		a := &app{stdout: &said, stderr: &err, run: virtual.Runner(), free: func() (int64, bool) { return 0, false }}
+		code := a.execute(t.Context(), []string{"run", "-q", file})
+		if first, _, _ := strings.Cut(said.String(), "\n"); code != c.code || !strings.HasPrefix(first, c.first) {
+			t.Errorf("%s of %s planes: code %d, want %d:\n%s%s", c.link, c.planes, code, c.code, said.String(), err.String())
 		}
 	}
 }

@@ -170,6 +170,24 @@ func columns(u timeUnit) []column {
 // roughMicros prints microseconds in a unit that suits them.
 func roughMicros(us float64) string { return fabric.Time(us * float64(fabric.Microsecond)).Rough() }
 
+// CutOffs returns a line for each text of [Result].CutOff: how many runs could not finish for it.
+func CutOffs(rs []*Result) []string {
+	var lines []string
+	for _, text := range distinct(rs, func(r *Result) string { return r.CutOff }) {
+		if text == "" {
+			continue
+		}
+		n := 0
+		for _, r := range rs {
+			if r.CutOff == text {
+				n++
+			}
+		}
+		lines = append(lines, fmt.Sprintf("CUT OFF: %s; %s could not finish", text, fabric.Count(n, "run")))
+	}
+	return lines
+}
+
 // outcome describes how an unfinished run ended, or that its failure came too late.
 func outcome(r *Result) string {
 	if r.late() {

@@ -166,7 +166,7 @@ func (c column) Left() bool { return c.left }
 
 func newView(rs []*Result, charts []Chart, story []string, p Page) view {
 	v := view{
-		Page: p, Facts: facts(rs), Opponents: Opponents(rs), Story: story, Bars: barPanels(rs), Heat: heatPanels(rs), Timelines: timelinePanels(rs), Columns: columns(micro),
+		Page: p, Facts: facts(rs), Opponents: append(CutOffs(rs), Opponents(rs)...), Story: story, Bars: barPanels(rs), Heat: heatPanels(rs), Timelines: timelinePanels(rs), Columns: columns(micro),
 		Seeds: len(distinct(rs, func(r *Result) string { return strconv.FormatUint(r.Seed, 10) })) > 1,
 	}
 	for _, c := range charts {

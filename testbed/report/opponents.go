@@ -73,7 +73,7 @@ func paramsOf(scheme string) map[string]string {
 
 // heading prints [Opponents] above a table.
 func heading(rs []*Result) string {
-	lines := Opponents(rs)
+	lines := append(CutOffs(rs), Opponents(rs)...)
 	if len(lines) == 0 {
 		return ""
 	}

@@ -53,6 +53,9 @@ type Result struct {
 	// interrupted (by the user).
 	End     End     `json:"end"`
 	EndTime float64 `json:"end_us"` // simulated time at the end
+	// CutOff says which hosts had no link any more when a run ended unfinished, and since when: no scheme can finish it.
+	// Empty: each host had one, as in results of earlier versions.
+	CutOff string `json:"cut_off"`
 
 	// StepBound is a lower bound on CCT that is at least Bound: it also takes into account the order of the messages,
 	// computations and late ranks (docs/bound.md). nil as for Bound, and in results of earlier versions.

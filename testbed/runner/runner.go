@@ -41,6 +41,9 @@ func (t *timed) do(ctx context.Context, run scenario.Run, obs scenario.Observer)
 	result, err := t.run(ctx, run, obs)
 	if result != nil {
 		result.FirstFailure = firstFailure(run, result, healthy)
+		if result.End == report.Deadline || result.End == report.Stalled {
+			result.CutOff = run.CutOff(micros(result.EndTime))
+		}
 	}
 	return result, err
 }

@@ -42,10 +42,17 @@ func NodeNamed(f *fabric.Fabric, name string) (fabric.NodeID, error) {
 //	uplink of tor0                its first; uplink 2 of tor0: its second
 //	top uplink 2 of tor0          on the way over its second uplink, the link to the highest tier: with two tiers the uplink itself,
 //	                              with three the first uplink of the switch above
+//	host link of h0               a host's link; host link 2 of h0: the one into the second plane
 func linkNamed(f *fabric.Fabric, name string) (fabric.LinkID, error) {
 	role, node, ok := strings.Cut(name, " of ")
 	if !ok {
 		return f.LinkByName(name)
+	}
+	if strings.HasPrefix(role, "host link") {
+		if id, err := f.NodeByName(node); err == nil && int(id) >= f.Hosts() {
+			return 0, fmt.Errorf("%s is no host; name one, as in host link of h0", node)
+		}
+		return uplink(f, role, "host link", node)
 	}
 	rest, top := strings.CutPrefix(role, "top ")
 	l, err := uplink(f, rest, "uplink", node)
@@ -77,7 +84,7 @@ func uplink(f *fabric.Fabric, role, word, node string) (fabric.LinkID, error) {
 	case up == 0:
 		return 0, fmt.Errorf("%s has no uplink; name another node, as in uplink of tor0", node)
 	case which < 1 || which > up:
-		return 0, fmt.Errorf("%s has no uplink %d; write 1 to %d", node, which, up)
+		return 0, fmt.Errorf("%s has no %s %d; write 1 to %d", node, word, which, up)
 	}
 	return n.Link(n.FirstUplink() + fabric.PortNo(which-1)), nil
 }
@@ -90,7 +97,7 @@ func ordinal(role, word string) (int, error) {
 	}
 	which, err := strconv.Atoi(number)
 	if !ok || err != nil {
-		return 0, fmt.Errorf("%q is no role; write for example uplink of tor0, uplink 2 of tor0, top uplink of tor0, switch above tor0 or top switch", role)
+		return 0, fmt.Errorf("%q is no role; write for example uplink of tor0, uplink 2 of tor0, top uplink of tor0, host link of h0, switch above tor0 or top switch", role)
 	}
 	return which, nil
 }

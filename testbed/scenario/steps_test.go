@@ -195,7 +195,7 @@ func FuzzIn(f *testing.F) {
 func TestRoles(t *testing.T) {
 	there := fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 2, HostsPerToR: 4}
 	for link, want := range map[string]string{
-		"uplink of tor0": "tor0-spine0", "uplink 2 of tor3": "tor3-spine1", "uplink of h5": "h5-tor1",
+		"uplink of tor0": "tor0-spine0", "uplink 2 of tor3": "tor3-spine1", "uplink of h5": "h5-tor1", "host link of h5": "h5-tor1",
 		"top uplink 2 of tor1": "tor1-spine1",
 	} {
 		s, err := Parse("small.yaml", []byte(stepped+"steps: [{at: 2us, action: cut, link: uplink of tor0, detection: "+
@@ -228,6 +228,7 @@ func TestRoles(t *testing.T) {
 	}
 	for link, want := range map[string]string{
 		"uplink of tor9": "no node \"tor9\"", "uplink 3 of tor0": "write 1 to 2", "uplink 0 of tor0": "write 1 to 2",
+		"host link of tor0": "is no host", "host link 2 of h0": "no host link 2; write 1 to 1", "host link of h99": "no node \"h99\"",
 		"uplink x of tor0": "is no role", "downlink of tor0": "is no role", "uplink of spine0": "has no uplink",
 	} {
 		_, err := Parse("small.yaml", []byte(stepped+"steps: [{at: 2us, action: cut, link: "+link+", detection: 1us}]\n"),
