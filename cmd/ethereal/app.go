@@ -123,7 +123,7 @@ func (a *app) root() *cobra.Command {
 			newControllerCommand(), newStatusCommand(), newVerifyCommand(), newDrainCommand(), newPreflightCommand(), newProbeCommand(), newP4RTCommand(),
 		}},
 		{"Switch and hosts:", []*cobra.Command{newSwitchCommand(), newGNMICommand(), newHostCommand()}},
-		{"Files:", []*cobra.Command{a.initCommand(), a.validateCommand(), a.topoCommand(), a.exportCommand()}},
+		{"Files:", []*cobra.Command{a.initCommand(), a.validateCommand(), a.topoCommand(), a.importCommand(), a.exportCommand()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
 		for _, c := range g.commands {

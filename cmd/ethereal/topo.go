@@ -114,7 +114,8 @@ func (flags topoFlags) read() (fabric.Spec, error) {
 	case sources > 1:
 		return fabric.Spec{}, fmt.Errorf("--fabric, --scenario and flags that shape a fabric exclude each other; keep one")
 	case flags.file != "":
-		return fabric.LoadSpec(flags.file)
+		spec, err := fabric.LoadSpec(flags.file)
+		return spec, foreign(flags.file, err)
 	case flags.scenario != "":
 		s, err := scenario.Load(flags.scenario)
 		if err != nil {

@@ -135,7 +135,7 @@ func (a *app) validate(files []string, v *validation, kind, fabricFile string, f
 		var err error
 		results[i].File = path
 		if kinds[i], err = kindOf(path, kind); err != nil {
-			results[i].add(path, err, &wrong)
+			results[i].add(path, foreign(path, err), &wrong)
 			continue
 		}
 		results[i].Kind = kinds[i].name
@@ -171,6 +171,11 @@ var uses = map[string]string{
 
 // wrongKind returns err, or if a file is of another kind than the one wanted, what it is and what reads it.
 func wrongKind(path, want string, err error) error {
+	if err != nil {
+		if what := foreignKind(path); what != "" {
+			return errors.New(what)
+		}
+	}
 	if !errors.Is(err, strictyaml.ErrContent) {
 		return err
 	}

@@ -117,7 +117,7 @@ func TestCommands(t *testing.T) {
 // interfaces of its own or other processes beside it, or goes on for ever.
 func privileged(args string) bool {
 	command, _, _ := strings.Cut(args, " ")
-	return !slices.Contains([]string{"run", "topo", "bench", "cases", "report", "trace", "version", "validate", "init"}, command)
+	return !slices.Contains([]string{"run", "topo", "bench", "cases", "report", "trace", "version", "validate", "init", "import"}, command)
 }
 
 // TestResults: what the schema says of packets that are missing, the page says.

@@ -64,6 +64,9 @@ func (op Op) chakra(id, rank, ranks int, groups map[string][]int) ([]byte, error
 		}
 		b = protowire.AppendBytes(protowire.AppendTag(b, fieldAttr, protowire.BytesType), a)
 	}
+	if op.Awaits != "" {
+		return nil, fmt.Errorf("a trace has no waits for events of other ranks, as that for %q", op.Awaits)
+	}
 	name := [...]string{"compute", op.What, "send", "recv"}[op.Kind]
 	varint(fieldID, uint64(id))
 	b = protowire.AppendString(protowire.AppendTag(b, fieldName, protowire.BytesType), name)

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const imports = "../../testbed/scenarios/import/"
+
+// TestImport: an import writes files that run takes, once, and says what it left out.
+func TestImport(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "incast")
+	files := []string{imports + "incast.cm", imports + "fat-tree.topo"}
+	code, out, errs := etherealCommand(t.Context(), "import", "htsim", files[0], files[1], "--dir", dir)
+	if code != exitOK || errs != "" || !strings.Contains(out, "32 hosts and 32 switches, 6 messages with 9000000 bytes") {
+		t.Errorf("%d\n%s\n%s", code, out, errs)
+	}
+	if code, out, errs := etherealCommand(t.Context(), "validate", filepath.Join(dir, "scenario.yaml"), filepath.Join(dir, "workload.yaml")); code != exitOK {
+		t.Errorf("%d\n%s\n%s", code, out, errs)
+	}
+	code, _, errs = etherealCommand(t.Context(), "import", "htsim", files[0], "--dir", dir)
+	if code != exitInput || !strings.Contains(errs, "is there already, and nothing is overwritten") {
+		t.Errorf("%d\n%s", code, errs)
+	}
+	code, _, errs = etherealCommand(t.Context(), "import", "htsim", files[0], "--dir", dir+"2")
+	if code != exitOK || !strings.Contains(errs, "warning: the files have no topology") {
+		t.Errorf("%d\n%s", code, errs)
+	}
+}
+
+// TestForeignFiles: other programs' files are recognised wherever ours are read, and the error names the import.
+func TestForeignFiles(t *testing.T) {
+	for file, want := range map[string]string{
+		"incast.cm": "a connection matrix of htsim; `ethereal import htsim ", "hpcc-topology.txt": "a topology of HPCC's ns-3; `ethereal import hpcc ",
+		"nccl-graph.xml": "graphs of NCCL (NCCL_GRAPH_DUMP_FILE); `ethereal import nccl ",
+	} {
+		for _, command := range [][]string{{"run"}, {"validate"}, {"trace"}, {"topo", "--fabric"}} {
+			code, _, errs := etherealCommand(t.Context(), append(command, imports+file)...)
+			if code != exitInput || !strings.Contains(errs, want) {
+				t.Errorf("%v %s: %d: %s", command, file, code, errs)
+			}
+		}
+	}
+	path := filepath.Join(t.TempDir(), "own.yaml")
+	if err := os.WriteFile(path, []byte("name: x\nfabric: {kind: fat-tree, k: 5}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, errs := etherealCommand(t.Context(), "validate", path); strings.Contains(errs, "import") {
+		t.Error(errs)
+	}
+}
