@@ -228,7 +228,7 @@ func (b *besides) close(log *slog.Logger) error {
 func (o *switchOptions) open(log *slog.Logger, stdout io.Writer) (d *process.Device, beside besides, err error) {
 	cfg := process.Config{
 		DeviceID: o.deviceID, CPUPort: o.cpuPort, DropPort: o.dropPort, Queues: o.queues, QueueDepth: o.queueDepth,
-		QueueRate: o.queueRate, Realtime: o.realtime, Kernel: o.datapath == live.Kernel || o.datapath == auto, KernelOptional: o.datapath == auto,
+		QueueRate: o.queueRate, MaxPasses: o.maxPasses, MaxLoops: o.maxLoops, Realtime: o.realtime, Kernel: o.datapath == live.Kernel || o.datapath == auto, KernelOptional: o.datapath == auto,
 		PartialPacketOut: o.asBMv2, NumberAsIndex: o.asBMv2,
 		Unrestricted: o.restrictions == "off" || o.restrictions == auto && o.asBMv2,
 		Log:          log, LogMessages: log.Enabled(context.Background(), slog.LevelInfo),

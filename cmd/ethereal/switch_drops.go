@@ -24,6 +24,9 @@ const dropsLogged = 10 * time.Second
 var dropRemedies = map[string]string{
 	"priority out of range": "give the switch more --priority-queues, as many as the highest priority and one",
 	"no program":            "push a program over P4Runtime, or name its JSON",
+	"too many passes":       "raise --max-passes",
+	"action loop":           "raise --max-loops, if the loop ends",
+	"recirculation full":    "more than 1024 packets circulate at once, as many as BMv2 takes",
 	"no port":               "the program sends to a port that has no interface: compare -i with the tables",
 }
 

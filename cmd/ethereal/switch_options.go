@@ -54,6 +54,8 @@ type switchOptions struct {
 	p4info       string
 	queueDepth   int
 	queueRate    int
+	maxPasses    int
+	maxLoops     int
 	sendBuffer   int
 	coalesce     int
 	realtime     int
@@ -190,6 +192,12 @@ func ourSwitchOptions() []switchOption {
 		{name: "queue-rate", kind: oneValue, value: "PPS",
 			help: "packets per second that leave each egress queue (default: no limit)",
 			set:  func(o *switchOptions, v string) error { return parseInt(v, 0, &o.queueRate) }},
+		{name: "max-passes", kind: oneValue, value: "N",
+			help: "drop packets that recirculate or are resubmitted more than N times (default: no limit)",
+			set:  func(o *switchOptions, v string) error { return parseInt(v, 1, &o.maxPasses) }},
+		{name: "max-loops", kind: oneValue, value: "N",
+			help: "drop packets whose actions jump back more than N times in one pipeline (default 16777216)",
+			set:  func(o *switchOptions, v string) error { return parseInt(v, 1, &o.maxLoops) }},
 		{name: "send-buffer", kind: oneValue, value: "BYTES",
 			help: "let BYTES wait in an interface's own queue; this queue follows the switch's egress queue (default 65536)",
 			set:  func(o *switchOptions, v string) error { return parseInt(v, 1, &o.sendBuffer) }},

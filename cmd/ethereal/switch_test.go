@@ -64,9 +64,10 @@ func TestSwitchOptions(t *testing.T) {
 			with(func(o *switchOptions) {
 				o.noP4, o.deviceID, o.grpcTLS, o.grpcCert, o.grpcKey = true, 16, true, "c", "k"
 			})},
-		{"p.json --coalesce 0 --queue-depth 5 --queue-rate 100 --p4info i.txtpb --port-events off --ethernet-names",
+		{"p.json --coalesce 0 --queue-depth 5 --queue-rate 100 --max-passes 300 --max-loops 9 --p4info i.txtpb --port-events off --ethernet-names",
 			with(func(o *switchOptions) {
 				o.json, o.coalesce, o.queueDepth, o.queueRate, o.p4info = "p.json", 0, 5, 100, "i.txtpb"
+				o.maxPasses, o.maxLoops = 300, 9
 				o.portEvents, o.ethernetName = "off", true
 			})},
 		{"p.json -i 132@eth1 --port-name 132@1/0", with(func(o *switchOptions) {

@@ -366,7 +366,7 @@ func TestChangedPrograms(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		cfg := interp.Config{QueuesPerPort: 8, MaxPasses: 8}
+		cfg := interp.Config{QueuesPerPort: 8, MaxPasses: 8, MaxLoops: 1 << 16}
 		sw, judge := interp.NewSwitch(p, cfg), interp.NewSwitch(p, cfg)
 		k, err := ebpf.Load(sw, ebpf.Config{QueuesPerPort: 8, Stopped: true})
 		switch {

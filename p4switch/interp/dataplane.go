@@ -2,6 +2,7 @@ package interp
 
 import (
 	"encoding/binary"
+	"math"
 
 	"github.com/ethereal-fabric/ethereal/p4switch/program"
 )
@@ -41,7 +42,7 @@ func (s *Switch) Ingress(in Input, out *Batch) {
 	s.ingress(p, out)
 }
 
-// Resume runs a recirculated packet (StageIngress) through ingress again.
+// Resume runs a recirculated or resubmitted packet (StageIngress) through ingress again.
 func (s *Switch) Resume(p *Packet, now int64, out *Batch) {
 	if p == nil || !p.queued || p.Stage != StageIngress {
 		return
@@ -69,43 +70,35 @@ func (s *Switch) drop(p *Packet, why DropReason) {
 // ingress pipeline for good.
 func (s *Switch) ingress(p *Packet, out *Batch) {
 	std := &s.p.Standard
-	for {
-		v := p.v
-		length := p.pktLen
-		p.pos = p.start
-		code, ok := s.parse(p)
-		if !ok {
-			s.drop(p, DropParserLoop)
-			return
-		}
-		std.ParserError.Set(v, code)
-		if s.p.Verifies {
-			std.ChecksumError.Set(v, b2u(!s.verifyChecksums(p)))
-		}
-		s.run(p, s.p.Ingress)
-		p.exit = false
-		if p.fault != 0 {
-			s.drop(p, p.fault)
-			return
-		}
-		if p.clone != 0 {
-			s.cloneIngress(p, length, out)
-		}
-		if p.learn != 0 {
-			s.digest(p)
-		}
-		if p.resubmit == 0 {
-			break
-		}
-		if p.passes++; p.passes > s.cfg.MaxPasses {
-			s.drop(p, DropPasses)
-			return
-		}
-		s.restart(p, uint64(p.resubmit), instanceResubmit)
-		p.pktLen = length
-		std.PacketLength.Set(v, uint64(length))
-	}
 	v := p.v
+	length := p.pktLen
+	p.pos = p.start
+	code, ok := s.parse(p)
+	if !ok {
+		s.drop(p, DropParserLoop)
+		return
+	}
+	std.ParserError.Set(v, code)
+	if s.p.Verifies {
+		std.ChecksumError.Set(v, b2u(!s.verifyChecksums(p)))
+	}
+	s.run(p, s.p.Ingress)
+	p.exit = false
+	if p.fault != 0 {
+		s.drop(p, p.fault)
+		return
+	}
+	if p.clone != 0 {
+		s.cloneIngress(p, length, out)
+	}
+	if p.learn != 0 {
+		s.digest(p)
+	}
+	if p.resubmit != 0 {
+		p.pktLen = length
+		s.again(p, uint64(p.resubmit), instanceResubmit, out)
+		return
+	}
 	if g := std.Multicast.Get(v); g != 0 {
 		std.InstanceType.Set(v, instanceReplication)
 		s.multicast(p, s.groups[uint32(g)], out)
@@ -121,6 +114,25 @@ func (s *Switch) ingress(p *Packet, out *Batch) {
 	s.enqueue(p, port, 0, out)
 }
 
+// again hands a packet out for another pass through ingress.
+func (s *Switch) again(p *Packet, list uint64, instance uint64, out *Batch) {
+	if s.circled(p) {
+		s.drop(p, DropPasses)
+		return
+	}
+	s.restart(p, list, instance)
+	s.p.Standard.PacketLength.Set(p.v, uint64(p.pktLen))
+	p.Stage, p.Length = StageIngress, p.pktLen
+	p.queued = true
+	out.Packets = append(out.Packets, p)
+}
+
+// circled counts a pass, and reports whether it is one too many.
+func (s *Switch) circled(p *Packet) bool {
+	p.passes++
+	return s.cfg.MaxPasses > 0 && p.passes > s.cfg.MaxPasses
+}
+
 // restart resets a packet's headers and metadata but for the fields of a
 // list, to be parsed again.
 func (s *Switch) restart(p *Packet, list uint64, instance uint64) {
@@ -132,7 +144,7 @@ func (s *Switch) restart(p *Packet, list uint64, instance uint64) {
 	s.p.Standard.InstanceType.Set(v, instance)
 	p.resubmit, p.recirculate, p.clone, p.cloneList, p.learn = 0, 0, 0, 0, 0
 	p.exit, p.fault = false, 0
-	p.truncate = int(^uint(0) >> 1)
+	p.truncate = math.MaxInt
 }
 
 // saveFields copies fields out to scratch.
@@ -308,7 +320,7 @@ func (s *Switch) cloneEgress(p *Packet, out *Batch) {
 		s.drops[DropNoSession]++
 		return
 	}
-	if p.passes >= s.cfg.MaxPasses { // clones of clones without end
+	if s.cfg.MaxPasses > 0 && p.passes >= s.cfg.MaxPasses { // clones of clones without end
 		s.drops[DropPasses]++
 		return
 	}
@@ -326,10 +338,7 @@ func (s *Switch) cloneEgress(p *Packet, out *Batch) {
 
 // doRecirculate deparses p and hands it out for another pass.
 func (s *Switch) doRecirculate(p *Packet, out *Batch) {
-	if p.passes++; p.passes > s.cfg.MaxPasses {
-		s.drop(p, DropPasses)
-		return
-	}
+	p.truncate = math.MaxInt // which is for packets that leave, as in BMv2
 	data, n := s.deparsePacket(p)
 	b := s.newBuffer(len(data))
 	copy(b.b[headroom:], data)
@@ -337,13 +346,9 @@ func (s *Switch) doRecirculate(p *Packet, out *Batch) {
 	s.release(p.buf)
 	p.buf = b
 	p.start, p.end, p.virtual = headroom, headroom+len(data), n-len(data)
-	p.pktLen, p.ingressLen, p.Length = n, n, n
+	p.pktLen, p.ingressLen = n, n
 	p.cut = 0
-	s.restart(p, uint64(p.recirculate), instanceRecirc)
-	s.p.Standard.PacketLength.Set(p.v, uint64(n))
-	p.Stage = StageIngress
-	p.queued = true
-	out.Packets = append(out.Packets, p)
+	s.again(p, uint64(p.recirculate), instanceRecirc, out)
 }
 
 // deparsePacket writes the valid headers before the payload. The bytes are in
@@ -415,7 +420,7 @@ const maxCopies = 1 << 14
 
 // Process takes a packet through both pipelines with no queue between them.
 // emit is called for every packet that leaves; it must not call the switch.
-// A program that clones clones without end is cut off after 16384 packets.
+// A packet that circulates or clones without end is cut off after 16384 packets.
 func (s *Switch) Process(in Input, emit func(Output)) {
 	b := &s.batch
 	b.Packets = b.Packets[:0]

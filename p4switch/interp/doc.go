@@ -32,7 +32,7 @@
 //
 // Operations that are undefined in BMv2, or make it abort or loop for ever, end in a counted drop ([Switch.Drops]):
 // a failed assert, an index outside a stack (reads give 0, writes nothing), division by zero (0), a parser or
-// resubmit without end, a selector group without live members (acts as a miss). Fields of a header that was never
+// an action without end, a selector group without live members (acts as a miss). Fields of a header that was never
 // valid read as 0, not as an earlier packet's. Toeplitz hashes have BMv2's initial key of zeros; crc*_custom its
 // initial parameters. There are no user-defined externs.
 //

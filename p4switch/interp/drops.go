@@ -13,7 +13,7 @@ const (
 	DropNoSession                        // clone to a session that does not exist
 	DropPriority                         // priority beyond Config.QueuesPerPort
 	DropAssert                           // assert or assume failed
-	DropActionLoop                       // an action's jumps did not end
+	DropActionLoop                       // an action jumped back more often than Config.MaxLoops
 	DropTooLong                          // headers grew beyond what a packet can hold
 	DropTrafficManager                   // handed to Free by the caller
 	numDropReasons

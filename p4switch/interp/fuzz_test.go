@@ -79,7 +79,7 @@ func FuzzLoad(f *testing.F) {
 		if err != nil {
 			return
 		}
-		s := interp.NewSwitch(p, interp.Config{MaxPasses: 8})
+		s := interp.NewSwitch(p, interp.Config{MaxPasses: 8, MaxLoops: 1 << 16})
 		for _, n := range []int{0, 1, 64, 300} {
 			s.Process(interp.Input{Data: make([]byte, n)}, func(interp.Output) {})
 		}
@@ -96,7 +96,7 @@ func FuzzPacket(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		s := interp.NewSwitch(p, interp.Config{MaxPasses: 8, QueuesPerPort: 8})
+		s := interp.NewSwitch(p, interp.Config{MaxPasses: 8, MaxLoops: 1 << 16, QueuesPerPort: 8})
 		for g := range uint32(8) {
 			_ = s.SetMulticastGroup(g+1, []interp.Replica{{Port: g}, {Port: g + 1}})
 			_ = s.SetCloneSession(g, interp.CloneSession{Replicas: []interp.Replica{{Port: g}}, Truncate: int(g) * 8})

@@ -46,7 +46,7 @@ func TestMutatedPrograms(t *testing.T) {
 			continue
 		}
 		loaded++
-		s := interp.NewSwitch(p, interp.Config{MaxPasses: 8})
+		s := interp.NewSwitch(p, interp.Config{MaxPasses: 8, MaxLoops: 1 << 16})
 		for _, n := range []int{0, 1, 64, 300} {
 			d := make([]byte, n)
 			for i := range d {

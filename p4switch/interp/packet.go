@@ -14,7 +14,7 @@ type Stage uint8
 const (
 	// StageEgress asks to queue it at its egress port, then call [Switch.Egress].
 	StageEgress Stage = iota
-	// StageIngress says that it was recirculated: call [Switch.Resume].
+	// StageIngress says that it was recirculated or resubmitted: call [Switch.Resume].
 	StageIngress
 )
 

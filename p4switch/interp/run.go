@@ -7,9 +7,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/program"
 )
 
-// maxBackJumps bounds the jumps back that one run makes: code from p4c ends
-// by itself, other code must too.
-const maxBackJumps = 1 << 16
+// DefaultMaxLoops is the bound of the jumps back that one run makes, some tenths of a second. BMv2 has none: it takes
+// no more packets.
+const DefaultMaxLoops = 1 << 24
 
 // run executes code from pc until it halts.
 func (s *Switch) run(p *Packet, start uint32) {
@@ -94,7 +94,7 @@ func (s *Switch) run(p *Packet, start uint32) {
 			if in.Op == program.OpJzBack && v[in.A] != 0 {
 				break
 			}
-			if loops++; loops > maxBackJumps {
+			if loops++; loops > s.cfg.MaxLoops {
 				p.fault, p.exit = DropActionLoop, true
 				return
 			}

@@ -15,7 +15,8 @@ type Config struct {
 	Seed          uint64             // of the program's random numbers
 	QueuesPerPort int                // priorities per port; default 1
 	DropPort      uint32             // egress_spec that means drop; default 511
-	MaxPasses     int                // resubmits plus recirculations of one packet; default 256
+	MaxPasses     int                // resubmits plus recirculations of one packet; 0: no limit
+	MaxLoops      int                // jumps back that actions make in one pipeline; default DefaultMaxLoops
 	Digest        func(DigestRecord) // nil: digests are discarded
 	Log           func(LogRecord)    // nil: log_msg is discarded
 	Traces        *Traces            // recorded ways of the same program; nil: none
@@ -74,8 +75,8 @@ func NewSwitch(p *program.Program, cfg Config) *Switch {
 	if cfg.DropPort == 0 {
 		cfg.DropPort = 511
 	}
-	if cfg.MaxPasses <= 0 {
-		cfg.MaxPasses = 256
+	if cfg.MaxLoops <= 0 {
+		cfg.MaxLoops = DefaultMaxLoops
 	}
 	s := &Switch{p: p, cfg: cfg, rng: cfg.Seed}
 	s.dropSpec = uint64(cfg.DropPort) & p.Standard.EgressSpec.Mask

@@ -56,6 +56,10 @@ type Config struct {
 	DropPort uint32 // egress port that means drop; 0: DefaultDropPort
 	Queues   int    // priorities per port, 1 to 8; 0: 1
 
+	// MaxPasses drops packets that recirculate or are resubmitted more often, MaxLoops those whose actions jump back
+	// more often in one pipeline. 0: no limit, as in BMv2, and interp.DefaultMaxLoops.
+	MaxPasses, MaxLoops int
+
 	QueueDepth int // packets a queue holds; 0: DefaultQueueDepth
 	QueueRate  int // packets per second from a queue; 0: no limit
 

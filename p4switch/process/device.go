@@ -71,6 +71,7 @@ type Device struct {
 
 	pending  []frame // to be injected, oldest first
 	recirc   fifo
+	spawned  int  // packets that one packet became in egress
 	portless fifo // for ports without an interface
 	batch    interp.Batch
 	now      int64 // ns on the data plane's clock
@@ -112,7 +113,7 @@ func New(cfg Config) (*Device, error) {
 }
 
 func (d *Device) addServices() (err error) {
-	cfg := interp.Config{QueuesPerPort: d.cfg.Queues, DropPort: d.cfg.DropPort}
+	cfg := interp.Config{QueuesPerPort: d.cfg.Queues, DropPort: d.cfg.DropPort, MaxPasses: d.cfg.MaxPasses, MaxLoops: d.cfg.MaxLoops}
 	if d.cfg.LogMessages {
 		cfg.Log = func(r interp.LogRecord) { d.log.Info("program", "message", r.Text) }
 	}

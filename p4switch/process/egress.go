@@ -227,7 +227,7 @@ func (e *egress) leave(x queued, depth uint32) {
 		e.stage(o.Data, tag)
 		d.path.sent(e, len(o.Data))
 	}
-	d.route(x.sw, at, tag)
+	d.spawn(x.sw, at, tag)
 }
 
 // flush drops the waiting packets of a port that went down.

@@ -107,6 +107,7 @@ func (d *Device) take(events []port.Event) {
 		}
 		if ev.Out && e.blocked {
 			e.unblock()
+			d.spawned = 0
 			e.send()
 			e.drain()
 		}
@@ -139,7 +140,12 @@ func (d *Device) work() {
 		x := d.recirc.pop()
 		at := len(d.batch.Packets)
 		tag := x.p.Tag
-		x.sw.Resume(x.p, d.now, &d.batch)
+		d.spawned = 0
+		if x.p.Stage == interp.StageIngress {
+			x.sw.Resume(x.p, d.now, &d.batch)
+		} else {
+			d.batch.Packets = append(d.batch.Packets, x.p)
+		}
 		d.route(x.sw, at, tag)
 	}
 	keep := d.ready[:0]
@@ -153,6 +159,7 @@ func (d *Device) work() {
 	d.ready = keep
 	d.path.deliver()
 	for n := d.portless.n; n > 0; n-- {
+		d.spawned = 0
 		d.leaveNowhere(d.portless.pop(), uint32(d.portless.n))
 	}
 	if d.cfg.QueueRate > 0 {
@@ -202,6 +209,7 @@ func (d *Device) ingress(number uint32, b []byte, tag uint64) {
 		return
 	}
 	at := len(d.batch.Packets)
+	d.spawned = 0
 	d.sw.Ingress(interp.Input{Port: number, Data: b, Now: d.now}, &d.batch)
 	d.route(d.sw, at, tag)
 }
@@ -212,13 +220,7 @@ func (d *Device) route(sw *interp.Switch, at int, tag uint64) {
 		p := d.batch.Packets[i]
 		p.Tag = tag
 		if p.Stage == interp.StageIngress {
-			if d.recirc.n >= maxRecirculated {
-				d.stats.RecircDrops++
-				sw.Free(p)
-				continue
-			}
-			d.stats.Recirculated++
-			d.recirc.push(queued{sw: sw, p: p})
+			d.recirculate(sw, p)
 			continue
 		}
 		if e := d.egress(p.EgressPort); e != nil {
@@ -235,6 +237,34 @@ func (d *Device) route(sw *interp.Switch, at int, tag uint64) {
 			data := slices.Clone(o.Data)
 			d.later(func() { d.core.PacketIn(data) })
 		}
+	}
+	d.batch.Packets = d.batch.Packets[:at]
+}
+
+// recirculate keeps a packet for the next round.
+func (d *Device) recirculate(sw *interp.Switch, p *interp.Packet) {
+	if d.recirc.n >= maxRecirculated {
+		d.stats.RecircDrops++
+		sw.Free(p)
+		return
+	}
+	d.stats.Recirculated++
+	d.recirc.push(queued{sw: sw, p: p})
+}
+
+// maxSpawned bounds the packets that one packet becomes in one round. More, as of clones that are cloned without end,
+// wait for the next round.
+const maxSpawned = 256
+
+// spawn routes what a packet has become in egress.
+func (d *Device) spawn(sw *interp.Switch, at int, tag uint64) {
+	if d.spawned += len(d.batch.Packets) - at; d.spawned <= maxSpawned {
+		d.route(sw, at, tag)
+		return
+	}
+	for _, p := range d.batch.Packets[at:] {
+		p.Tag = tag
+		d.recirculate(sw, p)
 	}
 	d.batch.Packets = d.batch.Packets[:at]
 }
@@ -258,5 +288,5 @@ func (d *Device) leaveNowhere(x queued, depth uint32) {
 	if _, ok := x.sw.Egress(x.p, state, &d.batch); ok {
 		d.stats.NoPort++
 	}
-	d.route(x.sw, at, tag)
+	d.spawn(x.sw, at, tag)
 }

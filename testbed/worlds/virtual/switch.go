@@ -55,7 +55,7 @@ func (w *world) newNode(id fabric.NodeID) (*node, error) {
 	}
 	n.core, err = p4runtime.New(p4runtime.Config{
 		DeviceID: deviceID(id), Ports: n.ports, Now: w.nanoseconds,
-		Switch:      interp.Config{Seed: w.run.Seed<<16 ^ uint64(id), QueuesPerPort: 8, Traces: traces},
+		Switch:      interp.Config{Seed: w.run.Seed<<16 ^ uint64(id), QueuesPerPort: 8, MaxPasses: 256, Traces: traces},
 		Load:        func([]byte) (*program.Program, error) { return w.lab.program, nil },
 		OnSwitch:    n.pipeline.Use,
 		OnPortEvent: n.portEvent,
