@@ -154,6 +154,13 @@ func columns(u timeUnit) []column {
 				}
 				return missing
 			}},
+		{"bus", "GB/s", "Bus bandwidth as nccl-tests defines it: bytes over CCT, times 2(n-1)/n for an all-reduce of n ranks, (n-1)/n for an all-gather, a reduce-scatter or an even all-to-all.", false,
+			func(r *Result) string {
+				if r.BusBandwidth == nil {
+					return missing
+				}
+				return number(*r.BusBandwidth)
+			}},
 		{"uplink max", "MB", "Bytes of data packets on the most loaded ToR uplink.", false,
 			ofUplinks(func(r *Result) float64 { return float64(r.UplinkBytesMax) })},
 		{"mean", "MB", "The same, mean over all ToR uplinks.", false,

@@ -25,6 +25,20 @@ type Part struct {
 	Name  string   `json:"name"` // such as "all-reduce 100MB"
 	Begin *float64 `json:"begin_us"`
 	End   *float64 `json:"end_us"`
+	// BusBandwidth is that of a collective; see [Result].
+	BusBandwidth *float64 `json:"bus_gb_per_s"`
+}
+
+// BusBandwidth returns the bus bandwidth of a collective in GB/s, of its bus bytes (see
+// [github.com/ethereal-fabric/ethereal/testbed/workload/collective.Spec.BusBytes]) and its begin and end in
+// microseconds; nil: it has none, or has not ended.
+func BusBandwidth(bytes float64, begin, end *float64) *float64 {
+	us, ok := took(begin, end)
+	if !ok || us <= 0 || bytes <= 0 {
+		return nil
+	}
+	gb := round4(bytes / us / 1e3)
+	return &gb
 }
 
 // took returns the time from a begin to an end; ok is false without either.
@@ -38,21 +52,21 @@ func took(begin, end *float64) (us float64, ok bool) {
 // StepsCSV writes a line per step and part of all results. A step's own line names no part.
 func StepsCSV(w io.Writer, rs []*Result) error {
 	rows := [][]string{{"scenario", "failure", "notifier", "collective", "variant", "scheme", "seed", "job", "step", "part", "begin_us", "end_us",
-		"took_us", "bound_us"}}
+		"took_us", "bound_us", "bus_gb_per_s"}}
 	for _, r := range Distinct(rs) {
 		for _, s := range r.Steps {
-			row := func(part string, begin, end, bound *float64) {
+			row := func(part string, begin, end, bound, bus *float64) {
 				text := ""
 				if us, ok := took(begin, end); ok {
 					text = csvNumber(&us)
 				}
 				rows = append(rows, []string{r.Scenario, r.Failure, r.Notifier, r.Collective, r.variantText(""), r.Scheme,
 					strconv.FormatUint(r.Seed, 10), strconv.Itoa(s.Job), strconv.Itoa(s.Step), part,
-					csvNumber(begin), csvNumber(end), text, csvNumber(bound)})
+					csvNumber(begin), csvNumber(end), text, csvNumber(bound), csvNumber(bus)})
 			}
-			row("", s.Begin, s.End, s.Bound)
+			row("", s.Begin, s.End, s.Bound, nil)
 			for _, p := range s.Parts {
-				row(p.Name, p.Begin, p.End, nil)
+				row(p.Name, p.Begin, p.End, nil, p.BusBandwidth)
 			}
 		}
 	}

@@ -15,7 +15,7 @@ func TestSteps(t *testing.T) {
 	for i, took := range []float64{100, 101, 250, 100} {
 		end := us(at + took)
 		r.Steps = append(r.Steps, Step{Job: 1, Step: i + 1, Begin: us(at), End: end, Bound: us(98), Parts: []Part{
-			{"compute 20us", us(at), us(at + 20)}, {"all-reduce 1MB", us(at + 20), end},
+			{"compute 20us", us(at), us(at + 20), nil}, {"all-reduce 1MB", us(at + 20), end, BusBandwidth(1.75e6, us(at+20), end)},
 		}})
 		at += took
 	}
@@ -34,7 +34,7 @@ func TestSteps(t *testing.T) {
 	}
 	got := strings.Split(lines.String(), "\n")
 	for i, want := range map[int]string{
-		0: ",job,step,part,begin_us,end_us,took_us,bound_us", 7: ",1,1,3,,201,451,250,98", 9: ",1,1,3,all-reduce 1MB,221,451,230,", 13: ",1,1,5,,551,,,98",
+		0: ",job,step,part,begin_us,end_us,took_us,bound_us,bus_gb_per_s", 7: ",1,1,3,,201,451,250,98,", 9: ",1,1,3,all-reduce 1MB,221,451,230,,7.6087", 13: ",1,1,5,,551,,,98,",
 	} {
 		if len(got) != 16 || !strings.HasSuffix(got[i], want) {
 			t.Errorf("line %d of %d is %q, want ...%q", i, len(got), got[i], want)

@@ -153,7 +153,8 @@ func (j job) add(p *Program, number int, seed uint64, path string, d *strictyaml
 	}
 	for n := range repeat {
 		for _, s := range steps {
-			p.Parts = append(p.Parts, Part{Job: number, Step: n + 1, Name: s.String()})
+			spec := collective.Spec{Kind: s.What, Bytes: int64(s.Bytes), Ranks: len(group)}
+			p.Parts = append(p.Parts, Part{Job: number, Step: n + 1, Name: s.String(), BusBytes: spec.BusBytes()})
 			op := Op{Kind: Compute, Duration: s.Compute, Part: len(p.Parts)}
 			if s.What != "" {
 				op = Op{Kind: Collective, What: s.What, Algorithm: s.Algorithm, Bytes: int64(s.Bytes), Group: group, Part: len(p.Parts)}

@@ -36,10 +36,10 @@ func TestSteps(t *testing.T) {
 	}
 	var want []Part
 	for n := range 2 {
-		want = append(want, Part{0, n + 1, "incast 10B"})
+		want = append(want, Part{0, n + 1, "incast 10B", 10})
 	}
 	for n := range 3 {
-		want = append(want, Part{1, n + 1, "compute 2ms"}, Part{1, n + 1, "all-reduce/ring 100MB"})
+		want = append(want, Part{1, n + 1, "compute 2ms", 0}, Part{1, n + 1, "all-reduce/ring 100MB", 150e6})
 	}
 	if d := cmp.Diff(want, p.Parts); d != "" {
 		t.Errorf("parts (-want +got):\n%s", d)

@@ -64,6 +64,8 @@ type Part struct {
 	Job  int    // number of the job, from 0
 	Step int    // repetition of the job, from 1
 	Name string // such as "all-reduce 100MB"
+
+	BusBytes float64 `json:"-"` // of a collective; see [collective.Spec.BusBytes]
 }
 
 // note is a kind of difference from the file.

@@ -82,6 +82,23 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
+// TestBusBytes: of 8 ranks and 8 MB, the factors are those of nccl-tests (PERFORMANCE.md).
+func TestBusBytes(t *testing.T) {
+	for _, c := range []struct {
+		spec Spec
+		want float64
+	}{
+		{Spec{Kind: AllReduce}, 14e6}, {Spec{Kind: AllReduce, Algorithm: Ring}, 14e6}, {Spec{Kind: AllGather}, 7e6},
+		{Spec{Kind: ReduceScatter}, 7e6}, {Spec{Kind: AllToAll}, 7e6}, {Spec{Kind: AllToAll, Skew: 1}, 0}, {Spec{Kind: Permutation}, 8e6},
+		{Spec{Kind: Incast}, 56e6}, {Spec{Kind: Incast, Senders: 3}, 0}, {Spec{Kind: AllReduce, Group: 4}, 12e6}, {Spec{}, 0},
+	} {
+		c.spec.Ranks, c.spec.Bytes = 8, 8e6
+		if got := c.spec.BusBytes(); got != c.want {
+			t.Errorf("%+v: %v, want %v", c.spec, got, c.want)
+		}
+	}
+}
+
 // TestLargePermutation: also with thousands of ranks it is no cyclic shift.
 func TestLargePermutation(t *testing.T) {
 	shifts := map[int]int{}

@@ -140,6 +140,27 @@ func (s Spec) Validate() error {
 	return nil
 }
 
+// BusBytes returns the bytes by which nccl-tests divides a collective's time for its bus bandwidth: what each rank has
+// to send whatever the algorithm. 0: nccl-tests has no such collective.
+func (s Spec) BusBytes() float64 {
+	n := s.Ranks
+	if s.Group != 0 {
+		n = s.Group
+	}
+	share := float64(n-1) / float64(n)
+	switch {
+	case s.Kind == AllReduce:
+		return 2 * share * float64(s.Bytes)
+	case s.Kind == AllGather, s.Kind == ReduceScatter, s.Kind == AllToAll && s.Skew == 0 && s.Spread == 0:
+		return share * float64(s.Bytes)
+	case s.Kind == Permutation: // sendrecv
+		return float64(s.Bytes)
+	case s.Kind == Incast && (s.Senders == 0 || s.Senders == n-1): // gather
+		return float64(n-1) * float64(s.Bytes)
+	}
+	return 0
+}
+
 func (s Spec) leastBytes() int64 {
 	switch {
 	case s.Kind == Permutation || s.Kind == Incast || s.Algorithm == WholeVectorDoubling:

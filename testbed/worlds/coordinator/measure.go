@@ -68,6 +68,7 @@ func (r *live) measure(ctx context.Context, before []deployment.Counted, end int
 		}
 	}
 	out.Bound, out.StepBound = virtual.Bounds(bounded, r.job)
+	out.BusBandwidth = virtual.BusBandwidth(run, out.CCT)
 	lost := r.addHosts(out, stats)
 	r.addLinks(out, stats, before, after)
 	if len(r.opt.Acts) > 0 {

@@ -48,6 +48,7 @@ func Run(ctx context.Context, run scenario.Run, _ scenario.Observer) (*report.Re
 		r.End = report.Stalled
 	}
 	r.Bound, r.StepBound = virtual.Bounds(run, w.job)
+	r.BusBandwidth = virtual.BusBandwidth(run, r.CCT)
 	w.uplinks(r)
 	for _, h := range w.hosts {
 		if h != nil {

@@ -121,6 +121,7 @@ func (p *workloadJob) steps() []report.Step {
 			if spans[i].Open == 0 {
 				part.End = micros(spans[i].End)
 			}
+			part.BusBandwidth = report.BusBandwidth(parts[i].BusBytes, part.Begin, part.End)
 			s.Parts = append(s.Parts, part)
 		}
 		s.Begin, s.End = s.Parts[0].Begin, s.Parts[len(s.Parts)-1].End

@@ -12,6 +12,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
@@ -78,6 +79,7 @@ func (w *world) measure() (*report.Result, error) {
 	}
 	r.Bound, r.StepBound = w.job.bounds()
 	r.Steps = w.job.steps()
+	r.BusBandwidth = BusBandwidth(w.run, r.CCT)
 	if w.lastFlip >= 0 && w.firstCut >= 0 {
 		us := (w.lastFlip - w.firstCut).Micros()
 		r.LastFlip = &us
@@ -109,6 +111,15 @@ func (w *world) measure() (*report.Result, error) {
 		}
 	}
 	return r, nil
+}
+
+// BusBandwidth returns the bus bandwidth of a run's collective that took cct; nil: none.
+func BusBandwidth(run scenario.Run, cct *float64) *float64 {
+	begin := 0.0
+	if run.Program != nil {
+		return nil
+	}
+	return report.BusBandwidth(run.CollectiveSpec().BusBytes(), &begin, cct)
 }
 
 // measureLinks reads the switches' counters over P4Runtime. Switches do not count what hosts send: the network's
