@@ -33,7 +33,7 @@ func (softwareNIC) add(f *hostagentFlags, cfg *hostprocess.ProcessConfig) error 
 	}
 	var nic *device.NIC
 	cfg.Device = func(r *hostprocess.Rank) hostprocess.Device {
-		nic = device.New(device.Config{Fabric: cfg.Fabric, Host: cfg.Host, Payload: payload, Log: cfg.Log}, r)
+		nic = device.New(device.Config{Fabric: cfg.Fabric, Host: cfg.Host, Payload: payload, Interface: f.interfaces[0], Log: cfg.Log}, r)
 		return nic
 	}
 	cfg.Serve = func(ctx context.Context, s *soft.Shell) error { return nic.Serve(ctx, lis, s) }

@@ -166,6 +166,8 @@ const (
 
 	eventCQErr        = 0
 	eventQPFatal      = 1
+	eventPortActive   = 9
+	eventPortErr      = 10
 	eventSRQLimit     = 15
 	eventLastWQE      = 16
 	asyncCommunicated = 4 // IBV_EVENT_COMM_EST

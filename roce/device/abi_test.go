@@ -52,6 +52,7 @@ func TestABI(t *testing.T) {
 		"IBV_WC_REM_INV_REQ_ERR": int(remInvReqErr), "IBV_WC_WR_FLUSH_ERR": int(flushErr), "IBV_WC_LOC_PROT_ERR": int(locProtErr),
 		"IBV_WC_RECV_RDMA_WITH_IMM": wcRecvWithImm, "IBV_WC_GRH": wcGRH, "IBV_WC_WITH_IMM": wcWithImm,
 		"IBV_EVENT_QP_LAST_WQE_REACHED": eventLastWQE, "IBV_EVENT_SRQ_LIMIT_REACHED": eventSRQLimit, "IBV_EVENT_CQ_ERR": eventCQErr,
+		"IBV_EVENT_PORT_ACTIVE": eventPortActive, "IBV_EVENT_PORT_ERR": eventPortErr,
 		"IBV_EVENT_QP_REQ_ERR": eventRequestErr, "IBV_EVENT_QP_ACCESS_ERR": eventAccessErr, "IBV_EVENT_QP_FATAL": eventQPFatal,
 		"send_stride(3, 20)": sendStride(3, 20), "recv_stride(3)": recvStride(3),
 	}

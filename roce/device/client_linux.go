@@ -342,7 +342,9 @@ func (c *client) do(now fabric.Time, in *call) (out call, fd int, err error) {
 			err = nil
 		}
 	case opQueryPort:
-		out.arg[0] = 1
+		if !c.n.down {
+			out.arg[0] = 1
+		}
 	case opFindHost:
 		out.arg[0], err = c.n.findHost(a[0]<<32 | a[1]&math.MaxUint32)
 	default:

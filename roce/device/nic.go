@@ -32,7 +32,9 @@ type Config struct {
 	Fabric  *fabric.Fabric
 	Host    fabric.NodeID
 	Payload int // of a full packet, bytes
-	Log     *slog.Logger
+	// Interface is the network interface whose state is the port's; "": the port is always active.
+	Interface string
+	Log       *slog.Logger
 }
 
 // NIC is the queue pairs, memory and streams of a host's programs; see the package
@@ -41,6 +43,7 @@ type NIC struct {
 	cfg  Config
 	host Host
 	addr uint32 // IPv4
+	down bool   // the port is
 
 	clients map[*client]struct{}
 	qps     map[uint32]*queuePair

@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -27,7 +28,6 @@ type Driver interface {
 // Serve serves programs until ctx ends. It closes the listener, and returns ctx's
 // error or the listener's.
 func (n *NIC) Serve(ctx context.Context, lis *net.UnixListener, d Driver) error {
-	cut := loglimit.New(n.cfg.Log, time.Second)
 	var end func()
 	var failed error
 	if err := d.Call(ctx, func(fabric.Time) { end, failed = n.fetchAside() }); err != nil || failed != nil {
@@ -38,6 +38,17 @@ func (n *NIC) Serve(ctx context.Context, lis *net.UnixListener, d Driver) error 
 		return errors.Join(err, lis.Close())
 	}
 	defer d.Unwatch(n.fetched.wake)
+	g, ctx := errgroup.WithContext(ctx)
+	if n.cfg.Interface != "" {
+		g.Go(func() error { return n.followPort(ctx, d) })
+	}
+	g.Go(func() error { return n.accept(ctx, lis, d) })
+	return g.Wait()
+}
+
+// accept serves programs until ctx ends.
+func (n *NIC) accept(ctx context.Context, lis *net.UnixListener, d Driver) error {
+	cut := loglimit.New(n.cfg.Log, time.Second)
 	return accept.Serve(ctx, lis, accept.Options{Most: maxClients, Log: n.cfg.Log}, func(ctx context.Context, conn net.Conn) {
 		if err := n.serve(ctx, conn.(*net.UnixConn), d); err != nil && ctx.Err() == nil {
 			cut.Warn("a program was cut off", "err", err)

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -8,59 +9,92 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/port"
 )
 
-// carriers notes when the kernel says that interfaces of the fabric's namespace
-// went down.
-type carriers struct {
-	links  *port.Links
+// linkFollower calls a function for each change of the network interfaces of some namespaces.
+type linkFollower struct {
+	each   []*port.Links // by namespace
 	poller *port.Poller
 	end    chan struct{}
 	done   sync.WaitGroup
+}
 
+// followLinks begins to call f, with the index of the namespace; never twice at a time. It owns each from now on, and ends
+// with close.
+func followLinks(each []*port.Links, f func(i int, l port.Link)) (*linkFollower, error) {
+	x := &linkFollower{each: each, end: make(chan struct{})}
+	var err error
+	if x.poller, err = port.NewPoller(); err != nil {
+		return nil, errors.Join(err, x.closeFiles())
+	}
+	for i, l := range each {
+		if err := l.Attach(x.poller, i); err != nil {
+			return nil, errors.Join(err, x.closeFiles())
+		}
+	}
+	x.done.Go(func() { x.follow(f) })
+	return x, nil
+}
+
+func (x *linkFollower) follow(f func(i int, l port.Link)) {
+	defer port.LockThread()()
+	var events []port.Event
+	for {
+		select {
+		case <-x.end:
+			return
+		default:
+		}
+		var err error
+		if events, err = x.poller.Wait(time.Second, events[:0]); err != nil {
+			return
+		}
+		for _, e := range events {
+			x.each[e.ID].Read(func(l port.Link) { f(e.ID, l) }) //nolint:errcheck // what is missed is not measured
+		}
+	}
+}
+
+func (x *linkFollower) closeFiles() (err error) {
+	for _, l := range x.each {
+		err = errors.Join(err, l.Close())
+	}
+	if x.poller != nil {
+		err = errors.Join(err, x.poller.Close())
+	}
+	return err
+}
+
+func (x *linkFollower) close() {
+	close(x.end)
+	x.poller.Wake()
+	x.done.Wait()
+	x.closeFiles() //nolint:errcheck // only read
+}
+
+// carriers records when interfaces of the fabric's namespace went down.
+type carriers struct {
+	*linkFollower
 	mu   sync.Mutex
 	down map[int]int64 // by interface: ns of CLOCK_MONOTONIC
 }
 
 // watchCarriers begins to listen. It ends with close.
 func watchCarriers() (*carriers, error) {
-	c := &carriers{end: make(chan struct{}), down: map[int]int64{}}
-	var err error
-	if c.links, err = port.OpenLinks(); err != nil {
-		return nil, err
-	}
-	if c.poller, err = port.NewPoller(); err == nil {
-		err = c.links.Attach(c.poller, 0)
-	}
+	c := &carriers{down: map[int]int64{}}
+	links, err := port.OpenLinks()
 	if err != nil {
-		c.links.Close() //nolint:errcheck // the first error is reported
 		return nil, err
 	}
-	c.done.Go(c.listen)
-	return c, nil
+	c.linkFollower, err = followLinks([]*port.Links{links}, c.changed)
+	return c, err
 }
 
-func (c *carriers) listen() {
-	defer port.LockThread()()
-	var events []port.Event
-	for {
-		select {
-		case <-c.end:
-			return
-		default:
+func (c *carriers) changed(_ int, l port.Link) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, is := c.down[l.Index]; is == l.Up {
+		if delete(c.down, l.Index); !l.Up {
+			c.down[l.Index] = monotonic.Now()
 		}
-		var err error
-		if events, err = c.poller.Wait(time.Second, events[:0]); err != nil {
-			return
-		}
-		now := monotonic.Now()
-		c.mu.Lock()
-		c.links.Read(func(l port.Link) { //nolint:errcheck // what is missed is not measured
-			if _, is := c.down[l.Index]; is == l.Up {
-				if delete(c.down, l.Index); !l.Up {
-					c.down[l.Index] = now
-				}
-			}
-		})
-		c.mu.Unlock()
 	}
 }
 
@@ -69,12 +103,4 @@ func (c *carriers) wentDown(index int) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.down[index]
-}
-
-func (c *carriers) close() {
-	close(c.end)
-	c.poller.Wake()
-	c.done.Wait()
-	c.links.Close()  //nolint:errcheck // only read
-	c.poller.Close() //nolint:errcheck // only read
 }

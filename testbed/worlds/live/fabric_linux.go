@@ -48,6 +48,8 @@ type Fabric struct {
 	wires  [][2]*wire      // by link: A's end and B's
 	gray   gray.Losses
 	hosts  []*hostNode
+	// addresses gives hosts their addresses again; nil without addresses.
+	addresses *linkFollower
 
 	mu         sync.Mutex
 	switches   []*Process // by NodeID - Hosts; nil: killed
@@ -352,6 +354,9 @@ func (x *Fabric) Close() {
 	}
 	for _, p := range all {
 		<-p.done
+	}
+	if x.addresses != nil {
+		x.addresses.close()
 	}
 	x.gray.Heal("") //nolint:errcheck // the namespace goes, too
 	for _, w := range x.wires {

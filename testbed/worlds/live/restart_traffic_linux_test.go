@@ -301,15 +301,10 @@ func TestRestartUnderTraffic(t *testing.T) {
 }
 
 // power returns what gives a killed switch's neighbours their interfaces back, as its power does: the live world takes them
-// down. Hosts lose routes with their interface.
+// down.
 func (x *trafficTest) power(name string, ports, hosts []string) func(restarted bool) {
-	routes, neighbours := map[string][]string{}, map[string][]string{}
 	return func(restarted bool) {
 		if !restarted {
-			for _, h := range hosts {
-				routes[h] = strings.Fields(x.exec(h, "ip", "route", "show", "default"))
-				neighbours[h] = strings.Fields(x.exec(h, "ip", "neigh", "show", "nud", "permanent", "dev", "eth0"))
-			}
 			return
 		}
 		for _, p := range ports {
@@ -317,9 +312,6 @@ func (x *trafficTest) power(name string, ports, hosts []string) func(restarted b
 		}
 		for _, h := range hosts {
 			x.exec(h, "ip", "link", "set", "eth0", "up")
-			n := neighbours[h]
-			x.exec(h, "ip", "neigh", "replace", n[0], "lladdr", n[2], "nud", "permanent", "dev", "eth0")
-			x.exec(h, append([]string{"ip", "route", "replace"}, routes[h]...)...)
 		}
 	}
 }

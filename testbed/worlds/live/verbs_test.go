@@ -3,6 +3,7 @@
 package live_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -306,6 +307,57 @@ func testGIDs(t *testing.T, command func(args ...string) *exec.Cmd) {
 	}
 }
 
+// testPort: the device's port follows the host's interface, by state and by event, and traffic continues when it is back.
+func testPort(t *testing.T, command func(args ...string) *exec.Cmd) {
+	for _, name := range []string{"ibv_asyncwatch", "ibv_devinfo", "ping"} {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Skipf("no %s (Debian: ibverbs-utils, iputils-ping)", name)
+		}
+	}
+	in := func(words ...string) string {
+		out, err := command(append([]string{"exec", "h0", "--"}, words...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %v %s", words, err, out)
+		}
+		return string(out)
+	}
+	watch := command("exec", "h0", "--", "stdbuf", "-oL", "ibv_asyncwatch", "-d", "ethereal0")
+	out, err := watch.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := watch.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	said := func(want string) {
+		t.Helper()
+		if !lines.Scan() || !strings.Contains(lines.Text(), want) {
+			t.Fatalf("ibv_asyncwatch prints %q, want %q", lines.Text(), want)
+		}
+	}
+	defer func() {
+		watch.Process.Kill() //nolint:errcheck // it has ended then
+		watch.Wait()         //nolint:errcheck // killed
+	}()
+	said("ethereal0: async event FD")
+	state := func(want string) {
+		t.Helper()
+		if got := in("ibv_devinfo", "-d", "ethereal0"); !strings.Contains(got, want) {
+			t.Errorf("want %s:\n%s", want, got)
+		}
+	}
+	state("PORT_ACTIVE")
+	in("ip", "link", "set", "eth0", "down")
+	said("(10), port 1")
+	state("PORT_DOWN")
+	in("ip", "link", "set", "eth0", "up")
+	said("(9), port 1")
+	state("PORT_ACTIVE")
+	in("ping", "-c", "1", "-w", "10", "h1")
+	pair(t, command, "ib_write_bw", "-F", "-n", "100", "-s", "20000")
+}
+
 // TestVerbs runs RDMA programs of Debian, as they are, between two hosts.
 func TestVerbs(t *testing.T) {
 	systemtest.Only(t)
@@ -322,6 +374,7 @@ func TestVerbs(t *testing.T) {
 		words := strings.Fields(program)
 		t.Run(words[0], func(t *testing.T) { pair(t, command, words...) })
 	}
+	t.Run("port", func(t *testing.T) { testPort(t, command) })
 	t.Run("gids", func(t *testing.T) { testGIDs(t, command) })
 	t.Run("ipc", func(t *testing.T) {
 		var ipc [2]string
