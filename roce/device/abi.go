@@ -2,9 +2,11 @@
 
 package device
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+)
 
-// native is the byte order of what both sides have mapped.
+// native is the byte order of the structures that programs share.
 var native = binary.NativeEndian
 
 // ABI is the version of roce/device/interpose/nic.h, of which the rest of this
@@ -111,39 +113,6 @@ const (
 	qptRC = 2
 	qptUD = 4
 
-	qpsReset = 0
-	qpsInit  = 1
-	qpsRTR   = 2
-	qpsRTS   = 3
-	qpsErr   = 6
-
-	maskState    = 1 << 0
-	maskCurrent  = 1 << 1
-	maskAccess   = 1 << 3
-	maskPKey     = 1 << 4
-	maskPort     = 1 << 5
-	maskQKey     = 1 << 6
-	maskAV       = 1 << 7
-	maskPathMTU  = 1 << 8
-	maskTimeout  = 1 << 9
-	maskRetry    = 1 << 10
-	maskRNRRetry = 1 << 11
-	maskRQPSN    = 1 << 12
-	maskMaxRD    = 1 << 13
-	maskAltPath  = 1 << 14
-	maskMinRNR   = 1 << 15
-	maskSQPSN    = 1 << 16
-	maskMaxDest  = 1 << 17
-	maskPathMig  = 1 << 18
-	maskDestQPN  = 1 << 20
-
-	accessLocalWrite   = 1
-	accessRemoteWrite  = 1 << 1
-	accessRemoteRead   = 1 << 2
-	accessRemoteAtomic = 1 << 3
-	accessMWBind       = 1 << 4
-	accessZeroBased    = 1 << 5
-
 	wrWrite    = 0
 	wrWriteImm = 1
 	wrSend     = 2
@@ -164,13 +133,12 @@ const (
 	sendSolicited = 1 << 2
 	sendInline    = 1 << 3
 
-	eventCQErr        = 0
-	eventQPFatal      = 1
-	eventPortActive   = 9
-	eventPortErr      = 10
-	eventSRQLimit     = 15
-	eventLastWQE      = 16
-	asyncCommunicated = 4 // IBV_EVENT_COMM_EST
+	eventCQErr      = 0
+	eventQPFatal    = 1
+	eventPortActive = 9
+	eventPortErr    = 10
+	eventSRQLimit   = 15
+	eventLastWQE    = 16
 
 	wcGRH     = 1 << 0
 	wcWithImm = 1 << 1

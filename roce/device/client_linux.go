@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/roce/device/uverbs"
 )
 
 // Bounds of what a program may have. The library reports those of limits as the device's.
@@ -107,7 +108,7 @@ func (c *client) look(n *NIC) {
 		}
 	}
 	for _, q := range c.qps {
-		if q.sq.waiting() > 0 || q.srq == nil && (q.inbound.blocked || q.state == qpsErr) && q.rq.waiting() > 0 {
+		if q.sq.waiting() > 0 || q.srq == nil && (q.inbound.blocked || q.state == uverbs.QPSErr) && q.rq.waiting() > 0 {
 			n.touch(q)
 		}
 	}

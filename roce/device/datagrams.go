@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/roce/device/uverbs"
 	"github.com/ethereal-fabric/ethereal/roce/transport"
 )
 
@@ -138,7 +139,7 @@ func (n *NIC) placeGram(now fabric.Time, p *transport.Placement, kind uint32, q 
 		if err := n.manager.Receive(now, p.Src, b); err != nil {
 			n.cut.Warn("dropped what another host sent", "host", n.cfg.Fabric.Name(p.Src), "err", err)
 		}
-	case len(b) >= headerSize && q != nil && q.typ == qptUD && q.state >= qpsRTR && q.state != qpsErr:
+	case len(b) >= headerSize && q != nil && q.typ == qptUD && q.state >= uverbs.QPSRTR && q.state != uverbs.QPSErr:
 		q.datagram(p.Src, parseHeader(b), b[headerSize:])
 	}
 }
@@ -183,7 +184,7 @@ func (q *queuePair) datagram(src fabric.NodeID, h header, data []byte) {
 	}
 	w, ok := q.takeReceive()
 	in.recv = &w
-	sges, valid := q.c.translate(q.receivePD(), w.sges, accessLocalWrite)
+	sges, valid := q.c.translate(q.receivePD(), w.sges, uverbs.AccessLocalWrite)
 	st := success
 	switch {
 	case !ok:

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/roce/device/uverbs"
 	"github.com/ethereal-fabric/ethereal/roce/transport"
 )
 
@@ -69,7 +70,7 @@ func TestUnreadAnswers(t *testing.T) {
 			t.Fatalf("%d parts of answers are kept", n)
 		}
 	}
-	if q.state != qpsErr {
+	if q.state != uverbs.QPSErr {
 		t.Errorf("the queue pair is in state %d, want it to have failed", q.state)
 	}
 }

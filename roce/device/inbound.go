@@ -4,6 +4,7 @@ package device
 
 import (
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/roce/device/uverbs"
 	"github.com/ethereal-fabric/ethereal/roce/transport"
 )
 
@@ -29,7 +30,7 @@ func (n *NIC) Place(now fabric.Time, p *transport.Placement, payload []byte) tra
 		return transport.Refused
 	}
 	if !s.open {
-		if q.state == qpsErr && kind == kindRequests {
+		if q.state == uverbs.QPSErr && kind == kindRequests {
 			return transport.Invalid
 		}
 		return transport.Refused

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/roce/device/uverbs"
 	"github.com/ethereal-fabric/ethereal/roce/transport"
 )
 
@@ -95,12 +96,12 @@ func TestStatuses(t *testing.T) {
 		}, remOpErr, []status{locProtErr}},
 		{"not ready", 1, func(p [2]*program) { p[0].send(sendWR{opcode: wrSend, sges: here(p[0])}) }, rnrRetryErr, nil},
 		{"peer's queue pair has failed", 7, func(p [2]*program) {
-			p[1].modify(maskState, qpsErr, nil)
+			p[1].modify(uverbs.MaskState, uverbs.QPSErr, nil)
 			p[0].send(sendWR{opcode: wrWrite, rkey: p[1].key, sges: here(p[0])})
 		}, remOpErr, nil},
 		{"peer's queue pair is not there yet", 7, func(p [2]*program) {
-			p[1].modify(maskState, qpsReset, nil)
-			p[1].modify(maskPKey|maskPort|maskAccess, qpsInit, map[int]uint64{argAccess: 15})
+			p[1].modify(uverbs.MaskState, uverbs.QPSReset, nil)
+			p[1].modify(uverbs.MaskPKey|uverbs.MaskPort|uverbs.MaskAccess, uverbs.QPSInit, map[int]uint64{argAccess: 15})
 			p[0].send(sendWR{opcode: wrRead, rkey: p[1].key, sges: here(p[0])})
 		}, retryExcErr, nil},
 		{"peer has gone", 7, func(p [2]*program) {
@@ -124,7 +125,7 @@ func TestStatuses(t *testing.T) {
 			if c.theirs != nil {
 				p[1].statuses(c.theirs...)
 			}
-			if p[0].q.state != qpsErr {
+			if p[0].q.state != uverbs.QPSErr {
 				t.Errorf("the queue pair is in state %d", p[0].q.state)
 			}
 		})
@@ -310,7 +311,7 @@ func TestDatagramsAreBounded(t *testing.T) {
 	w := newWire(t)
 	p := w.program(0, nil, 0)
 	q := p.c.qps[p.call(opCreateQP, uint64(p.h[0]), qptUD, uint64(p.h[1]), uint64(p.h[1]), 0, 64, 64, 4, 4, 64, 0, 9)]
-	q.state = qpsRTS
+	q.state = uverbs.QPSRTS
 	n, sent := w.nics[0], 0
 	for round := range 3 {
 		for q.room(w.now) {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/roce/device/uverbs"
 )
 
 // TestAtomicWithoutPlace: an atomic whose result has no place that the program may write to leaves the other side's
@@ -95,28 +96,28 @@ func TestTransitions(t *testing.T) {
 	host := uint64(w.nics[1].addr)
 	try := func(mask, state uint64) error {
 		args := make([]uint64, callArgs)
-		args[0], args[1], args[argState], args[argDestAddr] = uint64(p.h[2]), mask|maskState, state, host
+		args[0], args[1], args[argState], args[argDestAddr] = uint64(p.h[2]), mask|uverbs.MaskState, state, host
 		_, err := p.try(opModifyQP, args...)
 		return err
 	}
 	for _, c := range []struct{ mask, state uint64 }{
-		{maskPKey | maskPort | maskAccess, qpsInit},
-		{maskAV | maskPathMTU | maskDestQPN | maskRQPSN | maskMaxDest | maskMinRNR, qpsRTR},
-		{maskSQPSN | maskTimeout | maskRetry | maskRNRRetry | maskMaxRD, qpsRTS},
+		{uverbs.MaskPKey | uverbs.MaskPort | uverbs.MaskAccess, uverbs.QPSInit},
+		{uverbs.MaskRTR, uverbs.QPSRTR},
+		{uverbs.MaskRTS, uverbs.QPSRTS},
 	} {
-		for bit := uint64(1); bit <= maskDestQPN; bit <<= 1 {
+		for bit := uint64(1); bit <= uverbs.MaskDestQPN; bit <<= 1 {
 			if c.mask&bit != 0 && try(c.mask&^bit, c.state) == nil {
 				t.Fatalf("to state %d without attribute %#x", c.state, bit)
 			}
 		}
-		if try(c.mask|maskQKey, c.state) == nil {
+		if try(c.mask|uverbs.MaskQKey, c.state) == nil {
 			t.Fatalf("to state %d with a queue key", c.state)
 		}
 		if err := try(c.mask, c.state); err != nil {
 			t.Fatalf("to state %d: %v", c.state, err)
 		}
 	}
-	if try(maskAV|maskPathMTU|maskDestQPN|maskRQPSN|maskMaxDest|maskMinRNR, qpsRTR) == nil {
+	if try(uverbs.MaskRTR, uverbs.QPSRTR) == nil {
 		t.Error("from RTS back to RTR")
 	}
 }

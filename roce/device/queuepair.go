@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/roce/device/uverbs"
 )
 
 // queuePair is a program's queue pair.
@@ -82,7 +83,7 @@ func (q *queuePair) work(now fabric.Time) {
 	if q.n.qps[q.number] != q {
 		return // destroyed meanwhile
 	}
-	if q.state == qpsErr {
+	if q.state == uverbs.QPSErr {
 		q.flush()
 	} else if r, _, _ := q.receives(); q.inbound.blocked && r.waiting() > 0 {
 		q.inbound.resume(now)
@@ -91,7 +92,7 @@ func (q *queuePair) work(now fabric.Time) {
 		q.ackDue = false
 		q.respond(&header{op: msgAck, msn: q.ackMSN}, content{})
 	}
-	if q.state == qpsRTS {
+	if q.state == uverbs.QPSRTS {
 		q.take(now)
 		q.n.send(now, &q.requests)
 	}
@@ -101,7 +102,7 @@ func (q *queuePair) work(now fabric.Time) {
 
 // take takes work requests while there is room in the stream.
 func (q *queuePair) take(now fabric.Time) {
-	for q.state == qpsRTS && q.sq.waiting() > 0 && q.room(now) {
+	for q.state == uverbs.QPSRTS && q.sq.waiting() > 0 && q.room(now) {
 		r, ok := parseSend(append([]byte(nil), q.sq.slot(q.sq.index)...), q.sendSGEs, q.inline)
 		if ok && q.held(&r) {
 			return
@@ -151,7 +152,7 @@ func (q *queuePair) begin(now fabric.Time, r *sendRequest, ok bool) {
 	}
 	access := uint64(0)
 	if w.fetches() {
-		access = accessLocalWrite
+		access = uverbs.AccessLocalWrite
 	}
 	sges, valid := q.c.translate(q.pd, r.sges, access)
 	switch {
@@ -211,7 +212,7 @@ const maxLeaving = 4096
 // destroys it, or ends, before its last acknowledgement has arrived, and an RNIC would have sent that long since. Answers
 // that are in the program's memory end with it.
 func (q *queuePair) leave(now fabric.Time) {
-	if q.ackDue && q.state >= qpsRTR && q.state != qpsErr {
+	if q.ackDue && q.state >= uverbs.QPSRTR && q.state != uverbs.QPSErr {
 		q.ackDue = false
 		q.respond(&header{op: msgAck, msn: q.ackMSN}, content{})
 	}
@@ -265,11 +266,11 @@ func (q *queuePair) complete(w *request) {
 // fail ends the queue pair for its program: the first request that is not done has a
 // status, and all behind it are flushed.
 func (q *queuePair) fail(now fabric.Time, st status) {
-	if q.state == qpsErr || q.state == qpsReset {
+	if q.state == uverbs.QPSErr || q.state == uverbs.QPSReset {
 		return
 	}
 	was := q.state
-	q.state = qpsErr
+	q.state = uverbs.QPSErr
 	for _, w := range q.sent {
 		if !w.done {
 			w.done, w.status = true, st
@@ -285,7 +286,7 @@ func (q *queuePair) fail(now fabric.Time, st status) {
 	}
 	q.inbound.close()
 	q.flush()
-	if q.srq != nil && was >= qpsRTR {
+	if q.srq != nil && was >= uverbs.QPSRTR {
 		q.c.event(q.cookie, eventLastWQE)
 	}
 }
@@ -360,7 +361,7 @@ func (q *queuePair) check(now fabric.Time) bool {
 		q.fail(now, rnrRetryErr)
 	}
 	q.n.touch(q)
-	return q.requests.waits() || q.responses.waits() || q.typ == qptUD && q.state == qpsRTS && q.sq.waiting() > 0
+	return q.requests.waits() || q.responses.waits() || q.typ == qptUD && q.state == uverbs.QPSRTS && q.sq.waiting() > 0
 }
 
 // queued reports whether all that is under way still waits for its turn in this host's endpoint: nobody can have answered.

@@ -4,6 +4,8 @@ package device
 
 import (
 	"golang.org/x/sys/unix"
+
+	"github.com/ethereal-fabric/ethereal/roce/device/uverbs"
 )
 
 // region is registered memory.
@@ -68,12 +70,12 @@ func (c *client) register(a *[callArgs]uint64) (uint64, error) {
 
 // check checks a region's place and access, and sets what follows from them.
 func (r *region) check() error {
-	if r.access&accessZeroBased != 0 {
+	if r.access&uverbs.AccessZeroBased != 0 {
 		r.iova = 0
 	}
-	remote := uint64(accessRemoteWrite | accessRemoteAtomic)
+	remote := uint64(uverbs.AccessRemoteWrite | uverbs.AccessRemoteAtomic)
 	if r.length > 1<<40 || r.addr+r.length < r.addr || r.iova+r.length < r.iova ||
-		r.access&remote != 0 && r.access&accessLocalWrite == 0 {
+		r.access&remote != 0 && r.access&uverbs.AccessLocalWrite == 0 {
 		return unix.EINVAL
 	}
 	return nil

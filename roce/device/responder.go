@@ -4,6 +4,7 @@ package device
 
 import (
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/roce/device/uverbs"
 )
 
 // memoryFault ends a queue pair whose program has unmapped what it registered.
@@ -47,7 +48,7 @@ func (q *queuePair) beginRequest(now fabric.Time, in *inMessage) bool {
 	}
 	switch in.op {
 	case wrWrite, wrWriteImm:
-		addr, ok := q.remote(in.rkey, in.addr, n, accessRemoteWrite)
+		addr, ok := q.remote(in.rkey, in.addr, n, uverbs.AccessRemoteWrite)
 		if !ok {
 			if in.op == wrWriteImm && q.receivesWaiting() { // it would have been used up
 				if w, ok := q.takeReceive(); ok {
@@ -68,7 +69,7 @@ func (q *queuePair) beginRequest(now fabric.Time, in *inMessage) bool {
 		if !q.receive(now, in) {
 			return false
 		}
-		sges, ok := q.c.translate(q.receivePD(), in.recv.sges, accessLocalWrite)
+		sges, ok := q.c.translate(q.receivePD(), in.recv.sges, uverbs.AccessLocalWrite)
 		if !ok {
 			q.refuse(now, in, remOpErr, locProtErr, eventQPFatal)
 			return false
@@ -80,7 +81,7 @@ func (q *queuePair) beginRequest(now fabric.Time, in *inMessage) bool {
 		in.sges = sges
 		return true
 	case wrRead:
-		addr, ok := q.remote(in.rkey, in.addr, n, accessRemoteRead)
+		addr, ok := q.remote(in.rkey, in.addr, n, uverbs.AccessRemoteRead)
 		if !ok {
 			q.refuse(now, in, remAccessErr, flushErr, eventAccessErr)
 			return false
@@ -109,7 +110,7 @@ func (q *queuePair) atomic(now fabric.Time, in *inMessage) bool {
 		q.refuse(now, in, remInvReqErr, flushErr, eventRequestErr)
 		return false
 	}
-	addr, ok := q.remote(in.rkey, in.addr, 8, accessRemoteAtomic)
+	addr, ok := q.remote(in.rkey, in.addr, 8, uverbs.AccessRemoteAtomic)
 	if !ok {
 		q.refuse(now, in, remAccessErr, flushErr, eventAccessErr)
 		return false

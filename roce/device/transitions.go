@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/roce/device/uverbs"
 )
 
 // transition is a change of a queue pair's state, or none.
@@ -18,30 +19,32 @@ type attributes struct{ needed, optional uint64 }
 // ERR, with the state alone. SQD is not there.
 var (
 	rcTransitions = map[transition]attributes{
-		{qpsReset, qpsInit}: {maskPKey | maskPort | maskAccess, 0},
-		{qpsInit, qpsInit}:  {0, maskPKey | maskPort | maskAccess},
-		{qpsInit, qpsRTR}: {
-			maskAV | maskPathMTU | maskDestQPN | maskRQPSN | maskMaxDest | maskMinRNR, maskAltPath | maskAccess | maskPKey,
+		{uverbs.QPSReset, uverbs.QPSInit}: {uverbs.MaskPKey | uverbs.MaskPort | uverbs.MaskAccess, 0},
+		{uverbs.QPSInit, uverbs.QPSInit}:  {0, uverbs.MaskPKey | uverbs.MaskPort | uverbs.MaskAccess},
+		{uverbs.QPSInit, uverbs.QPSRTR}: {
+			uverbs.MaskRTR, uverbs.MaskAltPath | uverbs.MaskAccess | uverbs.MaskPKey,
 		},
-		{qpsRTR, qpsRTS}: {
-			maskTimeout | maskRetry | maskRNRRetry | maskSQPSN | maskMaxRD,
-			maskCurrent | maskAltPath | maskAccess | maskMinRNR | maskPathMig,
+		{uverbs.QPSRTR, uverbs.QPSRTS}: {
+			uverbs.MaskRTS,
+			uverbs.MaskCurrent | uverbs.MaskAltPath | uverbs.MaskAccess | uverbs.MaskMinRNR | uverbs.MaskPathMig,
 		},
-		{qpsRTS, qpsRTS}: {0, maskCurrent | maskAltPath | maskAccess | maskMinRNR | maskPathMig},
+		{uverbs.QPSRTS, uverbs.QPSRTS}: {
+			0, uverbs.MaskCurrent | uverbs.MaskAltPath | uverbs.MaskAccess | uverbs.MaskMinRNR | uverbs.MaskPathMig,
+		},
 	}
 	udTransitions = map[transition]attributes{
-		{qpsReset, qpsInit}: {maskPKey | maskPort | maskQKey, 0},
-		{qpsInit, qpsInit}:  {0, maskPKey | maskPort | maskQKey},
-		{qpsInit, qpsRTR}:   {0, maskPKey | maskQKey},
-		{qpsRTR, qpsRTS}:    {maskSQPSN, maskCurrent | maskQKey},
-		{qpsRTS, qpsRTS}:    {0, maskCurrent | maskQKey},
+		{uverbs.QPSReset, uverbs.QPSInit}: {uverbs.MaskPKey | uverbs.MaskPort | uverbs.MaskQKey, 0},
+		{uverbs.QPSInit, uverbs.QPSInit}:  {0, uverbs.MaskPKey | uverbs.MaskPort | uverbs.MaskQKey},
+		{uverbs.QPSInit, uverbs.QPSRTR}:   {0, uverbs.MaskPKey | uverbs.MaskQKey},
+		{uverbs.QPSRTR, uverbs.QPSRTS}:    {uverbs.MaskSQPSN, uverbs.MaskCurrent | uverbs.MaskQKey},
+		{uverbs.QPSRTS, uverbs.QPSRTS}:    {0, uverbs.MaskCurrent | uverbs.MaskQKey},
 	}
 )
 
 // allows reports whether a queue pair may change its state to next with the attributes of a mask.
 func (q *queuePair) allows(next, mask uint64) bool {
-	mask &^= maskState
-	if next == qpsReset || next == qpsErr {
+	mask &^= uverbs.MaskState
+	if next == uverbs.QPSReset || next == uverbs.QPSErr {
 		return mask == 0
 	}
 	table := rcTransitions
@@ -55,14 +58,14 @@ func (q *queuePair) allows(next, mask uint64) bool {
 // modify changes a queue pair's attributes, and its state.
 func (q *queuePair) modify(now fabric.Time, a *[callArgs]uint64) error {
 	mask, next := a[1], q.state
-	if mask&maskState != 0 {
+	if mask&uverbs.MaskState != 0 {
 		next = a[argState]
 	}
-	if !q.allows(next, mask) || mask&maskMaxRD != 0 && a[argMaxRDAtomic] > maxReads ||
-		mask&maskMaxDest != 0 && a[argMaxDestRDAtomic] > maxReads {
+	if !q.allows(next, mask) || mask&uverbs.MaskMaxRD != 0 && a[argMaxRDAtomic] > maxReads ||
+		mask&uverbs.MaskMaxDest != 0 && a[argMaxDestRDAtomic] > maxReads {
 		return unix.EINVAL
 	}
-	if mask&maskAV != 0 {
+	if mask&uverbs.MaskAV != 0 {
 		dst, ok := q.n.cfg.Fabric.HostByAddr(addrOf(uint32(a[argDestAddr])))
 		if !ok {
 			return unix.EHOSTUNREACH
@@ -74,22 +77,22 @@ func (q *queuePair) modify(now fabric.Time, a *[callArgs]uint64) error {
 			*v = min(a[arg], most)
 		}
 	}
-	set(maskAccess, &q.access, argAccess, 1<<20)
-	set(maskTimeout, &q.timeout, argTimeout, 31)
-	set(maskRetry, &q.retries, argRetryCnt, 7)
-	set(maskRNRRetry, &q.rnr, argRNRRetry, 7)
-	set(maskMinRNR, &q.minRNR, argMinRNRTimer, 31)
-	set(maskMaxRD, &q.maxReads, argMaxRDAtomic, maxReads)
-	set(maskMaxDest, &q.maxDest, argMaxDestRDAtomic, maxReads)
+	set(uverbs.MaskAccess, &q.access, argAccess, 1<<20)
+	set(uverbs.MaskTimeout, &q.timeout, argTimeout, 31)
+	set(uverbs.MaskRetry, &q.retries, argRetryCnt, 7)
+	set(uverbs.MaskRNRRetry, &q.rnr, argRNRRetry, 7)
+	set(uverbs.MaskMinRNR, &q.minRNR, argMinRNRTimer, 31)
+	set(uverbs.MaskMaxRD, &q.maxReads, argMaxRDAtomic, maxReads)
+	set(uverbs.MaskMaxDest, &q.maxDest, argMaxDestRDAtomic, maxReads)
 	set32 := func(bit uint64, v *uint32, arg int) {
 		if mask&bit != 0 {
 			*v = uint32(a[arg])
 		}
 	}
-	set32(maskQKey, &q.qkey, argQKey)
-	set32(maskDestQPN, &q.peer, argDestQPN)
-	set32(maskRQPSN, &q.rqPSN, argRQPSN)
-	set32(maskSQPSN, &q.sqPSN, argSQPSN)
+	set32(uverbs.MaskQKey, &q.qkey, argQKey)
+	set32(uverbs.MaskDestQPN, &q.peer, argDestQPN)
+	set32(uverbs.MaskRQPSN, &q.rqPSN, argRQPSN)
+	set32(uverbs.MaskSQPSN, &q.sqPSN, argSQPSN)
 	if next != q.state {
 		q.enter(now, next)
 		q.n.touch(q)
@@ -100,18 +103,18 @@ func (q *queuePair) modify(now fabric.Time, a *[callArgs]uint64) error {
 // enter changes a queue pair's state.
 func (q *queuePair) enter(now fabric.Time, next uint64) {
 	switch next {
-	case qpsReset:
+	case uverbs.QPSReset:
 		q.reset(now)
-	case qpsErr:
+	case uverbs.QPSErr:
 		q.fail(now, flushErr)
-		q.state = qpsErr
-	case qpsRTR:
+		q.state = uverbs.QPSErr
+	case uverbs.QPSRTR:
 		q.state = next
 		if q.typ == qptRC {
 			q.inbound.beginAt(q.rqPSN)
 			q.responses.begin(q.rqPSN, streamKey(kindResponses, q.peer&0xffffff), q.dst)
 		}
-	case qpsRTS:
+	case uverbs.QPSRTS:
 		q.state = next
 		if q.typ == qptRC {
 			q.requests.begin(q.sqPSN, streamKey(kindRequests, q.peer&0xffffff), q.dst)
@@ -136,5 +139,5 @@ func (q *queuePair) reset(now fabric.Time) {
 	waits = q.rq.waiting()
 	q.rq.index += waits
 	q.rq.release(waits)
-	q.sent, q.reads, q.rnrAt, q.ackDue, q.msn, q.state, q.asked = nil, 0, 0, false, 0, qpsReset, false
+	q.sent, q.reads, q.rnrAt, q.ackDue, q.msn, q.state, q.asked = nil, 0, 0, false, 0, uverbs.QPSReset, false
 }

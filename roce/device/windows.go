@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ethereal-fabric/ethereal/roce/device/uverbs"
 )
 
 // memoryWindow is a part of a region that others reach by a key that programs change by work requests, without
@@ -91,19 +93,19 @@ func (q *queuePair) bind(r *sendRequest) status {
 		return success
 	}
 	mr := q.n.regions[r.qkey]
-	if mr == nil || mr.c != q.c || mr.pd != w.pd || access&accessZeroBased != 0 && w.typ == windowType1 {
+	if mr == nil || mr.c != q.c || mr.pd != w.pd || access&uverbs.AccessZeroBased != 0 && w.typ == windowType1 {
 		return mwBindErr
 	}
-	need := uint64(accessMWBind)
-	if access&(accessRemoteWrite|accessRemoteAtomic) != 0 {
-		need |= accessLocalWrite
+	need := uint64(uverbs.AccessMWBind)
+	if access&(uverbs.AccessRemoteWrite|uverbs.AccessRemoteAtomic) != 0 {
+		need |= uverbs.AccessLocalWrite
 	}
 	if _, ok := mr.find(addr, length, need); !ok {
 		return mwBindErr
 	}
 	w.unbind()
 	w.r, w.key, w.addr, w.length, w.base, w.access = mr, r.rkey, addr, length, addr, access
-	if access&accessZeroBased != 0 {
+	if access&uverbs.AccessZeroBased != 0 {
 		w.base = 0
 	}
 	if w.typ == windowType2 {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/roce/device/uverbs"
 )
 
 // window makes a memory window of a program, and returns its handle and key.
@@ -28,10 +29,10 @@ func (p *program) bind(key uint32, access, length uint64) {
 
 // TestWindows binds windows, reaches memory by them, and takes the access away.
 func TestWindows(t *testing.T) {
-	const all = accessRemoteRead | accessRemoteWrite | accessRemoteAtomic
+	const all = uverbs.AccessRemoteRead | uverbs.AccessRemoteWrite | uverbs.AccessRemoteAtomic
 	pairOf := func(t *testing.T) (*wire, [2]*program) {
 		w, p := pairOf(t, 7)
-		p[1].key = p[1].call(opRegMR, uint64(p[1].h[0]), 0, 4<<20, 15|accessMWBind, 0)
+		p[1].key = p[1].call(opRegMR, uint64(p[1].h[0]), 0, 4<<20, 15|uverbs.AccessMWBind, 0)
 		return w, p
 	}
 	read := func(p [2]*program, key uint32, at uint64, want ...status) {
@@ -72,7 +73,7 @@ func TestWindows(t *testing.T) {
 	t.Run("from zero", func(t *testing.T) {
 		w, p := pairOf(t)
 		_, key := p[1].window(windowType2)
-		p[1].bind(key, all|accessZeroBased, 64)
+		p[1].bind(key, all|uverbs.AccessZeroBased, 64)
 		w.run(fabric.Second)
 		p[1].memory[128] = 7
 		read(p, key, 0, success)
@@ -133,13 +134,13 @@ func TestWindows(t *testing.T) {
 // TestBindWaits: a window is bound after what was posted before it is complete, also where nobody asked whether it is.
 func TestBindWaits(t *testing.T) {
 	w, p := pairOf(t, 7)
-	p[0].key = p[0].call(opRegMR, uint64(p[0].h[0]), 0, 4<<20, 15|accessMWBind, 0)
+	p[0].key = p[0].call(opRegMR, uint64(p[0].h[0]), 0, 4<<20, 15|uverbs.AccessMWBind, 0)
 	_, key := p[0].window(windowType1)
 	b := make([]byte, sendSize)
 	native.PutUint32(b[8:], wrWrite) // not signaled
 	native.PutUint32(b[28:], p[1].key)
 	p[0].post(&p[0].q.sq, b)
-	p[0].bind(key, accessRemoteRead, 64)
+	p[0].bind(key, uverbs.AccessRemoteRead, 64)
 	w.run(fabric.Second)
 	p[0].statuses(success)
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/roce/device/uverbs"
 	"github.com/ethereal-fabric/ethereal/roce/frame"
 	"github.com/ethereal-fabric/ethereal/roce/transport"
 )
@@ -196,7 +197,7 @@ func (p *program) call(o op, args ...uint64) uint32 {
 func (p *program) modify(mask, state uint64, set map[int]uint64) {
 	p.w.t.Helper()
 	args := make([]uint64, callArgs)
-	args[0], args[1], args[argState] = uint64(p.h[2]), mask|maskState, state
+	args[0], args[1], args[argState] = uint64(p.h[2]), mask|uverbs.MaskState, state
 	for k, v := range set {
 		args[k] = v
 	}
@@ -207,11 +208,11 @@ func (p *program) modify(mask, state uint64, set map[int]uint64) {
 func (p *program) connect(to *program, side int, rnr uint64) {
 	a := p.w.nics[1-side].addr
 	modify := p.modify
-	modify(maskPKey|maskPort|maskAccess, qpsInit, map[int]uint64{argAccess: 15})
-	modify(maskAV|maskPathMTU|maskDestQPN|maskRQPSN|maskMaxDest|maskMinRNR, qpsRTR, map[int]uint64{
+	modify(uverbs.MaskPKey|uverbs.MaskPort|uverbs.MaskAccess, uverbs.QPSInit, map[int]uint64{argAccess: 15})
+	modify(uverbs.MaskRTR, uverbs.QPSRTR, map[int]uint64{
 		argDestAddr: uint64(a), argDestQPN: uint64(to.q.number), argRQPSN: uint64(5 + 1 - side), argMinRNRTimer: 12,
 	})
-	modify(maskSQPSN|maskTimeout|maskRetry|maskRNRRetry|maskMaxRD, qpsRTS, map[int]uint64{
+	modify(uverbs.MaskRTS, uverbs.QPSRTS, map[int]uint64{
 		argSQPSN: uint64(5 + side), argTimeout: 14, argRetryCnt: 7, argRNRRetry: rnr, argMaxRDAtomic: 2,
 	})
 }

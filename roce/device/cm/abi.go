@@ -3,11 +3,13 @@ package cm
 import (
 	"encoding/binary"
 	"net/netip"
+
+	"github.com/ethereal-fabric/ethereal/roce/device/uverbs"
 )
 
 // The structures and numbers of rdma/rdma_user_cm.h and rdma/ib_user_verbs.h. A test compares them with the headers.
 
-// native is the byte order of the program's structures.
+// native is the byte order of the structures that programs share.
 var native = binary.NativeEndian
 
 // command is a program's command.
@@ -112,35 +114,11 @@ const (
 	statusRejected    = 2 // of one that does not want to
 )
 
-// Verbs' numbers.
-const (
-	qpsInit = 1
-	qpsRTR  = 2
-	qpsRTS  = 3
+// accessRemote is what a connection's queue pair lets the other side do.
+const accessRemote = uverbs.AccessRemoteWrite | uverbs.AccessRemoteRead | uverbs.AccessRemoteAtomic
 
-	maskState    = 1 << 0
-	maskAccess   = 1 << 3
-	maskPKey     = 1 << 4
-	maskPort     = 1 << 5
-	maskQKey     = 1 << 6
-	maskAV       = 1 << 7
-	maskPathMTU  = 1 << 8
-	maskTimeout  = 1 << 9
-	maskRetry    = 1 << 10
-	maskRNRRetry = 1 << 11
-	maskRQPSN    = 1 << 12
-	maskMaxRD    = 1 << 13
-	maskMinRNR   = 1 << 15
-	maskSQPSN    = 1 << 16
-	maskMaxDest  = 1 << 17
-	maskDestQPN  = 1 << 20
-
-	accessRemote = 1<<1 | 1<<2 | 1<<3 // write, read, atomic
-
-	eventCommEst = 4
-
-	pkey = 0xffff
-)
+// pkey is the only partition key.
+const pkey = 0xffff
 
 // param is struct rdma_ucm_conn_param, and what of struct rdma_ucm_ud_param is not in it.
 type param struct {

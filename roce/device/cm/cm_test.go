@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/roce/device/uverbs"
 )
 
 // TestConnection connects two programs, compares what their queue pairs are given, and disconnects them.
@@ -18,17 +19,17 @@ func TestConnection(t *testing.T) {
 		a, b *process
 		x, y uint32
 	}{{client, server, c, s}, {server, client, s, c}} {
-		if native.Uint32(attr(end.a, end.x, qpsRTS)[28:]) != native.Uint32(attr(end.b, end.y, qpsRTR)[24:]) {
+		if native.Uint32(attr(end.a, end.x, uverbs.QPSRTS)[28:]) != native.Uint32(attr(end.b, end.y, uverbs.QPSRTR)[24:]) {
 			t.Error("the sender's PSN is not the one that the receiver expects")
 		}
-		if depth, resources := attr(end.a, end.x, qpsRTS)[130], attr(end.b, end.y, qpsRTR)[131]; depth > resources {
+		if depth, resources := attr(end.a, end.x, uverbs.QPSRTS)[130], attr(end.b, end.y, uverbs.QPSRTR)[131]; depth > resources {
 			t.Errorf("%d reads under way at a receiver of %d", depth, resources)
 		}
 	}
-	if qpn := native.Uint32(attr(server, s, qpsRTR)[32:]); qpn != 77 {
+	if qpn := native.Uint32(attr(server, s, uverbs.QPSRTR)[32:]); qpn != 77 {
 		t.Errorf("the server's peer is %d, want 77", qpn)
 	}
-	if retry, rnr := attr(server, s, qpsRTS)[135], attr(server, s, qpsRTS)[136]; retry != 6 || rnr != 5 {
+	if retry, rnr := attr(server, s, uverbs.QPSRTS)[135], attr(server, s, uverbs.QPSRTS)[136]; retry != 6 || rnr != 5 {
 		t.Errorf("retries %d, %d of the server, want the client's 6 and 5", retry, rnr)
 	}
 	route := server.do(cmdQueryRoute, uint64(0), s, uint32(0))

@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/roce/device/uverbs"
 )
 
 // state is where an identifier is on its way.
@@ -230,38 +231,38 @@ func (i *ident) disconnect(now fabric.Time) error {
 func (i *ident) attributes(to uint32) ([]byte, error) {
 	m := i.program.m
 	b := make([]byte, attrSize)
-	mask := uint32(maskState)
+	mask := uint32(uverbs.MaskState)
 	put := func(at int, v uint32) { native.PutUint32(b[at:], v) }
 	switch {
 	case !i.device:
 		return nil, syscall.EINVAL
-	case to == qpsInit:
-		mask |= maskPKey | maskPort
+	case to == uverbs.QPSInit:
+		mask |= uverbs.MaskPKey | uverbs.MaskPort
 		b[133] = 1
 		if i.space == spaceUDP {
-			mask |= maskQKey
+			mask |= uverbs.MaskQKey
 			put(20, defaultQKey)
 			break
 		}
-		mask |= maskAccess
+		mask |= uverbs.MaskAccess
 		if i.connected() {
 			put(36, accessRemote)
 		}
-	case i.space == spaceUDP && to == qpsRTR:
-	case i.space == spaceUDP && to == qpsRTS:
-		mask |= maskSQPSN
+	case i.space == spaceUDP && to == uverbs.QPSRTR:
+	case i.space == spaceUDP && to == uverbs.QPSRTS:
+		mask |= uverbs.MaskSQPSN
 	case !i.connected():
 		return nil, syscall.EINVAL
-	case to == qpsRTR:
-		mask |= maskAV | maskPathMTU | maskDestQPN | maskRQPSN | maskMaxDest | maskMinRNR
+	case to == uverbs.QPSRTR:
+		mask |= uverbs.MaskRTR
 		put(12, m.cfg.MTU)
 		put(24, i.remotePSN)
 		put(32, i.remote.qpn)
 		putAH(b[attrAH:], m.cfg.Fabric.HostAddr4(i.peer))
 		b[attrAH+22] = i.tos
 		b[131] = i.mine.resources
-	case to == qpsRTS:
-		mask |= maskTimeout | maskRetry | maskRNRRetry | maskSQPSN | maskMaxRD
+	case to == uverbs.QPSRTS:
+		mask |= uverbs.MaskRTS
 		put(28, i.psn)
 		b[130], b[134], b[135], b[136] = i.mine.depth, i.ackTimeout, i.remoteRetry(), i.remote.rnr&7
 	default:

@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/roce/device/uverbs"
 )
 
 // Program is what a process has.
@@ -253,7 +254,7 @@ func (i *ident) do(now fabric.Time, cmd command, c *channel, b []byte) (answer [
 	case cmdSetOption:
 		err = i.option(b)
 	case cmdNotify:
-		if native.Uint32(b[4:]) == eventCommEst && i.state == stateAccepted {
+		if native.Uint32(b[4:]) == uverbs.EventCommEst && i.state == stateAccepted {
 			m.established(i)
 		}
 	case cmdMigrateID:
