@@ -25,6 +25,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/memory"
 	"github.com/ethereal-fabric/ethereal/p4switch/ebpf"
 	"github.com/ethereal-fabric/ethereal/p4switch/injection"
+	"github.com/ethereal-fabric/ethereal/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/p4switch/packettrace"
 	"github.com/ethereal-fabric/ethereal/p4switch/port"
 	"github.com/ethereal-fabric/ethereal/p4switch/process"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
@@ -212,16 +214,38 @@ type besides struct {
 	tap   *port.Tap     // shows what the kernel forwards; nil: none
 
 	injection *injection.Service // nil: none
+
+	trace *os.File // nil: none
 }
 
-func (b *besides) close(log *slog.Logger) error {
+func (b *besides) close(log *slog.Logger) (err error) {
+	if b.trace != nil {
+		err = b.trace.Close()
+	}
 	if b.tap == nil {
-		return nil
+		return err
 	}
 	if n := b.tap.Lost(); n > 0 {
 		log.Warn("captures are incomplete", "frames", n)
 	}
-	return b.tap.Close()
+	return errors.Join(err, b.tap.Close())
+}
+
+// tracePackets returns what writes packets' traces to a file; after a write that failed it writes no more.
+func (b *besides) tracePackets(name string, log *slog.Logger) (_ func(*interp.PacketTrace), err error) {
+	if b.trace, err = os.Create(name); err != nil {
+		return nil, fmt.Errorf("switch: --packet-trace: %w", err)
+	}
+	failed := false
+	return func(t *interp.PacketTrace) {
+		if failed {
+			return
+		}
+		if err := packettrace.WriteJSON(b.trace, t); err != nil {
+			failed = true
+			log.Error("packets are traced no more", "file", name, "error", err)
+		}
+	}, nil
 }
 
 // open opens the ports and makes the switch.
@@ -261,6 +285,11 @@ func (o *switchOptions) open(log *slog.Logger, stdout io.Writer) (d *process.Dev
 		}
 		err = errors.Join(err, beside.close(log))
 	}()
+	if o.packetTrace != "" {
+		if cfg.Trace, err = beside.tracePackets(o.packetTrace, log); err != nil {
+			return nil, beside, err
+		}
+	}
 	if o.injectAddr != "" {
 		if err := o.inject(&cfg, &beside); err != nil {
 			return nil, beside, err

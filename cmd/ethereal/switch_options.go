@@ -33,7 +33,8 @@ type switchOptions struct {
 	pcap         string // directory; "" : none
 	useFiles     int    // seconds; -1: no
 	dumpBytes    int
-	thriftPort   int // 0: none
+	packetTrace  string // file; "": none
+	thriftPort   int    // 0: none
 	logConsole   bool
 	logFile      string
 	logLevel     string
@@ -224,6 +225,9 @@ func ourSwitchOptions() []switchOption {
 			help: "refuse entries that violate @entry_restriction, @action_restriction or @refers_to in the P4Info:\n" +
 				"on, off, or auto: off under the name simple_switch_grpc, else on (default auto)",
 			set: setRestrictions},
+		{name: "packet-trace", kind: oneValue, value: "FILE",
+			help: "write the way of every packet to FILE, a JSON line each, in BMv2's message p4.bm.PacketTrace",
+			set:  func(o *switchOptions, v string) error { o.packetTrace = v; return nil }},
 		{name: "insecure",
 			help: "serve other machines without TLS or without clients' certificates; anyone may then write",
 			set:  func(o *switchOptions, _ string) error { o.insecure = true; return nil }},
@@ -269,6 +273,8 @@ func (o *switchOptions) settleDatapath() error {
 		why = "--use-files: it has no interfaces"
 	case o.injectAddr != "":
 		why = "--dp-grpc-server-addr: it has no interfaces"
+	case o.packetTrace != "":
+		why = "--packet-trace: the interpreter alone follows packets"
 	case o.queueRate > 0:
 		why = "--queue-rate: there are no queues in the kernel's data path"
 	}

@@ -96,32 +96,33 @@ func TestSwitchOptions(t *testing.T) {
 
 func TestSwitchOptionErrors(t *testing.T) {
 	for args, want := range map[string]string{
-		"":                                   "--no-p4",
-		"--no-such":                          "no flag --no-such",
-		"-x":                                 "no flag -x",
-		"--log":                              "--log-console, --log-file",
-		"-i":                                 "needs a value",
-		"-i 1":                               "PORT@IFACE",
-		"-i x@y p.json":                      "not a number",
-		"-i 1@a -i 1@b p.json":               "both a and b",
-		"-i 5@a p.json -- --cpu-port 5":      "--cpu-port 5",
-		"a.json b.json":                      "one program",
-		"p.json --cpu-port 0":                "not a port number",
-		"p.json --device-id 1 --device-id 2": "twice",
-		"p.json --log-console --log-file x":  "exclude",
-		"p.json --log-level loud":            "loud",
-		"p.json --no-p4=yes":                 "takes no value",
-		"p.json --grpc-server-ssl":           "--grpc-server-cert",
-		"p.json --grpc-server-key k":         "--grpc-server-ssl",
-		"p.json --packet-in ipc:///x":        "nanomsg",
-		"p.json --pcap=/no/such/directory":   "/no/such/directory",
-		"p.json --max-port-count 0 -i 1@a":   "--max-port-count",
-		"--no-p4 --p4info x":                 "needs the program's JSON",
-		"p.json --priority-queues 0":         "less than 1",
-		"p.json --use-files -1":              "less than 0",
-		"p.json --datapath xdp":              "one of interpreter, kernel, tofino-model, auto",
-		"p --datapath kernel --use-files 0":  "--use-files",
-		"p --datapath kernel --queue-rate 9": "--queue-rate",
+		"":                                     "--no-p4",
+		"--no-such":                            "no flag --no-such",
+		"-x":                                   "no flag -x",
+		"--log":                                "--log-console, --log-file",
+		"-i":                                   "needs a value",
+		"-i 1":                                 "PORT@IFACE",
+		"-i x@y p.json":                        "not a number",
+		"-i 1@a -i 1@b p.json":                 "both a and b",
+		"-i 5@a p.json -- --cpu-port 5":        "--cpu-port 5",
+		"a.json b.json":                        "one program",
+		"p.json --cpu-port 0":                  "not a port number",
+		"p.json --device-id 1 --device-id 2":   "twice",
+		"p.json --log-console --log-file x":    "exclude",
+		"p.json --log-level loud":              "loud",
+		"p.json --no-p4=yes":                   "takes no value",
+		"p.json --grpc-server-ssl":             "--grpc-server-cert",
+		"p.json --grpc-server-key k":           "--grpc-server-ssl",
+		"p.json --packet-in ipc:///x":          "nanomsg",
+		"p.json --pcap=/no/such/directory":     "/no/such/directory",
+		"p.json --max-port-count 0 -i 1@a":     "--max-port-count",
+		"--no-p4 --p4info x":                   "needs the program's JSON",
+		"p.json --priority-queues 0":           "less than 1",
+		"p.json --use-files -1":                "less than 0",
+		"p.json --datapath xdp":                "one of interpreter, kernel, tofino-model, auto",
+		"p --datapath kernel --use-files 0":    "--use-files",
+		"p --datapath kernel --packet-trace f": "--packet-trace",
+		"p --datapath kernel --queue-rate 9":   "--queue-rate",
 		"p.json --grpc-server-ssl --grpc-server-cert c --grpc-server-key k --grpc-server-with-client-auth": "cacert",
 	} {
 		if _, err := parseSwitchOptions(strings.Fields(args)); err == nil || !strings.Contains(err.Error(), want) {
@@ -391,7 +392,8 @@ func TestSwitchSTF(t *testing.T) {
 	if out, err := run(good); err != nil || !strings.Contains(out, "pass ") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if out, err := run(good, bad); !errors.Is(err, errRun) || !strings.Contains(out, "FAIL ") {
+	if out, err := run(good, bad); !errors.Is(err, errRun) || !strings.Contains(out, "FAIL ") ||
+		!strings.Contains(out, "\n  way of line 2's packet: port 1: parser start") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

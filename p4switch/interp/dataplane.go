@@ -39,6 +39,7 @@ func (s *Switch) Ingress(in Input, out *Batch) {
 	std.PacketLength.Set(v, uint64(n))
 	std.InstanceType.Set(v, instanceNormal)
 	std.IngressTS.Set(v, uint64(in.Now/1000))
+	s.cfg.Tracer.begin(p, nil, s.now)
 	s.ingress(p, out)
 }
 
@@ -63,6 +64,7 @@ func (s *Switch) beginCall(now int64) {
 
 func (s *Switch) drop(p *Packet, why DropReason) {
 	s.drops[why]++
+	s.cfg.Tracer.end(p, why, nil)
 	s.recycle(p)
 }
 
@@ -82,7 +84,9 @@ func (s *Switch) ingress(p *Packet, out *Batch) {
 	if s.p.Verifies {
 		std.ChecksumError.Set(v, b2u(!s.verifyChecksums(p)))
 	}
+	p.note(StageEnter, "ingress")
 	s.run(p, s.p.Ingress)
+	p.note(StageExit, "ingress")
 	p.exit = false
 	if p.fault != 0 {
 		s.drop(p, p.fault)
@@ -96,12 +100,17 @@ func (s *Switch) ingress(p *Packet, out *Batch) {
 	}
 	if p.resubmit != 0 {
 		p.pktLen = length
+		p.note(Again, "resubmit")
 		s.again(p, uint64(p.resubmit), instanceResubmit, out)
 		return
 	}
 	if g := std.Multicast.Get(v); g != 0 {
 		std.InstanceType.Set(v, instanceReplication)
 		s.multicast(p, s.groups[uint32(g)], out)
+		if p.trace != nil {
+			p.trace.Copied = true
+			s.cfg.Tracer.end(p, 0, nil)
+		}
 		s.recycle(p)
 		return
 	}
@@ -187,6 +196,7 @@ func (s *Switch) cloneIngress(p *Packet, length int, out *Batch) {
 		q.start, q.pos, q.end = p.start, p.start, p.end
 		q.virtual, q.pktLen, q.ingressLen = p.virtual, length, p.ingressLen
 		q.IngressPort = p.IngressPort
+		s.cfg.Tracer.begin(q, p, s.now)
 		v := q.v
 		clear(v[s.p.PHVLo:s.p.PHVHi])
 		s.p.Standard.IngressPort.Set(v, uint64(p.IngressPort))
@@ -219,6 +229,7 @@ func (p *Packet) limit(n int) {
 func (s *Switch) multicast(p *Packet, group *[]Replica, out *Batch) {
 	if group == nil || len(*group) == 0 {
 		s.drops[DropNoGroup]++
+		s.cfg.Tracer.end(p, DropNoGroup, nil)
 		return
 	}
 	for _, r := range *group {
@@ -237,6 +248,7 @@ func (s *Switch) duplicate(p *Packet) *Packet {
 	q.start, q.pos, q.end = p.start, p.pos, p.end
 	q.virtual, q.pktLen, q.ingressLen = p.virtual, p.pktLen, p.ingressLen
 	q.IngressPort, q.passes = p.IngressPort, p.passes
+	s.cfg.Tracer.begin(q, p, s.now)
 	return q
 }
 
@@ -283,7 +295,9 @@ func (s *Switch) Egress(p *Packet, q QueueState, out *Batch) (o Output, ok bool)
 	std.PacketLength.Set(v, uint64(p.pktLen))
 	p.clone, p.cloneList, p.learn, p.resubmit, p.recirculate = 0, 0, 0, 0, 0
 
+	p.note(StageEnter, "egress")
 	s.run(p, s.p.Egress)
+	p.note(StageExit, "egress")
 	p.exit = false
 	if p.fault != 0 {
 		s.drop(p, p.fault)
@@ -306,6 +320,9 @@ func (s *Switch) Egress(p *Packet, q QueueState, out *Batch) (o Output, ok bool)
 	o.Port = p.EgressPort
 	o.Data, o.Length = s.deparsePacket(p)
 	s.keep, p.buf = p.buf, nil
+	if p.trace != nil {
+		s.cfg.Tracer.end(p, 0, &Transmitted{o.Port, o.Length})
+	}
 	s.recycle(p)
 	return o, true
 }
@@ -340,6 +357,7 @@ func (s *Switch) cloneEgress(p *Packet, out *Batch) {
 func (s *Switch) doRecirculate(p *Packet, out *Batch) {
 	p.truncate = math.MaxInt // which is for packets that leave, as in BMv2
 	data, n := s.deparsePacket(p)
+	p.note(Again, "recirculate")
 	b := s.newBuffer(len(data))
 	copy(b.b[headroom:], data)
 	clear(b.b[headroom+len(data):])
@@ -354,6 +372,7 @@ func (s *Switch) doRecirculate(p *Packet, out *Batch) {
 // deparsePacket writes the valid headers before the payload. The bytes are in
 // the packet's buffer, or in the switch's when that is shared.
 func (s *Switch) deparsePacket(p *Packet) (data []byte, length int) {
+	p.note(StageEnter, "deparser")
 	if s.p.DeparsePC != 0 {
 		s.run(p, s.p.DeparsePC)
 	}
@@ -394,6 +413,7 @@ func (s *Switch) deparsePacket(p *Packet) (data []byte, length int) {
 	if p.cut > 0 {
 		n = min(n, p.cut)
 	}
+	p.note(StageExit, "deparser")
 	return data[:min(len(data), n)], n
 }
 

@@ -109,6 +109,18 @@ func (s *Switch) checkVar(p *Packet, e *program.Extraction, varBits, maxLen int)
 
 // parse runs the parser; it returns the parser error and whether it ended.
 func (s *Switch) parse(p *Packet) (code uint64, ok bool) {
+	if p.trace == nil {
+		return s.parseStates(p)
+	}
+	p.note(StageEnter, "parser")
+	if code, ok = s.parseStates(p); code != s.p.Errors.None {
+		p.trace.add(TraceEvent{Kind: ParserError, Code: code})
+	}
+	p.note(StageExit, "parser")
+	return code, ok
+}
+
+func (s *Switch) parseStates(p *Packet) (code uint64, ok bool) {
 	pr := &s.p.Parser
 	none := s.p.Errors.None
 	budget := 2*(p.end-p.pos) + 1024
@@ -117,6 +129,9 @@ func (s *Switch) parse(p *Packet) (code uint64, ok bool) {
 			return none, false
 		}
 		state := &pr.States[st]
+		if p.trace != nil {
+			p.note(ParserState, state.Name)
+		}
 		for i := range state.Ops {
 			op := &state.Ops[i]
 			var code uint64

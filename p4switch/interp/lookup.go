@@ -279,6 +279,9 @@ func (s *Switch) apply(p *Packet, id int) (act uint32, next int32) {
 	ts := &s.tables[id]
 	t := ts.t
 	hit := s.match(p, ts)
+	if p.trace != nil {
+		s.noteLookup(p, ts, hit)
+	}
 	if hit >= 0 {
 		e := &ts.entries[hit]
 		if t.Timeout {
@@ -331,6 +334,9 @@ func (s *Switch) apply(p *Packet, id int) (act uint32, next int32) {
 // enter sets an action's arguments and returns where it starts.
 func (s *Switch) enter(p *Packet, id program.ActionID, args []uint64) uint32 {
 	copy(p.v[s.p.Args:], args)
+	if p.trace != nil {
+		p.trace.Events[len(p.trace.Events)-1].Action = s.p.Actions[id].Info.Name
+	}
 	return s.p.Actions[id].PC
 }
 

@@ -20,6 +20,7 @@ type Config struct {
 	Digest        func(DigestRecord) // nil: digests are discarded
 	Log           func(LogRecord)    // nil: log_msg is discarded
 	Traces        *Traces            // recorded ways of the same program; nil: none
+	Tracer        *Tracer            // follows every packet; nil: none
 }
 
 // Switch is the state of one switch. It is not safe for concurrent use.
@@ -177,6 +178,8 @@ type pkt struct {
 	fault                 DropReason
 	exit                  bool
 	queued                bool // between the pipelines: the caller's
+
+	trace *PacketTrace // nil: not followed
 }
 
 // buffer holds a packet's bytes; clones share it.
@@ -241,8 +244,7 @@ func (s *Switch) Free(p *Packet) {
 	if p == nil || !p.queued {
 		return
 	}
-	s.drops[DropTrafficManager]++
-	s.recycle(p)
+	s.drop(p, DropTrafficManager)
 }
 
 func (s *Switch) recycle(p *Packet) {

@@ -251,7 +251,7 @@ func (t *Traces) Broken() bool { return t.broken }
 
 // bind makes a switch use t if it can.
 func (s *Switch) bind(t *Traces) {
-	if t == nil || t.p != s.p || !t.fit || s.cfg.Log != nil {
+	if t == nil || t.p != s.p || !t.fit || s.cfg.Log != nil || s.cfg.Tracer != nil {
 		return
 	}
 	if !t.bound {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/p4switch/ebpf"
+	"github.com/ethereal-fabric/ethereal/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/p4switch/port"
 	"github.com/ethereal-fabric/ethereal/p4switch/portstate"
 	"github.com/ethereal-fabric/ethereal/p4switch/program"
@@ -52,6 +53,9 @@ type Config struct {
 	NumberAsIndex bool
 	// Unrestricted is as in p4runtime.Config.
 	Unrestricted bool
+
+	// Trace takes the trace of every packet, on the goroutine that forwards. Not with Kernel or Model. Nil: none.
+	Trace func(*interp.PacketTrace)
 
 	DropPort uint32 // egress port that means drop; 0: DefaultDropPort
 	Queues   int    // priorities per port, 1 to 8; 0: 1

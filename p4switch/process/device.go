@@ -114,6 +114,9 @@ func New(cfg Config) (*Device, error) {
 
 func (d *Device) addServices() (err error) {
 	cfg := interp.Config{QueuesPerPort: d.cfg.Queues, DropPort: d.cfg.DropPort, MaxPasses: d.cfg.MaxPasses, MaxLoops: d.cfg.MaxLoops}
+	if d.cfg.Trace != nil {
+		cfg.Tracer = &interp.Tracer{Done: d.cfg.Trace}
+	}
 	if d.cfg.LogMessages {
 		cfg.Log = func(r interp.LogRecord) { d.log.Info("program", "message", r.Text) }
 	}

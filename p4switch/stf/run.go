@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/ethereal-fabric/ethereal/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/p4switch/packettrace"
 	"github.com/ethereal-fabric/ethereal/p4switch/program"
 )
 
@@ -40,6 +41,14 @@ type run struct {
 	groups   map[uint32][]int
 	mirrors  map[uint32]mirror
 	labels   map[string]label // of entries: add ... = NAME
+	sent     []sent
+	from     map[uint32][]int // by port: the packet of sent that each of got comes from
+}
+
+// sent is a packet of the script and the ways of it and its copies; none if the interpreter did not process it.
+type sent struct {
+	line int
+	ways []*interp.PacketTrace
 }
 
 // label is an entry that has a name.
@@ -86,8 +95,15 @@ func (s *Script) RunThrough(p *program.Program, through func(*interp.Switch) (Pr
 	r := &run{
 		script: s, prog: p, got: map[uint32][]string{}, want: map[uint32][]expectation{},
 		mentions: map[uint32]bool{}, groups: map[uint32][]int{}, mirrors: map[uint32]mirror{}, labels: map[string]label{},
+		from: map[uint32][]int{},
 	}
-	r.sw = interp.NewSwitch(p, interp.Config{Log: func(l interp.LogRecord) { r.rep.Log = append(r.rep.Log, l.Text) }})
+	tracer := &interp.Tracer{Done: func(t *interp.PacketTrace) {
+		last := &r.sent[len(r.sent)-1]
+		last.ways = append(last.ways, t)
+	}}
+	r.sw = interp.NewSwitch(p, interp.Config{
+		Log: func(l interp.LogRecord) { r.rep.Log = append(r.rep.Log, l.Text) }, Tracer: tracer,
+	})
 	var err error
 	if r.process, err = through(r.sw); err != nil {
 		return nil, err
@@ -117,9 +133,11 @@ func (r *run) command(c *command) error {
 		r.mentions[port] = true
 		r.rep.Sent++
 		r.now += 1_000_000 // one packet per millisecond
+		r.sent = append(r.sent, sent{line: c.line})
 		return r.process(interp.Input{Port: port, Data: data, Now: r.now}, func(o interp.Output) {
 			r.rep.Received++
 			r.got[o.Port] = append(r.got[o.Port], hex.EncodeToString(o.Data))
+			r.from[o.Port] = append(r.from[o.Port], len(r.sent)-1)
 		})
 	case "expect":
 		port, err := number(w[0], 32)
@@ -152,21 +170,53 @@ func (r *run) compare() {
 		want, got := r.want[port], r.got[port]
 		if slices.ContainsFunc(want, func(e expectation) bool { return e.any }) {
 			if len(got) == 0 {
-				r.failf("port %d: expected some packet, got none%s", port, r.quoted(port, want))
+				r.failf("port %d: expected some packet, got none%s%s", port, r.quoted(port, want), r.ways(nil))
 			}
 			continue
 		}
 		r.rep.Expected += len(want)
 		if len(want) != len(got) {
-			r.failf("port %d: expected %d packets, got %d %s%s", port, len(want), len(got), short(got), r.quoted(port, want))
+			var came []int
+			if len(got) > len(want) {
+				came = r.from[port]
+			}
+			r.failf("port %d: expected %d packets, got %d %s%s%s", port, len(want), len(got), short(got), r.quoted(port, want), r.ways(came))
 			continue
 		}
 		for i, e := range want {
 			if why := differ(e.data, got[i]); why != "" {
-				r.failf("port %d: packet %d (line %d): %s%s\n  got  %s", port, i, e.line, why, r.quoted(port, want[i:i+1]), got[i])
+				r.failf("port %d: packet %d (line %d): %s%s\n  got  %s%s", port, i, e.line, why, r.quoted(port, want[i:i+1]), got[i],
+					r.ways(r.from[port][i:i+1]))
 			}
 		}
 	}
+}
+
+// waysShown is how many packets' ways a failure has at most.
+const waysShown = 4
+
+// ways returns the ways of packets of sent, or where a packet is missing (nil), of those of which no copy left, if there are
+// any.
+func (r *run) ways(of []int) string {
+	if of == nil {
+		for i, s := range r.sent {
+			if !slices.ContainsFunc(s.ways, func(t *interp.PacketTrace) bool { return t.Sent != nil }) {
+				of = append(of, i)
+			}
+		}
+	}
+	if of == nil { // none is missing: one left by another port
+		for i := range r.sent {
+			of = append(of, i)
+		}
+	}
+	var b strings.Builder
+	for _, i := range of[:min(len(of), waysShown)] {
+		for _, t := range r.sent[i].ways {
+			fmt.Fprintf(&b, "\n  way of line %d's packet: %s", r.sent[i].line, packettrace.Text(t))
+		}
+	}
+	return b.String()
 }
 
 // quoted returns the lines of a script that expect packets.
