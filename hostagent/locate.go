@@ -11,42 +11,29 @@ import (
 // found: an answer by a path over the link acquits it.
 
 // locate looks for the link that a dead path has in common with an earlier one.
-func (c *Core) locate(q *question) {
-	own := c.linksOf(q.d, q.path, q.host)
-	for _, o := range c.questions.dead {
+func (t *questions) locate(q *question) {
+	own := t.linksOf(q.d, q.path, q.host)
+	for _, o := range t.dead {
 		if o == q {
 			continue
 		}
-		theirs := c.linksOf(o.d, o.path, o.host)
+		theirs := t.linksOf(o.d, o.path, o.host)
 		for _, id := range slices.Backward(own) {
-			if !slices.Contains(theirs, id) || !c.hasChoice(uint32(id)) {
+			if !slices.Contains(theirs, id) || !t.hasChoice(uint32(id)) {
 				continue
 			}
-			if !slices.Contains(c.questions.links, id) && !c.answeredOver(id, q.since) {
-				c.convict(id)
+			if !slices.Contains(t.convicts, id) && !t.answeredOver(id, q.since) {
+				t.convict(id)
 			}
 			break
 		}
 	}
 }
 
-// linksOf returns the links of a path to a host, from this host on.
-func (c *Core) linksOf(d *destination, path int, host fabric.NodeID) []fabric.LinkID {
-	hops, ok := c.fabric.Way(nil, c.cfg.Host, host, c.label(d, path))
-	if !ok {
-		return nil
-	}
-	links := make([]fabric.LinkID, len(hops))
-	for i, h := range hops {
-		links[i] = h.Link
-	}
-	return links
-}
-
 // answeredOver reports whether some path over a link has answered since a time.
-func (c *Core) answeredOver(id fabric.LinkID, since fabric.Time) bool {
-	for _, d := range c.destinations {
-		if s, ok := c.over(d, id); ok {
+func (t *questions) answeredOver(id fabric.LinkID, since fabric.Time) bool {
+	for _, d := range t.destinations {
+		if s, ok := t.over(d, id); ok {
 			answered := false
 			d.each(s, func(path int) { answered = answered || d.answered[path] >= since })
 			if answered {
@@ -58,18 +45,18 @@ func (c *Core) answeredOver(id fabric.LinkID, since fabric.Time) bool {
 }
 
 // convict treats a link as dead.
-func (c *Core) convict(id fabric.LinkID) {
-	c.stats.LinksConvicted++
-	c.questions.links = append(c.questions.links, id)
-	c.link(id).silent = true
-	c.mark(id)
-	for _, d := range c.destinations {
-		if s, ok := c.over(d, id); ok && d.first != nil {
+func (t *questions) convict(id fabric.LinkID) {
+	t.stats.LinksConvicted++
+	t.convicts = append(t.convicts, id)
+	t.link(id).evidence |= convicted
+	t.mark(id)
+	for _, d := range t.destinations {
+		if s, ok := t.over(d, id); ok && d.first != nil {
 			asked := false
 			d.each(s, func(path int) {
 				if !asked && !d.asked.get(path) {
 					asked = true
-					c.ask(c.question(sample{d, path, d.first.host}))
+					t.ask(t.question(sample{d, path, d.first.host}))
 				}
 			})
 			if asked {
@@ -79,21 +66,23 @@ func (c *Core) convict(id fabric.LinkID) {
 	}
 }
 
-// acquit treats the links of a path that has answered as alive.
-func (c *Core) acquit(d *destination, path int, host fabric.NodeID) {
-	for _, id := range slices.Clone(c.questions.links) {
-		if slices.Contains(c.linksOf(d, path, host), id) {
-			c.absolve(id)
-			c.mark(id)
-			c.movePieces(Return)
-		}
+// acquit treats a link of a path that has answered as alive, and reports whether there was a convicted one.
+func (t *questions) acquit(a asked) bool {
+	path := t.linksOf(a.d, a.path, a.host)
+	i := slices.IndexFunc(t.convicts, func(id fabric.LinkID) bool { return slices.Contains(path, id) })
+	if i < 0 {
+		return false
 	}
+	id := t.convicts[i]
+	t.absolve(id)
+	t.mark(id)
+	return true
 }
 
 // absolve forgets this host's conclusion about a link.
-func (c *Core) absolve(id fabric.LinkID) {
-	if i := slices.Index(c.questions.links, id); i >= 0 {
-		c.questions.links = slices.Delete(c.questions.links, i, i+1)
-		c.links[id].silent = false
+func (t *questions) absolve(id fabric.LinkID) {
+	if i := slices.Index(t.convicts, id); i >= 0 {
+		t.convicts = slices.Delete(t.convicts, i, i+1)
+		t.links[id].evidence &^= convicted
 	}
 }

@@ -6,6 +6,15 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
+// losses finds the paths that lose packets, though not all: by Wald's test, on what queue pairs lost.
+type losses struct {
+	*paths
+	lossy    []*lossy
+	probing  map[QP]lossyProbe
+	carried  []carried   // by way
+	markedIn fabric.Time // when a packet to this host was last marked
+}
+
 // lossy is a set of paths that were left because of losses. Its paths begin with one uplink of this host's ToR;
 // they lead to one destination ToR or to all, by one uplink of the aggregation switch or by all. It begins as the
 // one path that lost, and grows to the smallest such set that also contains the next losing path by the same
@@ -19,13 +28,6 @@ type lossy struct {
 	open    int          // number of unanswered probes
 	lost    bool         // a probe of this round was lost
 	rounds  uint         // consecutive rounds with losses
-}
-
-// sample is a path, with a host to which it leads.
-type sample struct {
-	d    *destination
-	path int
-	host fabric.NodeID
 }
 
 const (
@@ -64,7 +66,7 @@ type Loss struct {
 func (c *Core) Lost(now fabric.Time, qp QP, l Loss) {
 	c.advance(now)
 	n := l.Packets + l.Acks
-	if n < 1 || c.cfg.Losses.Off || c.probeLost(qp) {
+	if n < 1 || c.cfg.Losses.Off || c.losses.probeLost(qp) {
 		return
 	}
 	p := c.pieces.get(qp)
@@ -78,58 +80,62 @@ func (c *Core) Lost(now fabric.Time, qp QP, l Loss) {
 	case s.d.dead.get(s.path), c.now-p.flipped < c.grace(p.dst):
 		c.stats.LossesIgnored += uint64(n) // on the path before, or known already
 		return
-	case c.excused(s, l.Since):
+	case c.losses.excused(s, l.Since):
 		c.stats.LossesExcused += uint64(n)
 		return
-	case c.markedIn >= l.Since: // acknowledgements come by the same link as other hosts' packets
+	case c.losses.markedIn >= l.Since: // acknowledgements come by the same link as other hosts' packets
 		c.stats.LossesExcused += uint64(l.Acks)
 		n = l.Packets
 	}
 	c.testLoss(s, n)
 }
 
-// grace returns the time after a flip during which losses and time-outs do not count against the new path.
-func (c *Core) grace(d *destination) fabric.Time {
-	if c.cfg.TimeoutGrace < 0 {
-		return 0
+// testLoss tests a path after further losses, and moves pieces if the test finds it lossy.
+func (c *Core) testLoss(s sample, packets int) {
+	if c.losses.test(s, packets) {
+		c.movePieces(ByLoss)
 	}
-	return max(c.cfg.TimeoutGrace, graceTrips*d.trip)
 }
 
-const graceTrips = 2
+// acked counts a packet that a path delivered.
+func (ls *losses) acked(d *destination, path int) {
+	d.records[path].fine++ // one packet or more
+	ls.carried[d.way(path)].fine++
+}
 
-// testLoss tests a path after further losses, and leaves it if the test finds it lossy.
-func (c *Core) testLoss(s sample, packets int) {
+// test tests a path after further losses, and reports whether it is found lossy and left.
+func (ls *losses) test(s sample, packets int) (left bool) {
 	d, u := s.d, s.d.way(s.path)
 	if packets < 1 || d.dead.get(s.path) {
-		return
+		return false
 	}
-	w := c.cfg.Losses.against(c.othersLose(u))
-	c.carried[u].lost += uint32(packets)
-	c.carried[u].lostAt = c.now
-	if c.manyLose(u, graceTrips*d.trip) {
-		c.stats.LossesExcused += uint64(packets)
-		return
+	w := ls.cfg.Losses.against(ls.othersLose(u))
+	ls.carried[u].lost += uint32(packets)
+	ls.carried[u].lostAt = ls.now
+	if ls.manyLose(u, graceTrips*d.trip) {
+		ls.stats.LossesExcused += uint64(packets)
+		return false
 	}
 	r := w.restart(d.records[s.path])
 	r.lost += uint32(packets)
 	d.records[s.path] = r
 	if w.sum(r) < w.lossy {
-		return
+		return false
 	}
-	c.failed = append(c.failed, Failed{Dst: s.host, DstToR: d.tor, Label: c.label(d, s.path)})
-	c.leave(s)
+	ls.fail(s)
+	ls.leave(s)
+	return true
 }
 
 // manyLose reports whether at least half of the other uplinks in use have lost packets of late: full buffers drop
 // packets of all paths, where nothing is marked before.
-func (c *Core) manyLose(uplink int, late fabric.Time) bool {
+func (ls *losses) manyLose(uplink int, late fabric.Time) bool {
 	used, losing := 0, 0
-	for u, r := range c.carried {
+	for u, r := range ls.carried {
 		if u == uplink || r.fine+r.lost == 0 {
 			continue
 		}
-		if used++; c.now-r.lostAt <= late {
+		if used++; ls.now-r.lostAt <= late {
 			losing++
 		}
 	}
@@ -138,15 +144,15 @@ func (c *Core) manyLose(uplink int, late fabric.Time) bool {
 
 // othersLose returns the median, over the other uplinks of this host's ToR, of the loss ratio of this host's
 // packets.
-func (c *Core) othersLose(uplink int) float64 {
+func (ls *losses) othersLose(uplink int) float64 {
 	var shares []float64
-	for u, r := range c.carried {
+	for u, r := range ls.carried {
 		if n := float64(r.fine) + float64(r.lost); u != uplink && n > 0 {
 			shares = append(shares, float64(r.lost)/n)
 		}
 	}
-	for i := range c.carried { // older packets count less
-		if r := &c.carried[i]; r.fine > carriedMost {
+	for i := range ls.carried { // older packets count less
+		if r := &ls.carried[i]; r.fine > carriedMost {
 			r.fine, r.lost = r.fine/2, r.lost/2
 		}
 	}
@@ -160,42 +166,41 @@ func (c *Core) othersLose(uplink int) float64 {
 const carriedMost = 1 << 20
 
 // leave leaves a path because of losses.
-func (c *Core) leave(s sample) {
+func (ls *losses) leave(s sample) {
 	d, u := s.d, s.d.way(s.path)
 	d.records[s.path] = record{}
-	i := slices.IndexFunc(c.lossy, func(l *lossy) bool { return l.u == u })
+	i := slices.IndexFunc(ls.lossy, func(l *lossy) bool { return l.u == u })
 	if i < 0 {
 		l := &lossy{span: span{u, 1, -1}, to: d, samples: []sample{s}}
 		if d.vs > 1 {
 			l.v = s.path % d.vs
 		}
-		c.lossy = append(c.lossy, l)
-		i = len(c.lossy) - 1
-		c.stats.Left++
+		ls.lossy = append(ls.lossy, l)
+		i = len(ls.lossy) - 1
+		ls.stats.Left++
 	} else {
-		c.lossy[i].grow(s)
+		ls.lossy[i].grow(s)
 	}
-	l := c.lossy[i]
+	l := ls.lossy[i]
 	l.record = record{lost: min(l.record.lost+1, maxLossCounted)}
 	if l.open == 0 {
-		l.next = c.now + c.cfg.ProbeEvery
+		l.next = ls.now + ls.cfg.ProbeEvery
 	}
-	c.lossyChanged(l)
-	c.movePieces(ByLoss)
+	ls.changed(l)
 }
 
-// lossyChanged has the destinations recomputed that l can concern.
-func (c *Core) lossyChanged(l *lossy) {
-	for _, d := range c.destinations {
+// changed has the destinations recomputed that l can concern.
+func (ls *losses) changed(l *lossy) {
+	for _, d := range ls.destinations {
 		if l.to == nil || l.to == d {
 			d.dirty = true
 		}
 	}
 }
 
-// setLossy marks the paths to d that were left because of losses.
-func (c *Core) setLossy(d *destination) {
-	for _, l := range c.lossy {
+// verdict adds the paths to d that were left because of losses to the dead ones.
+func (ls *losses) verdict(d *destination) {
+	for _, l := range ls.lossy {
 		d.each(span{l.u, 1, -1}, func(p int) {
 			if l.covers(d, p) {
 				d.dead.set(p)
@@ -204,19 +209,19 @@ func (c *Core) setLossy(d *destination) {
 	}
 }
 
-// probeLossy sends the rounds of probes that are due.
-func (c *Core) probeLossy() {
-	for _, l := range c.lossy {
-		if l.next > c.now {
+// probe sends the rounds of probes that are due.
+func (ls *losses) probe() {
+	for _, l := range ls.lossy {
+		if l.next > ls.now {
 			continue
 		}
 		l.lost = false
 		for i := range lossProbes {
 			s := l.samples[i%len(l.samples)]
-			c.nextQP++
-			c.probing[c.nextQP] = lossyProbe{of: l}
+			ls.nextQP++
+			ls.probing[ls.nextQP] = lossyProbe{of: l}
 			l.open++
-			c.open = append(c.open, Piece{QP: c.nextQP, Dst: s.host, Label: c.label(s.d, s.path), Labelled: true, Start: c.now})
+			ls.ready.Open = append(ls.ready.Open, Piece{QP: ls.nextQP, Dst: s.host, Label: ls.label(s.d, s.path), Labelled: true, Start: ls.now})
 		}
 		l.next = fabric.Never
 	}
@@ -229,8 +234,8 @@ type lossyProbe struct {
 }
 
 // probeLost records the loss of a probe. ok is false if qp is no probe.
-func (c *Core) probeLost(qp QP) (ok bool) {
-	p, ok := c.probing[qp]
+func (ls *losses) probeLost(qp QP) (ok bool) {
+	p, ok := ls.probing[qp]
 	if !ok || p.lost {
 		return ok
 	}
@@ -238,62 +243,77 @@ func (c *Core) probeLost(qp QP) (ok bool) {
 	l.record.lost = min(l.record.lost+1, maxLossCounted)
 	l.record.fine = 0
 	l.lost = true
-	c.probing[qp] = lossyProbe{l, true}
+	ls.probing[qp] = lossyProbe{l, true}
 	return true
 }
 
-// probeDone records the arrival of a probe. ok is false if qp is no probe.
-func (c *Core) probeDone(qp QP) (ok bool) {
-	p, ok := c.probing[qp]
+// probeDone records the arrival of a probe, and reports whether its paths are used again.
+func (ls *losses) probeDone(qp QP) (back bool) {
+	p, ok := ls.probing[qp]
 	if !ok {
 		return false
 	}
-	delete(c.probing, qp)
+	delete(ls.probing, qp)
 	l := p.of
 	if !p.lost {
 		l.record.fine++
 	}
 	if l.open--; l.open > 0 {
-		return true
+		return false
 	}
-	if w := c.cfg.Losses.against(0); w.sum(l.record) <= w.healthy {
-		c.comeBack(l)
-		return true
+	if w := ls.cfg.Losses.against(0); w.sum(l.record) <= w.healthy {
+		return ls.comeBack(l)
 	}
 	if l.lost {
 		l.rounds = min(l.rounds+1, maxLossyRounds)
 	} else {
 		l.rounds = 0
 	}
-	l.next = c.now + c.cfg.ProbeEvery<<l.rounds
-	return true
+	l.next = ls.now + ls.cfg.ProbeEvery<<l.rounds
+	return false
 }
 
 // comeBack uses the paths of l again.
-func (c *Core) comeBack(l *lossy) {
-	i := slices.Index(c.lossy, l)
+func (ls *losses) comeBack(l *lossy) bool {
+	i := slices.Index(ls.lossy, l)
 	if i < 0 {
-		return // forgotten meanwhile
+		return false // forgotten meanwhile
 	}
-	c.lossy = slices.Delete(c.lossy, i, i+1)
-	c.stats.CameBack++
-	c.lossyChanged(l)
-	c.movePieces(Return)
+	ls.lossy = slices.Delete(ls.lossy, i, i+1)
+	ls.stats.CameBack++
+	ls.changed(l)
+	return true
 }
 
-// forgetLosses forgets the losses of paths over a link that was repaired.
-func (c *Core) forgetLosses(id fabric.LinkID) {
-	crosses := func(s sample) bool {
-		at, ok := c.over(s.d, id)
-		u := s.d.way(s.path)
-		return ok && at.u <= u && u < at.u+at.n && (at.v < 0 || at.v == s.path%s.d.vs)
-	}
-	c.forgetQuestions(crosses)
-	c.lossy = slices.DeleteFunc(c.lossy, func(l *lossy) bool {
+// forget forgets the losses of some paths.
+func (ls *losses) forget(crosses func(sample) bool) {
+	ls.lossy = slices.DeleteFunc(ls.lossy, func(l *lossy) bool {
 		over := slices.ContainsFunc(l.samples, crosses)
 		if over {
-			c.lossyChanged(l)
+			ls.changed(l)
 		}
 		return over
 	})
+}
+
+// deadline returns the time of the next round of probes.
+func (ls *losses) deadline() fabric.Time {
+	at := fabric.Never
+	for _, l := range ls.lossy {
+		at = min(at, l.next)
+	}
+	return at
+}
+
+func (ls *losses) rebase(now fabric.Time) {
+	ls.markedIn = ls.markedIn.Rebase(now)
+	for _, l := range ls.lossy {
+		l.next = l.next.Rebase(now)
+	}
+	for i := range ls.carried {
+		ls.carried[i].lostAt = ls.carried[i].lostAt.Rebase(now)
+	}
+	for _, d := range ls.destinations {
+		d.marks.rebase(now)
+	}
 }

@@ -18,23 +18,33 @@ type marks struct {
 func (c *Core) Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool) {
 	c.advance(now)
 	if inbound {
-		c.markedIn = c.now // acknowledgements of all peers come by the same link
+		c.losses.markedIn = c.now // acknowledgements of all peers come by the same link
 		return
 	}
 	if !c.choice(peer) {
 		return
 	}
 	d := c.towards(peer)
-	if d.marks.to == nil {
-		_, hosts := c.fabric.HostsOf(d.tor)
-		d.marks.by, d.marks.to = longAgo(c.ways), longAgo(hosts)
-	}
-	first, _ := c.fabric.HostsOf(d.tor)
-	d.marks.last, d.marks.to[peer-first] = c.now, c.now
-	if path, ok := c.pathOf(d, l); ok {
+	path, ok := c.pathOf(d, l)
+	c.losses.marked(d, peer)
+	if ok {
 		d.marks.by[d.way(path)] = c.now
-		c.noteMark(d, path, peer)
+		c.unloadSlow(d, path, c.slow.noteMark(d, path, peer))
 	}
+}
+
+// marked records a mark of a packet to a host.
+func (ls *losses) marked(d *destination, host fabric.NodeID) {
+	first, hosts := ls.fabric.HostsOf(d.tor)
+	if d.marks.to == nil {
+		d.marks.by, d.marks.to = longAgo(ls.ways), longAgo(hosts)
+	}
+	d.marks.last, d.marks.to[host-first] = ls.now, ls.now
+}
+
+// calm reports whether congestion on the way to d cannot have caused a time-out.
+func (ls *losses) calm(d *destination) bool {
+	return ls.now-d.marks.last >= ls.cfg.Calm && !ls.cfg.Losses.Pauses
 }
 
 func (m *marks) rebase(now fabric.Time) {
@@ -52,10 +62,10 @@ func longAgo(n int) []fabric.Time {
 
 // excused reports whether a packet on a path was marked since a time: one to the same ToR by the same uplink, or
 // one to the same host, whose link is on all paths to it.
-func (c *Core) excused(s sample, since fabric.Time) bool {
+func (ls *losses) excused(s sample, since fabric.Time) bool {
 	if s.d.marks.to == nil {
 		return false
 	}
-	first, _ := c.fabric.HostsOf(s.d.tor)
+	first, _ := ls.fabric.HostsOf(s.d.tor)
 	return max(s.d.marks.by[s.d.way(s.path)], s.d.marks.to[s.host-first]) >= since
 }

@@ -112,3 +112,13 @@ func (s *pieces) all() iter.Seq[*piece] {
 		}
 	}
 }
+
+func (s *pieces) rebase(now fabric.Time) {
+	races := map[*race]bool{} // pieces of a flow share one
+	for p := range s.all() {
+		p.flipped = p.flipped.Rebase(now)
+		if r := p.race; r != nil && !races[r] {
+			races[r], r.start = true, r.start.Rebase(now)
+		}
+	}
+}

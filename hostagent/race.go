@@ -16,7 +16,7 @@ type race struct {
 
 // race returns races for the flows of a batch, nil if no flow has several pieces.
 func (c *Core) race(flows int) []race {
-	if c.cfg.Slow.Off || len(c.cuts) == flows || len(c.paths) < 2 {
+	if c.cfg.Slow.Off || len(c.cuts) == flows || len(c.usable) < 2 {
 		return nil
 	}
 	races := make([]race, flows)
@@ -32,64 +32,68 @@ func (r *race) enter(p *piece) {
 }
 
 // finished processes the end of a piece.
-func (c *Core) finished(p *piece) {
+func (sl *slowPaths) finished(p *piece) {
 	r, d := p.race, p.dst
 	if r == nil || p.left > 0 {
 		return
 	}
-	path, memory, took := int(p.path), c.cfg.Slow.Memory, c.now-r.start
+	path, memory, took := int(p.path), sl.cfg.Slow.Memory, sl.now-r.start
 	r.done++
-	if r.done == 1 && c.weight(d, path) < fullRate {
+	if r.done == 1 && sl.weight(d, path) < fullRate {
 		r.early, r.earlyTook = p.path, took
 	}
 	if r.done != (r.pieces+1)/2 {
 		return
 	}
-	r.size, r.share, r.took = p.size, d.slow.share(path, c.now, memory), took
+	r.size, r.share, r.took = p.size, d.slow.share(path, sl.now, memory), took
 	if r.early >= 0 && r.earlyTook*5 < took*3 {
-		d.slow.raise(int(r.early), c.now, memory)
-		c.slowWays.raise(d.way(int(r.early)), c.now, memory)
+		d.slow.raise(int(r.early), sl.now, memory)
+		sl.byUplink.raise(d.way(int(r.early)), sl.now, memory)
 	}
 }
 
 // judge processes an acknowledgement of a piece after half of its flow's pieces are done. An acknowledgement at
-// least a round trip later shows that the path works, since a dead path is not slow.
-func (c *Core) judge(p *piece) {
-	r, d, path, took := p.race, p.dst, int(p.path), c.now-p.race.start
-	if took < r.took+c.cfg.Slow.After/slowTrips || r.size == 0 {
-		return
+// least a round trip later shows that the path works, since a dead path is not slow. It reports whether the path has
+// too much left.
+func (sl *slowPaths) judge(p *piece) (unload bool) {
+	if p.race == nil || p.race.took == 0 || p.left == 0 {
+		return false
+	}
+	r, d, path, took := p.race, p.dst, int(p.path), sl.now-p.race.start
+	if took < r.took+sl.cfg.Slow.After/slowTrips || r.size == 0 {
+		return false
 	}
 	acked, left := float64(p.size)-float64(p.left/sizeUnit), float64(p.left/sizeUnit)
 	late := fabric.Time(left * float64(took) / max(1, acked))
-	if late < c.cfg.Slow.After || c.shifted(d.way(path), r.start) {
-		return
+	if late < sl.cfg.Slow.After || sl.shifted(d.way(path), r.start) {
+		return false
 	}
-	is := d.slow.share(path, c.now, c.cfg.Slow.Memory)
+	is := d.slow.share(path, sl.now, sl.cfg.Slow.Memory)
 	found := uint32(float64(r.share) * acked / float64(r.size) * float64(r.took) / float64(took))
 	switch last := r.done == r.pieces-1; {
 	case found*5 < is*3:
-		c.watch(d)
-		c.lower(d.slow, path, d.way(path), max(found, is/4))
-		c.blameUplink(d, path)
+		sl.watch(d)
+		sl.lower(d.slow, path, d.way(path), max(found, is/4))
+		sl.blameUplink(d, path)
 	case !last || late*4 < took:
-		return
+		return false
 	}
-	c.unload(d, path, false)
 	p.race = nil
+	return true
 }
 
 // blameUplink applies the result for a path to d to its uplink, if a path to another ToR by the same uplink is slow
 // too.
-func (c *Core) blameUplink(d *destination, path int) {
-	way, memory := d.way(path), c.cfg.Slow.Memory
-	found := d.slow.share(path, c.now, memory)
-	for _, o := range c.destinations {
+func (sl *slowPaths) blameUplink(d *destination, path int) {
+	way, memory := d.way(path), sl.cfg.Slow.Memory
+	found := d.slow.share(path, sl.now, memory)
+	for _, o := range sl.destinations {
 		if o == d || o.slow == nil {
 			continue
 		}
 		o.each(span{way, 1, -1}, func(q int) {
-			if s := o.slow.share(q, c.now, memory); s < fullShare && (o.vs == 1 || d.vs == 1 || q%o.vs != path%d.vs) {
-				c.lower(c.slowWays, way, way, max(s, found))
+			if s := o.slow.share(q, sl.now, memory); s < fullShare && (o.vs == 1 || d.vs == 1 || q%o.vs != path%d.vs) {
+				sl.lower(sl.byUplink, way, way, max(s, found))
 			}
 		})
 	}

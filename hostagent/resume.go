@@ -29,7 +29,7 @@ func (c *Core) Resume(now fabric.Time, f Flow, l, home fabric.Label) (QP, error)
 	}
 	c.stats.Flows++
 	c.openPiece(f, cut, d)
-	c.open = c.open[:len(c.open)-1]
+	c.ready.Open = c.ready.Open[:len(c.ready.Open)-1]
 	if d == nil {
 		return c.nextQP, nil
 	}

@@ -343,8 +343,8 @@ func checkInvariants(t interface{ Fatalf(string, ...any) }, c *Core) {
 		t.Fatalf("dead links out of order: %v", c.deadLinks)
 	}
 	for id, l := range c.links {
-		if _, listed := slices.BinarySearch(c.deadLinks, id); listed != l.dead() {
-			t.Fatalf("link %d: listed dead %v, is %v", id, listed, l.dead())
+		if _, listed := slices.BinarySearch(c.deadLinks, id); listed != (l.evidence != 0) {
+			t.Fatalf("link %d: listed dead %v, is %v", id, listed, (l.evidence != 0))
 		}
 	}
 }

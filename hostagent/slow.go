@@ -51,6 +51,17 @@ const (
 	longPause = 20
 )
 
+// slowPaths finds the paths that work, but slower than others, by marks and by races, and keeps their shares.
+type slowPaths struct {
+	*paths
+	byUplink               *slowness // by way; nil before the first mark
+	lowered                []int     // ways whose share, or the share of a path on them, was lowered since shiftedAt
+	shiftedAt, shiftedLast fabric.Time
+	trials                 map[fabric.NodeID]trial
+	markedDst              *destination // of the answer being processed, if it has a mark
+	markedPath             int
+}
+
 // slowness is the knowledge of marks on some paths: the paths to one destination, or the uplinks of this host's
 // ToR.
 type slowness struct {
@@ -187,9 +198,9 @@ func (s *slowness) marked(path int, host fabric.NodeID, now fabric.Time, t SlowT
 }
 
 // uneven reports whether some path to d is dead, or has a link that a controller reports slow.
-func (c *Core) uneven(d *destination) bool {
-	return d.dead.count() > 0 || slices.ContainsFunc(c.slowLinks, func(id fabric.LinkID) bool {
-		_, ok := c.over(d, id)
+func (ps *paths) uneven(d *destination) bool {
+	return d.dead.count() > 0 || slices.ContainsFunc(ps.slowLinks, func(id fabric.LinkID) bool {
+		_, ok := ps.over(d, id)
 		return ok
 	})
 }
@@ -201,33 +212,33 @@ func (s *slowness) all(path int) bool {
 
 // lower lowers the share of a slow path, or of all paths of a way, and restarts its streak. way is the path's first
 // one.
-func (c *Core) lower(s *slowness, path, way int, to uint32) {
-	s.shares[path] = share{uint8(max(to, leastShare)), c.now}
+func (sl *slowPaths) lower(s *slowness, path, way int, to uint32) {
+	s.shares[path] = share{uint8(max(to, leastShare)), sl.now}
 	s.streaks[path].marks = 0
-	if c.noteShift(); !slices.Contains(c.lowered, way) {
-		c.lowered = append(c.lowered, way)
+	if sl.noteShift(); !slices.Contains(sl.lowered, way) {
+		sl.lowered = append(sl.lowered, way)
 	}
-	c.stats.Slow++
+	sl.stats.Slow++
 }
 
 // noteShift records that load moves from one path to another.
-func (c *Core) noteShift() {
-	if !c.unsettled() {
-		c.lowered, c.shiftedAt = c.lowered[:0], c.now
+func (sl *slowPaths) noteShift() {
+	if !sl.unsettled() {
+		sl.lowered, sl.shiftedAt = sl.lowered[:0], sl.now
 	}
-	c.shiftedLast = c.now
+	sl.shiftedLast = sl.now
 }
 
 // unsettled reports whether load has moved within the memory.
-func (c *Core) unsettled() bool { return c.now-c.shiftedLast < c.cfg.Slow.Memory }
+func (sl *slowPaths) unsettled() bool { return sl.now-sl.shiftedLast < sl.cfg.Slow.Memory }
 
 // shifted reports whether uneven load may explain a way's marks since a time: pieces moved before, not because this
 // way is slow, or some path is dead or known to be slow.
-func (c *Core) shifted(way int, since fabric.Time) bool {
-	if c.unsettled() && since >= c.shiftedAt && !slices.Contains(c.lowered, way) {
+func (sl *slowPaths) shifted(way int, since fabric.Time) bool {
+	if sl.unsettled() && since >= sl.shiftedAt && !slices.Contains(sl.lowered, way) {
 		return true
 	}
-	return slices.ContainsFunc(c.destinations, func(d *destination) bool { return d.first != nil && c.uneven(d) })
+	return slices.ContainsFunc(sl.destinations, func(d *destination) bool { return d.first != nil && sl.uneven(d) })
 }
 
 // trial is the move of a host's packets off a path that may be slow. If they are marked on the next path too, the
@@ -242,123 +253,106 @@ type trial struct {
 
 const trialMarks = 2
 
-// noteMark processes an answer with a mark, of a packet to a host by a path to d, and unloads the path if it is
-// slow.
-func (c *Core) noteMark(d *destination, path int, host fabric.NodeID) {
-	t := c.cfg.Slow
+// slowVerdict says what is slow.
+type slowVerdict uint8
+
+const (
+	nothingSlow slowVerdict = iota
+	pathSlow
+	uplinkSlow // all paths by it
+)
+
+// noteMark processes an answer with a mark, of a packet to a host by a path to d.
+func (sl *slowPaths) noteMark(d *destination, path int, host fabric.NodeID) slowVerdict {
+	t := sl.cfg.Slow
 	if t.Off || d.paths < 2 {
-		return
+		return nothingSlow
 	}
-	c.watch(d)
-	c.markedPath, c.markedDst = path, d
-	if c.blamed(d, path, host) {
-		return
+	sl.watch(d)
+	sl.markedPath, sl.markedDst = path, d
+	if sl.blamed(d, path, host) {
+		return nothingSlow
 	}
-	if way := d.way(path); c.slowWays.marked(way, host, c.now, t, c.uplinkBytes) && c.slowWays.all(way) &&
-		!c.shifted(way, c.slowWays.streaks[way].since) {
-		c.lower(c.slowWays, way, way, c.slowWays.share(way, c.now, t.Memory)/2)
-		c.unloadWay(way)
-		return
+	if way := d.way(path); sl.byUplink.marked(way, host, sl.now, t, sl.uplinkBytes) && sl.byUplink.all(way) &&
+		!sl.shifted(way, sl.byUplink.streaks[way].since) {
+		sl.lower(sl.byUplink, way, way, sl.byUplink.share(way, sl.now, t.Memory)/2)
+		return uplinkSlow
 	}
 	since := d.slow.streaks[path].since
-	if !d.slow.marked(path, host, c.now, t, d.bytes) || d.bytes[path] == 0 || c.shifted(d.way(path), since) {
-		return
+	if !d.slow.marked(path, host, sl.now, t, d.bytes) || d.bytes[path] == 0 || sl.shifted(d.way(path), since) {
+		return nothingSlow
 	}
 	if !d.slow.streaks[path].several {
-		c.trials[host] = trial{d: d, path: path, was: d.slow.shares[path], at: c.now}
+		sl.trials[host] = trial{d: d, path: path, was: d.slow.shares[path], at: sl.now}
 	}
-	c.lower(d.slow, path, d.way(path), d.slow.share(path, c.now, t.Memory)/2)
-	c.unload(d, path, false)
+	sl.lower(d.slow, path, d.way(path), d.slow.share(path, sl.now, t.Memory)/2)
+	return pathSlow
 }
 
 // watch allocates the state of d's paths, and of the uplinks.
-func (c *Core) watch(d *destination) {
+func (sl *slowPaths) watch(d *destination) {
 	if d.slow == nil {
 		d.slow = newSlowness(d.paths)
 	}
-	if c.slowWays == nil {
-		c.slowWays = newSlowness(c.ways)
+	if sl.byUplink == nil {
+		sl.byUplink = newSlowness(sl.ways)
 	}
 }
 
 // blamed processes a mark of a host's packet, and reports whether the host, not the path, is the cause.
-func (c *Core) blamed(d *destination, path int, host fabric.NodeID) bool {
-	t, ok := c.trials[host]
+func (sl *slowPaths) blamed(d *destination, path int, host fabric.NodeID) bool {
+	t, ok := sl.trials[host]
 	switch {
 	case !ok:
 		return false
-	case c.now-t.at > c.cfg.Slow.Memory:
-		delete(c.trials, host)
+	case sl.now-t.at > sl.cfg.Slow.Memory:
+		delete(sl.trials, host)
 		return false
 	case t.d == nil:
 		return true
-	case t.d != d || t.path == path || c.now-t.at < c.cfg.Slow.After:
+	case t.d != d || t.path == path || sl.now-t.at < sl.cfg.Slow.After:
 		return false
 	}
 	if t.marks++; t.marks < trialMarks {
-		c.trials[host] = t
+		sl.trials[host] = t
 		return false
 	}
 	d.slow.shares[t.path] = t.was
-	c.trials[host] = trial{at: c.now}
-	c.stats.SlowHosts++
+	sl.trials[host] = trial{at: sl.now}
+	sl.stats.SlowHosts++
 	return true
 }
 
 // noteFine processes an answer to a packet by a path to d, without a mark unless noteMark was called for it.
-func (c *Core) noteFine(d *destination, path int, bytes int64) {
-	d.slow.delivered(path, bytes, c.now, c.cfg.Slow)
-	c.slowWays.delivered(d.way(path), bytes, c.now, c.cfg.Slow)
-	if c.markedDst == d && c.markedPath == path {
-		c.markedDst = nil
+func (sl *slowPaths) noteFine(d *destination, path int, bytes int64) {
+	d.slow.delivered(path, bytes, sl.now, sl.cfg.Slow)
+	sl.byUplink.delivered(d.way(path), bytes, sl.now, sl.cfg.Slow)
+	if sl.markedDst == d && sl.markedPath == path {
+		sl.markedDst = nil
 		return
 	}
-	c.markedDst = nil
-	d.slow.fine(path, c.now)
-	c.slowWays.fine(d.way(path), c.now)
-}
-
-// unload moves pieces off a slow path to d until the rest fits its share; with byWay, its share of the uplink's
-// whole load.
-func (c *Core) unload(d *destination, path int, byWay bool) {
-	for p := d.first; p != nil; p = p.next {
-		if int(p.path) != path || c.now-p.flipped < c.cfg.Slow.Memory {
-			continue
-		}
-		best, w := -1, c.weight(d, path)
-		load := func(q int) int64 {
-			if byWay {
-				return c.uplinkBytes[d.way(q)]
-			}
-			return d.bytes[q]
-		}
-		for q := range d.paths {
-			if q == path || !d.isGood(q) || byWay && d.way(q) == d.way(path) {
-				continue
-			}
-			if best < 0 || c.lighter(d, q, best, load(q)+p.left, load(best)+p.left) {
-				best = q
-			}
-		}
-		if best < 0 || !heavier(load(path), w, load(best)+p.left, c.weight(d, best)) {
-			return
-		}
-		p.home = int16(best)
-		c.move(p, best, BySlow)
-	}
+	sl.markedDst = nil
+	d.slow.fine(path, sl.now)
+	sl.byUplink.fine(d.way(path), sl.now)
 }
 
 // lighter reports whether onA bytes on path a take less time than onB bytes on path b.
-func (c *Core) lighter(d *destination, a, b int, onA, onB int64) bool {
-	x, y := c.weight(d, a), c.weight(d, b)
+func (sl *slowPaths) lighter(d *destination, a, b int, onA, onB int64) bool {
+	x, y := sl.weight(d, a), sl.weight(d, b)
 	if heavier(onB, y, onA, x) {
 		return true
 	}
-	return !heavier(onA, x, onB, y) && c.order(d, a) < c.order(d, b)
+	return !heavier(onA, x, onB, y) && sl.order(d, a) < sl.order(d, b)
 }
 
-func (c *Core) unloadWay(way int) {
-	for _, d := range c.destinations {
-		d.each(span{way, 1, -1}, func(path int) { c.unload(d, path, true) })
+func (sl *slowPaths) rebase(now fabric.Time) {
+	sl.shiftedAt, sl.shiftedLast = sl.shiftedAt.Rebase(now), sl.shiftedLast.Rebase(now)
+	sl.byUplink.rebase(now)
+	for h, t := range sl.trials {
+		t.at = t.at.Rebase(now)
+		sl.trials[h] = t
+	}
+	for _, d := range sl.destinations {
+		d.slow.rebase(now)
 	}
 }

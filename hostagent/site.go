@@ -1,0 +1,228 @@
+package hostagent
+
+import (
+	"math"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/splitmix"
+)
+
+// site is what all parts of a core share: the host's place in the fabric, the time, and what the driver is to do.
+type site struct {
+	cfg     Config
+	fabric  *fabric.Fabric
+	tor     fabric.NodeID // this host's ToR
+	pod     int
+	share   int // number of uplinks of a ToR of this host that it uses
+	from    int // the first of them; the others follow, modulo the ToR's uplinks
+	uplinks int // used uplinks, over all planes: those of plane q are q*share to q*share+share-1
+	ways    int // uplinks; with planes, then one way per plane through the ToR alone
+	aggUps  int // uplinks of an aggregation switch; 1 in two tiers
+	aggs    int // aggregation switches per pod; 0 in two tiers
+
+	now           fabric.Time
+	nextQP        QP
+	stats         Stats
+	ready, before Ready // for the next call of Ready; returned by the last
+}
+
+func newSite(cfg Config) site {
+	f := cfg.Fabric
+	tor := f.ToROf(cfg.Host)
+	h := site{cfg: cfg, fabric: f, tor: tor, pod: f.Node(tor).Pod, aggUps: 1, now: math.MinInt64}
+	h.takeShare()
+	if f.ThreeTier() {
+		h.aggs = f.Spec().AggsPerPod
+		h.aggUps = f.Node(f.AggID(0)).Uplinks()
+	}
+	return h
+}
+
+// sample is a path, with a host to which it leads.
+type sample struct {
+	d    *destination
+	path int
+	host fabric.NodeID
+}
+
+// fail reports a path on whose links nothing was known: see [Failed].
+func (h *site) fail(s sample) {
+	h.ready.Failed = append(h.ready.Failed, Failed{Dst: s.host, DstToR: s.d.tor, Label: h.label(s.d, s.path)})
+}
+
+// takeShare computes the uplinks that this host uses: see [Config.Uplinks].
+func (h *site) takeShare() {
+	all, planes := h.fabric.ToRUplinks(), h.fabric.Planes()
+	h.share = all
+	if n := h.cfg.Uplinks; n > 0 && n < all {
+		first, _ := h.fabric.HostsOf(h.tor)
+		h.share, h.from = n, int(h.cfg.Host-first)*n%all
+	}
+	h.uplinks = planes * h.share
+	h.ways = h.uplinks
+	if planes > 1 {
+		h.ways += planes
+	}
+}
+
+// uplink returns the fabric's number of a used uplink.
+func (h *site) uplink(used int) int {
+	all := h.fabric.ToRUplinks()
+	return used/h.share*all + (h.from+used%h.share)%all
+}
+
+// planeOf returns the plane of a way.
+func (h *site) planeOf(way int) int {
+	if way >= h.uplinks {
+		return way - h.uplinks
+	}
+	return way / h.share
+}
+
+// usedAs is the inverse of uplink. ok is false for an uplink that this host does not use.
+func (h *site) usedAs(uplink int) (used int, ok bool) {
+	all := h.fabric.ToRUplinks()
+	i := (uplink%all - h.from + all) % all
+	return uplink/all*h.share + i, i < h.share
+}
+
+// choice reports whether there are several paths to a host; false for an id that is no host.
+func (h *site) choice(host fabric.NodeID) bool {
+	return host >= 0 && int(host) < h.fabric.Hosts() && (h.fabric.Planes() > 1 || h.fabric.ToROf(host) != h.tor)
+}
+
+func (h *site) label(d *destination, path int) fabric.Label {
+	if d.way0 > 0 {
+		return h.fabric.LabelFor(path*h.fabric.ToRUplinks(), 0)
+	}
+	return h.fabric.LabelFor(h.uplink(path/d.vs), path%d.vs)
+}
+
+// pathOf is the inverse of label. A label's lower tier does not matter where there is no choice in it.
+func (h *site) pathOf(d *destination, l fabric.Label) (path int, ok bool) {
+	u, v, ok := h.fabric.SplitLabel(l)
+	if !ok {
+		return 0, false
+	}
+	if d.way0 > 0 {
+		return h.fabric.PlaneOf(l), true
+	}
+	if u, ok = h.usedAs(u); !ok {
+		return 0, false
+	}
+	if d.vs == 1 {
+		return u, true
+	}
+	return u*d.vs + v, true
+}
+
+// order is a total order of d's paths, random by the seed but constant.
+func (h *site) order(d *destination, path int) uint64 {
+	x := h.cfg.Seed ^ uint64(h.cfg.Host)<<40 ^ uint64(d.tor)<<16 ^ uint64(path)
+	return splitmix.Mix(x + splitmix.Step)
+}
+
+// span is a set of paths: those of n ways from u on and aggregation uplink v; v -1 means all.
+type span struct{ u, n, v int }
+
+// over returns the paths to d that cross a link, in either direction. ok is false if there are none.
+func (h *site) over(d *destination, link fabric.LinkID) (s span, ok bool) {
+	low := h.fabric.Link(link).A
+	n := h.fabric.Node(low.Node)
+	up := int(low.Port) - int(n.FirstUplink())
+	first := n.Plane * h.fabric.ToRUplinks()
+	switch n.Tier {
+	case fabric.Host:
+		return h.overHost(d, link, low.Node)
+	case fabric.ToR:
+		// Uplink u of either ToR belongs to the paths over the spine u, or
+		// over the aggregation switches u of both pods.
+		rack := h.fabric.InPlane(low.Node, 0)
+		u, used := h.usedAs(first + up)
+		return span{u, 1, -1}, used && d.way0 == 0 && (rack == h.tor || rack == d.tor)
+	case fabric.Aggregation:
+		u, used := h.usedAs(first + n.Index%h.aggs)
+		return span{u, 1, up}, used && d.pod != h.pod && (n.Pod == h.pod || n.Pod == d.pod)
+	}
+	return span{}, false
+}
+
+// overHost is over for a host's link: the paths of its plane, from this host or to that host.
+func (h *site) overHost(d *destination, link fabric.LinkID, host fabric.NodeID) (s span, ok bool) {
+	if h.fabric.Planes() == 1 {
+		return span{}, false
+	}
+	q := int(link) / h.fabric.Hosts()
+	s = span{q * h.share, h.share, -1}
+	if d.way0 > 0 {
+		s = span{d.way0 + q, 1, -1}
+	}
+	return s, host == h.cfg.Host || host == d.host
+}
+
+// crosses reports whether a path to d leads over a link.
+func (h *site) crosses(d *destination, path int, id fabric.LinkID) bool {
+	s, ok := h.over(d, id)
+	return ok && s.has(d, path)
+}
+
+// leaves reports whether this host's packets to d can leave switch from by the link, if a path crosses it: up on
+// this host's side, down on d's side.
+func (h *site) leaves(d *destination, link fabric.LinkID, from fabric.NodeID) bool {
+	l := h.fabric.Link(link)
+	near := l.A.Node == h.cfg.Host
+	switch n := h.fabric.Node(l.A.Node); n.Tier {
+	case fabric.ToR:
+		near = h.fabric.InPlane(n.ID, 0) == h.tor
+	case fabric.Aggregation:
+		near = n.Pod == h.pod
+	}
+	return near == (from == l.A.Node)
+}
+
+// hasChoice reports whether a link exists and has alternatives: a host's only link has none.
+func (h *site) hasChoice(id uint32) bool {
+	return int64(id) < int64(h.fabric.Links()) && (h.fabric.Planes() > 1 || int(id) >= h.fabric.Hosts())
+}
+
+// linksOf returns the links of a path to a host, from this host on.
+func (h *site) linksOf(d *destination, path int, host fabric.NodeID) []fabric.LinkID {
+	hops, ok := h.fabric.Way(nil, h.cfg.Host, host, h.label(d, path))
+	if !ok {
+		return nil
+	}
+	links := make([]fabric.LinkID, len(hops))
+	for i, h := range hops {
+		links[i] = h.Link
+	}
+	return links
+}
+
+// grace returns the time after a flip during which losses and time-outs do not count against the new path.
+func (h *site) grace(d *destination) fabric.Time {
+	if h.cfg.TimeoutGrace < 0 {
+		return 0
+	}
+	return max(h.cfg.TimeoutGrace, graceTrips*d.trip)
+}
+
+const graceTrips = 2
+
+// has reports whether s contains a path to d.
+func (s span) has(d *destination, path int) bool {
+	way := d.way(path)
+	return s.u <= way && way < s.u+s.n && (s.v < 0 || path%d.vs == s.v)
+}
+
+// each calls f for the paths of s.
+func (d *destination) each(s span, f func(path int)) {
+	for u := max(s.u-d.way0, 0); u < min(s.u+s.n-d.way0, d.paths/d.vs); u++ {
+		if s.v >= 0 {
+			f(u*d.vs + s.v)
+			continue
+		}
+		for v := range d.vs {
+			f(u*d.vs + v)
+		}
+	}
+}
