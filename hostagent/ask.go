@@ -58,8 +58,8 @@ type questions struct {
 	probes   []asked // by ID, from first on
 	first    uint32
 	dead     []*question     // in order of their verdicts
-	silent   []int           // by way: dead paths
-	late     []uint8         // by way: how often an answer came after the verdict
+	silent   []int           // by uplink: dead paths
+	late     []uint8         // by uplink: how often an answer came after the verdict
 	convicts []fabric.LinkID // links known to be dead by several dead paths
 	tat      fabric.Time     // theoretical arrival time of the rate limit of probes
 	excess   fabric.RTT      // of probes' round trips, over those through the idle fabric
@@ -98,7 +98,7 @@ func (t *questions) askWait(d *destination, path int) fabric.Time {
 	if t.excess.Samples >= fewSamples {
 		slack = max(d.probeTrip/4, t.excess.SRTT+4*t.excess.RTTVar)
 	}
-	return max(t.cfg.AskWait, d.probeTrip+slack<<t.late[d.way(path)])
+	return max(t.cfg.AskWait, d.probeTrip+slack<<t.late[d.uplink(path)])
 }
 
 // mostLate is how often late answers double the time allowed.
@@ -156,7 +156,7 @@ func (t *questions) question(s sample) *question {
 	}
 	if t.open == nil {
 		t.open = make(map[questionKey]*question)
-		t.silent, t.late = make([]int, t.ways), make([]uint8, t.ways)
+		t.silent, t.late = make([]int, t.perUplink), make([]uint8, t.perUplink)
 	}
 	q := &question{sample: s, state: alive, due: t.now}
 	t.open[k] = q
@@ -183,7 +183,7 @@ func (t *questions) forget(q *question) {
 // bury counts a dead path, or, with change -1, one that is no longer dead.
 func (t *questions) bury(q *question, change int) {
 	d := q.d
-	t.silent[d.way(q.path)] += change
+	t.silent[d.uplink(q.path)] += change
 	if d.silent == nil {
 		d.silent = make([]uint8, d.paths)
 	}
@@ -264,7 +264,7 @@ func (t *questions) answered(a asked) answerVerdict {
 		}
 	case q.state == dead:
 		t.stats.PathsBack++
-		if late := &t.late[q.d.way(q.path)]; a.at < q.left {
+		if late := &t.late[q.d.uplink(q.path)]; a.at < q.left {
 			*late = min(*late+1, mostLate)
 		}
 		t.forget(q)
@@ -284,24 +284,24 @@ func (t *questions) noteAnswer(d *destination, path int, host fabric.NodeID) {
 	d.answered[path] = t.now
 	first, _ := t.fabric.HostsOf(d.tor)
 	h := &d.heard[host-first]
-	if way := int32(d.way(path)); h[0].way != way {
-		h[0], h[1] = answer{t.now, way}, h[0]
+	if uplink := int32(d.uplink(path)); h[0].uplink != uplink {
+		h[0], h[1] = answer{t.now, uplink}, h[0]
 	} else {
 		h[0].at = t.now
 	}
 }
 
-// answer is the time of a host's answer, and the way it came.
+// answer is the time of a host's answer, and the uplink by which it came.
 type answer struct {
-	at  fabric.Time
-	way int32
+	at     fabric.Time
+	uplink int32
 }
 
 // heardBy returns the time of the latest answer of a question's host by another uplink.
 func (t *questions) heardBy(q *question) fabric.Time {
 	first, _ := t.fabric.HostsOf(q.d.tor)
 	h := &q.d.heard[q.host-first]
-	if int(h[0].way) == q.d.way(q.path) {
+	if int(h[0].uplink) == q.d.uplink(q.path) {
 		return h[1].at
 	}
 	return h[0].at
@@ -369,7 +369,7 @@ func (t *questions) doubtful(d *destination, path int) bool {
 			return true
 		}
 	}
-	return len(t.silent) > 0 && t.silent[d.way(path)] > 0
+	return len(t.silent) > 0 && t.silent[d.uplink(path)] > 0
 }
 
 // noteData processes an acknowledgement of a queue pair's data.

@@ -126,7 +126,7 @@ func (c *Core) split(d *destination, paths []int) []Cut {
 	if c.fabric.Planes() == 1 {
 		return c.cut(c.cuts[:0], c.sizes, len(paths))
 	}
-	plane := func(path int) int { return c.planeOf(d.way(path)) }
+	plane := func(path int) int { return c.planeOf(d.uplink(path)) }
 	slices.SortStableFunc(paths, func(a, b int) int { return plane(a) - plane(b) })
 	cuts, n := c.cuts[:0], int64(len(paths))
 	offset := func(size int64, path int) int64 { return size/n*int64(path) + size%n*int64(path)/n }
@@ -200,7 +200,7 @@ func (c *Core) splitWeighted(d *destination) []Cut {
 	if c.fabric.Planes() == 1 {
 		return SplitWeighted(c.cuts[:0], c.sizes, c.weights)
 	}
-	plane := func(path int) int { return c.planeOf(d.way(path)) }
+	plane := func(path int) int { return c.planeOf(d.uplink(path)) }
 	slices.SortStableFunc(c.usable, func(a, b int) int { return plane(a) - plane(b) })
 	c.weigh(d, c.usable)
 	var sum, before uint64

@@ -57,13 +57,13 @@ func New(cfg Config) (*Core, error) {
 		site: newSite(cfg.withDefaults()), links: make(map[fabric.LinkID]*linkState), cutOff: make(map[fabric.NodeID]int),
 		detectors: []detector{&c.timeouts, &c.losses, &c.questions},
 	}
-	ps.uplinkBytes = make([]int64, ps.ways)
+	ps.uplinkBytes = make([]int64, ps.perUplink)
 	c.timeouts.paths = ps
 	c.pushes.paths = ps
 	c.quenches.paths, c.quenches.pushes = ps, &c.pushes
 	c.losses = losses{
 		paths: ps, probing: make(map[QP]lossyProbe), markedIn: fabric.LongAgo,
-		carried: slices.Repeat([]carried{{lostAt: fabric.LongAgo}}, ps.ways),
+		carried: slices.Repeat([]carried{{lostAt: fabric.LongAgo}}, ps.perUplink),
 	}
 	c.questions.paths = ps
 	c.slow = slowPaths{paths: ps, trials: make(map[fabric.NodeID]trial), shiftedAt: fabric.LongAgo, shiftedLast: fabric.LongAgo}

@@ -11,7 +11,7 @@ type losses struct {
 	*paths
 	lossy    []*lossy
 	probing  map[QP]lossyProbe
-	carried  []carried   // by way
+	carried  []carried   // by uplink
 	markedIn fabric.Time // when a packet to this host was last marked
 }
 
@@ -39,7 +39,7 @@ const (
 
 // covers reports whether a path to d belongs to l.
 func (l *lossy) covers(d *destination, path int) bool {
-	return (l.to == nil || l.to == d) && d.way(path) == l.u && (l.v < 0 || d.vs > 1 && path%d.vs == l.v)
+	return (l.to == nil || l.to == d) && d.uplink(path) == l.u && (l.v < 0 || d.vs > 1 && path%d.vs == l.v)
 }
 
 // grow extends l to the smallest set that contains another path by the same uplink.
@@ -100,12 +100,12 @@ func (c *Core) testLoss(s sample, packets int) {
 // acked counts a packet that a path delivered.
 func (ls *losses) acked(d *destination, path int) {
 	d.records[path].fine++ // one packet or more
-	ls.carried[d.way(path)].fine++
+	ls.carried[d.uplink(path)].fine++
 }
 
 // test tests a path after further losses, and reports whether it is found lossy and left.
 func (ls *losses) test(s sample, packets int) (left bool) {
-	d, u := s.d, s.d.way(s.path)
+	d, u := s.d, s.d.uplink(s.path)
 	if packets < 1 || d.dead.get(s.path) {
 		return false
 	}
@@ -167,7 +167,7 @@ const carriedMost = 1 << 20
 
 // leave leaves a path because of losses.
 func (ls *losses) leave(s sample) {
-	d, u := s.d, s.d.way(s.path)
+	d, u := s.d, s.d.uplink(s.path)
 	d.records[s.path] = record{}
 	i := slices.IndexFunc(ls.lossy, func(l *lossy) bool { return l.u == u })
 	if i < 0 {

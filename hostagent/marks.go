@@ -9,7 +9,7 @@ import (
 // marks are the times of the latest marks of packets to a ToR. Both slices are nil before the first mark.
 type marks struct {
 	last fabric.Time
-	by   []fabric.Time // by way
+	by   []fabric.Time // by uplink
 	to   []fabric.Time // by host of the ToR
 }
 
@@ -28,7 +28,7 @@ func (c *Core) Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, in
 	path, ok := c.pathOf(d, l)
 	c.losses.marked(d, peer)
 	if ok {
-		d.marks.by[d.way(path)] = c.now
+		d.marks.by[d.uplink(path)] = c.now
 		c.unloadSlow(d, path, c.slow.noteMark(d, path, peer))
 	}
 }
@@ -37,7 +37,7 @@ func (c *Core) Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, in
 func (ls *losses) marked(d *destination, host fabric.NodeID) {
 	first, hosts := ls.fabric.HostsOf(d.tor)
 	if d.marks.to == nil {
-		d.marks.by, d.marks.to = longAgo(ls.ways), longAgo(hosts)
+		d.marks.by, d.marks.to = longAgo(ls.perUplink), longAgo(hosts)
 	}
 	d.marks.last, d.marks.to[host-first] = ls.now, ls.now
 }
@@ -67,5 +67,5 @@ func (ls *losses) excused(s sample, since fabric.Time) bool {
 		return false
 	}
 	first, _ := ls.fabric.HostsOf(s.d.tor)
-	return max(s.d.marks.by[s.d.way(s.path)], s.d.marks.to[s.host-first]) >= since
+	return max(s.d.marks.by[s.d.uplink(s.path)], s.d.marks.to[s.host-first]) >= since
 }

@@ -59,7 +59,7 @@ func (c *Core) leastLoaded(p *piece, why Reason, of []int) int {
 		if x, y := c.slow.weight(d, a), c.slow.weight(d, b); heavier(d.bytes[b], y, d.bytes[a], x) || heavier(d.bytes[a], x, d.bytes[b], y) {
 			return heavier(d.bytes[b], y, d.bytes[a], x)
 		}
-		if x, y := c.uplinkBytes[d.way(a)], c.uplinkBytes[d.way(b)]; x != y {
+		if x, y := c.uplinkBytes[d.uplink(a)], c.uplinkBytes[d.uplink(b)]; x != y {
 			return x < y
 		}
 		return c.order(d, a) < c.order(d, b)
@@ -84,22 +84,22 @@ func (d *destination) shared(a, b int) int {
 	return 0
 }
 
-// unload moves pieces off a slow path to d until the rest fits its share; with byWay, its share of the uplink's
+// unload moves pieces off a slow path to d until the rest fits its share; with byUplink, its share of the uplink's
 // whole load.
-func (c *Core) unload(d *destination, path int, byWay bool) {
+func (c *Core) unload(d *destination, path int, byUplink bool) {
 	for p := d.first; p != nil; p = p.next {
 		if int(p.path) != path || c.now-p.flipped < c.cfg.Slow.Memory {
 			continue
 		}
 		best, w := -1, c.slow.weight(d, path)
 		load := func(q int) int64 {
-			if byWay {
-				return c.uplinkBytes[d.way(q)]
+			if byUplink {
+				return c.uplinkBytes[d.uplink(q)]
 			}
 			return d.bytes[q]
 		}
 		for q := range d.paths {
-			if q == path || !d.isGood(q) || byWay && d.way(q) == d.way(path) {
+			if q == path || !d.isGood(q) || byUplink && d.uplink(q) == d.uplink(path) {
 				continue
 			}
 			if best < 0 || c.slow.lighter(d, q, best, load(q)+p.left, load(best)+p.left) {
@@ -120,9 +120,9 @@ func (c *Core) unloadSlow(d *destination, path int, what slowVerdict) {
 	case pathSlow:
 		c.unload(d, path, false)
 	case uplinkSlow:
-		way := d.way(path)
+		uplink := d.uplink(path)
 		for _, d := range c.destinations {
-			d.each(span{way, 1, -1}, func(path int) { c.unload(d, path, true) })
+			d.each(span{uplink, 1, -1}, func(path int) { c.unload(d, path, true) })
 		}
 	}
 }

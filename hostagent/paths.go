@@ -12,12 +12,12 @@ import (
 // reach. Its paths are numbered from 0: path u*vs+v takes the u-th used ToR uplink and, between pods, aggregation
 // uplink v. Under the own ToR, with planes, path q takes plane q.
 type destination struct {
-	tor   fabric.NodeID
-	host  fabric.NodeID // wholeRack: all hosts of the ToR
-	pod   int
-	way0  int // the way of path 0
-	vs    int // number of aggregation uplinks; 1 where the ToR's uplink is the only choice
-	paths int
+	tor     fabric.NodeID
+	host    fabric.NodeID // wholeRack: all hosts of the ToR
+	pod     int
+	uplink0 int // the uplink of path 0
+	vs      int // number of aggregation uplinks; 1 where the ToR's uplink is the only choice
+	paths   int
 
 	dead  bitmap
 	dirty bool    // links or detectors have changed since dead was computed
@@ -55,7 +55,7 @@ type paths struct {
 	detectors    []detector
 	destinations []*destination // used so far, in order of ToR and host
 	recent       *destination   // one of destinations
-	uplinkBytes  []int64        // outstanding, by way, over all destinations
+	uplinkBytes  []int64        // outstanding, by uplink, over all destinations
 
 	links     map[fabric.LinkID]*linkState
 	deadLinks []fabric.LinkID       // ascending: those of links with evidence
@@ -110,7 +110,7 @@ func (ps *paths) destination(tor, host fabric.NodeID) *destination {
 	}
 	d.paths = ps.uplinks * d.vs
 	if tor == ps.tor {
-		d.way0, d.paths = ps.uplinks, ps.fabric.Planes()
+		d.uplink0, d.paths = ps.uplinks, ps.fabric.Planes()
 	}
 	d.dead, d.used = newBitmap(d.paths), newBitmap(d.paths)
 	d.bytes = make([]int64, d.paths)
@@ -176,13 +176,13 @@ func (d *destination) good(to []int) []int {
 	return to
 }
 
-// way returns the way of a path.
-func (d *destination) way(path int) int { return d.way0 + path/d.vs }
+// uplink returns the uplink of a path; with planes, under the own ToR: see site.perUplink.
+func (d *destination) uplink(path int) int { return d.uplink0 + path/d.vs }
 
 // load adds to the bytes outstanding on a path.
 func (ps *paths) load(d *destination, path int, bytes int64) {
 	d.bytes[path] += bytes
-	ps.uplinkBytes[d.way(path)] += bytes
+	ps.uplinkBytes[d.uplink(path)] += bytes
 }
 
 // recompute computes which paths to d are dead.

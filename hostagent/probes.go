@@ -48,18 +48,18 @@ func (t *questions) probe(q *question, d *destination, path int, witness bool) {
 // askWitnesses sends probes to the same host by other paths: by other uplinks first, and among these by such that
 // are not known to be silent.
 func (t *questions) askWitnesses(q *question, most int) {
-	d, own := q.d, q.d.way(q.path)
+	d, own := q.d, q.d.uplink(q.path)
 	sent := 0
 	for _, other := range []bool{true, false} {
 		start := int(t.order(d, q.path) % uint64(d.paths))
 		last := -1
 		for i := range d.paths {
 			path := (start + i) % d.paths
-			way := d.way(path)
-			if sent >= most || path == q.path || way == last || (way != own && !d.dead.get(path)) != other {
+			uplink := d.uplink(path)
+			if sent >= most || path == q.path || uplink == last || (uplink != own && !d.dead.get(path)) != other {
 				continue
 			}
-			last = way // one by each uplink
+			last = uplink // one by each uplink
 			sent++
 			t.probe(q, d, path, true)
 		}

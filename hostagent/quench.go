@@ -105,7 +105,7 @@ func (qs *quenches) verdict(q frame.Quench) Verdict {
 		case qs.fabric.Planes() == 1:
 			return NoChoice
 		case d != nil: // the port does not matter for the other hosts of the rack
-			d = &destination{tor: tor, host: host, way0: d.way0, vs: d.vs, paths: d.paths, used: d.used}
+			d = &destination{tor: tor, host: host, uplink0: d.uplink0, vs: d.vs, paths: d.paths, used: d.used}
 		}
 	}
 	if d == nil {

@@ -48,7 +48,7 @@ func (sl *slowPaths) finished(p *piece) {
 	r.size, r.share, r.took = p.size, d.slow.share(path, sl.now, memory), took
 	if r.early >= 0 && r.earlyTook*5 < took*3 {
 		d.slow.raise(int(r.early), sl.now, memory)
-		sl.byUplink.raise(d.way(int(r.early)), sl.now, memory)
+		sl.byUplink.raise(d.uplink(int(r.early)), sl.now, memory)
 	}
 }
 
@@ -65,7 +65,7 @@ func (sl *slowPaths) judge(p *piece) (unload bool) {
 	}
 	acked, left := float64(p.size)-float64(p.left/sizeUnit), float64(p.left/sizeUnit)
 	late := fabric.Time(left * float64(took) / max(1, acked))
-	if late < sl.cfg.Slow.After || sl.shifted(d.way(path), r.start) {
+	if late < sl.cfg.Slow.After || sl.shifted(d.uplink(path), r.start) {
 		return false
 	}
 	is := d.slow.share(path, sl.now, sl.cfg.Slow.Memory)
@@ -73,7 +73,7 @@ func (sl *slowPaths) judge(p *piece) (unload bool) {
 	switch last := r.done == r.pieces-1; {
 	case found*5 < is*3:
 		sl.watch(d)
-		sl.lower(d.slow, path, d.way(path), max(found, is/4))
+		sl.lower(d.slow, path, d.uplink(path), max(found, is/4))
 		sl.blameUplink(d, path)
 	case !last || late*4 < took:
 		return false
@@ -85,15 +85,15 @@ func (sl *slowPaths) judge(p *piece) (unload bool) {
 // blameUplink applies the result for a path to d to its uplink, if a path to another ToR by the same uplink is slow
 // too.
 func (sl *slowPaths) blameUplink(d *destination, path int) {
-	way, memory := d.way(path), sl.cfg.Slow.Memory
+	uplink, memory := d.uplink(path), sl.cfg.Slow.Memory
 	found := d.slow.share(path, sl.now, memory)
 	for _, o := range sl.destinations {
 		if o == d || o.slow == nil {
 			continue
 		}
-		o.each(span{way, 1, -1}, func(q int) {
+		o.each(span{uplink, 1, -1}, func(q int) {
 			if s := o.slow.share(q, sl.now, memory); s < fullShare && (o.vs == 1 || d.vs == 1 || q%o.vs != path%d.vs) {
-				sl.lower(sl.byUplink, way, way, max(s, found))
+				sl.lower(sl.byUplink, uplink, uplink, max(s, found))
 			}
 		})
 	}

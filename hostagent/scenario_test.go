@@ -305,7 +305,7 @@ func (s *scenario) node(t *testing.T, d *datadriven.TestData, key string) fabric
 // checkInvariants checks what holds between any two calls.
 func checkInvariants(t interface{ Fatalf(string, ...any) }, c *Core) {
 	listed := 0
-	uplinks := make([]int64, c.ways)
+	uplinks := make([]int64, c.perUplink)
 	for _, d := range c.destinations {
 		good := d.good(nil)
 		if len(good) == 0 {
@@ -322,7 +322,7 @@ func checkInvariants(t interface{ Fatalf(string, ...any) }, c *Core) {
 				t.Fatalf("qp %d stays on path %d though its home %d is good", p.qp, p.path, p.home)
 			}
 			bytes[p.path] += p.left
-			uplinks[d.way(int(p.path))] += p.left
+			uplinks[d.uplink(int(p.path))] += p.left
 		}
 		if !slices.Equal(bytes, d.bytes) {
 			t.Fatalf("outstanding to %s is %v, counted %v", c.fabric.Name(d.tor), bytes, d.bytes)

@@ -9,16 +9,16 @@ import (
 
 // site is what all parts of a core share: the host's place in the fabric, the time, and what the driver is to do.
 type site struct {
-	cfg     Config
-	fabric  *fabric.Fabric
-	tor     fabric.NodeID // this host's ToR
-	pod     int
-	share   int // number of uplinks of a ToR of this host that it uses
-	from    int // the first of them; the others follow, modulo the ToR's uplinks
-	uplinks int // used uplinks, over all planes: those of plane q are q*share to q*share+share-1
-	ways    int // uplinks; with planes, then one way per plane through the ToR alone
-	aggUps  int // uplinks of an aggregation switch; 1 in two tiers
-	aggs    int // aggregation switches per pod; 0 in two tiers
+	cfg       Config
+	fabric    *fabric.Fabric
+	tor       fabric.NodeID // this host's ToR
+	pod       int
+	share     int // number of uplinks of a ToR of this host that it uses
+	from      int // the first of them; the others follow, modulo the ToR's uplinks
+	uplinks   int // used uplinks, over all planes: those of plane q are q*share to q*share+share-1
+	perUplink int // uplinks; with planes, then one per plane, which stands for the paths under the own ToR
+	aggUps    int // uplinks of an aggregation switch; 1 in two tiers
+	aggs      int // aggregation switches per pod; 0 in two tiers
 
 	now           fabric.Time
 	nextQP        QP
@@ -59,27 +59,27 @@ func (h *site) takeShare() {
 		h.share, h.from = n, int(h.cfg.Host-first)*n%all
 	}
 	h.uplinks = planes * h.share
-	h.ways = h.uplinks
+	h.perUplink = h.uplinks
 	if planes > 1 {
-		h.ways += planes
+		h.perUplink += planes
 	}
 }
 
-// uplink returns the fabric's number of a used uplink.
-func (h *site) uplink(used int) int {
+// fabricUplink returns the fabric's number of a used uplink.
+func (h *site) fabricUplink(used int) int {
 	all := h.fabric.ToRUplinks()
 	return used/h.share*all + (h.from+used%h.share)%all
 }
 
-// planeOf returns the plane of a way.
-func (h *site) planeOf(way int) int {
-	if way >= h.uplinks {
-		return way - h.uplinks
+// planeOf returns the plane of an uplink.
+func (h *site) planeOf(uplink int) int {
+	if uplink >= h.uplinks {
+		return uplink - h.uplinks
 	}
-	return way / h.share
+	return uplink / h.share
 }
 
-// usedAs is the inverse of uplink. ok is false for an uplink that this host does not use.
+// usedAs is the inverse of fabricUplink. ok is false for an uplink that this host does not use.
 func (h *site) usedAs(uplink int) (used int, ok bool) {
 	all := h.fabric.ToRUplinks()
 	i := (uplink%all - h.from + all) % all
@@ -92,10 +92,10 @@ func (h *site) choice(host fabric.NodeID) bool {
 }
 
 func (h *site) label(d *destination, path int) fabric.Label {
-	if d.way0 > 0 {
+	if d.uplink0 > 0 {
 		return h.fabric.LabelFor(path*h.fabric.ToRUplinks(), 0)
 	}
-	return h.fabric.LabelFor(h.uplink(path/d.vs), path%d.vs)
+	return h.fabric.LabelFor(h.fabricUplink(path/d.vs), path%d.vs)
 }
 
 // pathOf is the inverse of label. A label's lower tier does not matter where there is no choice in it.
@@ -104,7 +104,7 @@ func (h *site) pathOf(d *destination, l fabric.Label) (path int, ok bool) {
 	if !ok {
 		return 0, false
 	}
-	if d.way0 > 0 {
+	if d.uplink0 > 0 {
 		return h.fabric.PlaneOf(l), true
 	}
 	if u, ok = h.usedAs(u); !ok {
@@ -122,7 +122,7 @@ func (h *site) order(d *destination, path int) uint64 {
 	return splitmix.Mix(x + splitmix.Step)
 }
 
-// span is a set of paths: those of n ways from u on and aggregation uplink v; v -1 means all.
+// span is a set of paths: those of n uplinks from u on and aggregation uplink v; v -1 means all.
 type span struct{ u, n, v int }
 
 // over returns the paths to d that cross a link, in either direction. ok is false if there are none.
@@ -139,7 +139,7 @@ func (h *site) over(d *destination, link fabric.LinkID) (s span, ok bool) {
 		// over the aggregation switches u of both pods.
 		rack := h.fabric.InPlane(low.Node, 0)
 		u, used := h.usedAs(first + up)
-		return span{u, 1, -1}, used && d.way0 == 0 && (rack == h.tor || rack == d.tor)
+		return span{u, 1, -1}, used && d.uplink0 == 0 && (rack == h.tor || rack == d.tor)
 	case fabric.Aggregation:
 		u, used := h.usedAs(first + n.Index%h.aggs)
 		return span{u, 1, up}, used && d.pod != h.pod && (n.Pod == h.pod || n.Pod == d.pod)
@@ -154,8 +154,8 @@ func (h *site) overHost(d *destination, link fabric.LinkID, host fabric.NodeID) 
 	}
 	q := int(link) / h.fabric.Hosts()
 	s = span{q * h.share, h.share, -1}
-	if d.way0 > 0 {
-		s = span{d.way0 + q, 1, -1}
+	if d.uplink0 > 0 {
+		s = span{d.uplink0 + q, 1, -1}
 	}
 	return s, host == h.cfg.Host || host == d.host
 }
@@ -210,13 +210,13 @@ const graceTrips = 2
 
 // has reports whether s contains a path to d.
 func (s span) has(d *destination, path int) bool {
-	way := d.way(path)
-	return s.u <= way && way < s.u+s.n && (s.v < 0 || path%d.vs == s.v)
+	uplink := d.uplink(path)
+	return s.u <= uplink && uplink < s.u+s.n && (s.v < 0 || path%d.vs == s.v)
 }
 
 // each calls f for the paths of s.
 func (d *destination) each(s span, f func(path int)) {
-	for u := max(s.u-d.way0, 0); u < min(s.u+s.n-d.way0, d.paths/d.vs); u++ {
+	for u := max(s.u-d.uplink0, 0); u < min(s.u+s.n-d.uplink0, d.paths/d.vs); u++ {
 		if s.v >= 0 {
 			f(u*d.vs + s.v)
 			continue

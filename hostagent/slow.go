@@ -54,8 +54,8 @@ const (
 // slowPaths finds the paths that work, but slower than others, by marks and by races, and keeps their shares.
 type slowPaths struct {
 	*paths
-	byUplink               *slowness // by way; nil before the first mark
-	lowered                []int     // ways whose share, or the share of a path on them, was lowered since shiftedAt
+	byUplink               *slowness // by uplink; nil before the first mark
+	lowered                []int     // uplinks whose share, or the share of a path on them, was lowered since shiftedAt
 	shiftedAt, shiftedLast fabric.Time
 	trials                 map[fabric.NodeID]trial
 	markedDst              *destination // of the answer being processed, if it has a mark
@@ -210,13 +210,13 @@ func (s *slowness) all(path int) bool {
 	return s.streaks[path].several && s.streaks[path].fine < s.streaks[path].since
 }
 
-// lower lowers the share of a slow path, or of all paths of a way, and restarts its streak. way is the path's first
-// one.
-func (sl *slowPaths) lower(s *slowness, path, way int, to uint32) {
+// lower lowers the share of a slow path, or of all paths of an uplink, and restarts its streak. uplink is that of the
+// path.
+func (sl *slowPaths) lower(s *slowness, path, uplink int, to uint32) {
 	s.shares[path] = share{uint8(max(to, leastShare)), sl.now}
 	s.streaks[path].marks = 0
-	if sl.noteShift(); !slices.Contains(sl.lowered, way) {
-		sl.lowered = append(sl.lowered, way)
+	if sl.noteShift(); !slices.Contains(sl.lowered, uplink) {
+		sl.lowered = append(sl.lowered, uplink)
 	}
 	sl.stats.Slow++
 }
@@ -232,10 +232,10 @@ func (sl *slowPaths) noteShift() {
 // unsettled reports whether load has moved within the memory.
 func (sl *slowPaths) unsettled() bool { return sl.now-sl.shiftedLast < sl.cfg.Slow.Memory }
 
-// shifted reports whether uneven load may explain a way's marks since a time: pieces moved before, not because this
-// way is slow, or some path is dead or known to be slow.
-func (sl *slowPaths) shifted(way int, since fabric.Time) bool {
-	if sl.unsettled() && since >= sl.shiftedAt && !slices.Contains(sl.lowered, way) {
+// shifted reports whether uneven load may explain an uplink's marks since a time: pieces moved before, not because this
+// uplink is slow, or some path is dead or known to be slow.
+func (sl *slowPaths) shifted(uplink int, since fabric.Time) bool {
+	if sl.unsettled() && since >= sl.shiftedAt && !slices.Contains(sl.lowered, uplink) {
 		return true
 	}
 	return slices.ContainsFunc(sl.destinations, func(d *destination) bool { return d.first != nil && sl.uneven(d) })
@@ -273,19 +273,19 @@ func (sl *slowPaths) noteMark(d *destination, path int, host fabric.NodeID) slow
 	if sl.blamed(d, path, host) {
 		return nothingSlow
 	}
-	if way := d.way(path); sl.byUplink.marked(way, host, sl.now, t, sl.uplinkBytes) && sl.byUplink.all(way) &&
-		!sl.shifted(way, sl.byUplink.streaks[way].since) {
-		sl.lower(sl.byUplink, way, way, sl.byUplink.share(way, sl.now, t.Memory)/2)
+	if uplink := d.uplink(path); sl.byUplink.marked(uplink, host, sl.now, t, sl.uplinkBytes) && sl.byUplink.all(uplink) &&
+		!sl.shifted(uplink, sl.byUplink.streaks[uplink].since) {
+		sl.lower(sl.byUplink, uplink, uplink, sl.byUplink.share(uplink, sl.now, t.Memory)/2)
 		return uplinkSlow
 	}
 	since := d.slow.streaks[path].since
-	if !d.slow.marked(path, host, sl.now, t, d.bytes) || d.bytes[path] == 0 || sl.shifted(d.way(path), since) {
+	if !d.slow.marked(path, host, sl.now, t, d.bytes) || d.bytes[path] == 0 || sl.shifted(d.uplink(path), since) {
 		return nothingSlow
 	}
 	if !d.slow.streaks[path].several {
 		sl.trials[host] = trial{d: d, path: path, was: d.slow.shares[path], at: sl.now}
 	}
-	sl.lower(d.slow, path, d.way(path), d.slow.share(path, sl.now, t.Memory)/2)
+	sl.lower(d.slow, path, d.uplink(path), d.slow.share(path, sl.now, t.Memory)/2)
 	return pathSlow
 }
 
@@ -295,7 +295,7 @@ func (sl *slowPaths) watch(d *destination) {
 		d.slow = newSlowness(d.paths)
 	}
 	if sl.byUplink == nil {
-		sl.byUplink = newSlowness(sl.ways)
+		sl.byUplink = newSlowness(sl.perUplink)
 	}
 }
 
@@ -326,14 +326,14 @@ func (sl *slowPaths) blamed(d *destination, path int, host fabric.NodeID) bool {
 // noteFine processes an answer to a packet by a path to d, without a mark unless noteMark was called for it.
 func (sl *slowPaths) noteFine(d *destination, path int, bytes int64) {
 	d.slow.delivered(path, bytes, sl.now, sl.cfg.Slow)
-	sl.byUplink.delivered(d.way(path), bytes, sl.now, sl.cfg.Slow)
+	sl.byUplink.delivered(d.uplink(path), bytes, sl.now, sl.cfg.Slow)
 	if sl.markedDst == d && sl.markedPath == path {
 		sl.markedDst = nil
 		return
 	}
 	sl.markedDst = nil
 	d.slow.fine(path, sl.now)
-	sl.byUplink.fine(d.way(path), sl.now)
+	sl.byUplink.fine(d.uplink(path), sl.now)
 }
 
 // lighter reports whether onA bytes on path a take less time than onB bytes on path b.

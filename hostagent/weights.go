@@ -22,7 +22,7 @@ func (sl *slowPaths) weight(d *destination, path int) uint32 {
 		return w
 	}
 	memory := sl.cfg.Slow.Memory
-	found := min(d.slow.share(path, sl.now, memory), sl.byUplink.share(d.way(path), sl.now, memory))
+	found := min(d.slow.share(path, sl.now, memory), sl.byUplink.share(d.uplink(path), sl.now, memory))
 	return max(1, w*found/fullShare)
 }
 
