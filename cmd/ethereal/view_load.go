@@ -128,8 +128,8 @@ func (l *viewLoader) record(r io.Reader) error {
 			return errNoFabric
 		}
 		rec := recording.New(f, recording.Options{})
-		for _, h := range x.Happened {
-			rec.Happened(h.At, h.Kind, h.Where, h.Text)
+		for _, e := range x.Happened {
+			rec.Happened(e)
 		}
 		run := rec.EndBare().View()
 		run.Title = x.Title

@@ -53,7 +53,7 @@ type Node struct {
 	ToR  int    `json:"r"` // of a host: its ToR; else -1
 }
 
-// Event is a happening at one moment.
+// Event is what happens at one moment.
 type Event struct {
 	T     float64 `json:"t"`
 	Kind  string  `json:"k"`

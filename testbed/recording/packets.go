@@ -3,6 +3,7 @@ package recording
 import (
 	"encoding/binary"
 
+	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
@@ -68,9 +69,9 @@ func (r *Recorder) Trace(rec sim.Record) {
 		r.forget(rec.Header)
 		r.count(&r.dirs[rec.Dir].lost, Instant{At: rec.At, Kind: Lost, Node: rec.Node, Dir: rec.Dir})
 	case sim.RecordCut, sim.RecordRestore:
-		kind := Cut
+		kind := report.KindCut
 		if rec.Kind == sim.RecordRestore {
-			kind = Restore
+			kind = report.KindRestore
 		}
 		at := r.add(Instant{At: rec.At, Kind: kind, Node: rec.Node, Dir: rec.Dir, Cause: -1})
 		if at >= 0 {

@@ -272,7 +272,7 @@ func (t *traceReader) instant(at fabric.Time, tr *track, e *trackEvent) error {
 	if len(e.categories) != 1 {
 		return errors.New("an instant of no category")
 	}
-	kind := InstantKind(e.categories[0])
+	kind := report.Kind(e.categories[0])
 	if kind == "receipt" {
 		return nil // its message contains it
 	}

@@ -31,9 +31,9 @@ func small(t testing.TB) *Recording {
 			{Kind: Probe, Begin: us, End: 3 * us, Open: true, ID: 2, Dst: 1},
 		},
 		Instants: []Instant{
-			{At: us, Kind: Cut, Node: 2, Dir: sim.Upward(2), Count: 1, Cause: -1},
-			{At: us, Kind: Quench, Dir: -1, Count: 1, Cause: 0, Text: "tor0 port 2"},
-			{At: us, Kind: Flip, Dir: -1, Count: 1, QP: 1, Cause: 1},
+			{At: us, Kind: report.KindCut, Node: 2, Dir: sim.Upward(2), Count: 1, Cause: -1},
+			{At: us, Kind: report.KindQuench, Dir: -1, Count: 1, Cause: 0, Text: "tor0 port 2"},
+			{At: us, Kind: report.KindFlip, Dir: -1, Count: 1, QP: 1, Cause: 1},
 			{At: 2 * us, Kind: "gnmi", Node: -1, Dir: -1, Count: 1, Cause: -1},
 		},
 		Readings: []fabric.Time{us, 2 * us, 3 * us},

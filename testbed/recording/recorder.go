@@ -238,7 +238,7 @@ func (r *Recorder) Flipped(now fabric.Time, host fabric.NodeID, f hostagent.Flip
 		cause = max(r.changeOn(pathOf(r.f, src, dst, f.From)), r.changeOn(pathOf(r.f, src, dst, f.To)))
 	}
 	r.add(Instant{
-		At: now, Kind: Flip, Node: host, Dir: -1, QP: uint64(f.QP), Cause: cause,
+		At: now, Kind: report.KindFlip, Node: host, Dir: -1, QP: uint64(f.QP), Cause: cause,
 		Text: fmt.Sprintf("from path %d to %d: %v", f.From, f.To, f.Reason),
 	})
 	if open && f.Reason != hostagent.Return {
@@ -283,7 +283,7 @@ func (r *Recorder) Quenched(now fabric.Time, host fabric.NodeID, q frame.Quench)
 	if q.Notice {
 		text += ", a notice"
 	}
-	r.cause[host] = r.add(Instant{At: now, Kind: Quench, Node: host, Dir: -1, Cause: cause, Text: text})
+	r.cause[host] = r.add(Instant{At: now, Kind: report.KindQuench, Node: host, Dir: -1, Cause: cause, Text: text})
 }
 
 // TimedOut records that a host's retransmission timer expired, and that it is about to act on it.
@@ -291,7 +291,7 @@ func (r *Recorder) TimedOut(now fabric.Time, host fabric.NodeID, qp uint64) {
 	if r == nil {
 		return
 	}
-	r.cause[host] = r.add(Instant{At: now, Kind: Timeout, Node: host, Dir: -1, QP: qp, Cause: -1})
+	r.cause[host] = r.add(Instant{At: now, Kind: report.KindTimeout, Node: host, Dir: -1, QP: qp, Cause: -1})
 }
 
 // Notified records that a host received the controller's update, and is about to act on it.
@@ -303,7 +303,7 @@ func (r *Recorder) Notified(now fabric.Time, host fabric.NodeID) {
 	for _, c := range r.changes {
 		cause = max(cause, c)
 	}
-	r.cause[host] = r.add(Instant{At: now, Kind: Push, Node: host, Dir: -1, Cause: cause})
+	r.cause[host] = r.add(Instant{At: now, Kind: report.KindPush, Node: host, Dir: -1, Cause: cause})
 }
 
 // Answered marks that the host's next actions answer no notification.
@@ -313,27 +313,24 @@ func (r *Recorder) Answered(host fabric.NodeID) {
 	}
 }
 
-// Exact reports whether the run's world reports everything itself.
-func (r *Recorder) Exact() bool { return r != nil && r.exact }
-
-// Happened records a happening of a world's timeline. Any goroutine may call it.
-func (r *Recorder) Happened(at fabric.Time, kind, where, text string) {
+// Happened records an event that a world reports. Any goroutine may call it.
+func (r *Recorder) Happened(e report.Event) {
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	i := Instant{At: at, Kind: InstantKind(kind), Node: -1, Dir: -1, Cause: -1, Text: text}
+	i := Instant{At: e.At(), Kind: e.Kind, Node: -1, Dir: -1, Cause: -1, Text: e.Text}
 	if r.exact {
 		switch i.Kind {
-		case Flip, Quench, Timeout, Push:
+		case report.KindFlip, report.KindQuench, report.KindTimeout, report.KindPush:
 			return // each is recorded
 		}
 	}
-	if n, err := r.f.NodeByName(where); err == nil {
+	if n, err := r.f.NodeByName(e.Where); err == nil {
 		i.Node = n
-	} else if link, err := r.f.LinkByName(where); err == nil {
-		if i.Kind == Cut || i.Kind == Restore {
+	} else if link, err := r.f.LinkByName(e.Where); err == nil {
+		if i.Kind == report.KindCut || i.Kind == report.KindRestore {
 			r.changed(i, link)
 			return
 		}
@@ -341,8 +338,8 @@ func (r *Recorder) Happened(at fabric.Time, kind, where, text string) {
 		if c, ok := r.changes[link]; ok {
 			i.Cause = c
 		}
-	} else if where != "" {
-		i.Text = where + ": " + text
+	} else if e.Where != "" {
+		i.Text = e.Where + ": " + e.Text
 	}
 	r.last = r.add(i)
 }
@@ -352,7 +349,7 @@ func (r *Recorder) changed(i Instant, link fabric.LinkID) {
 	impairs := strings.HasPrefix(i.Text, "loses ") || strings.HasPrefix(i.Text, "degraded ")
 	if impairs {
 		i.Kind = Impair
-	} else if r.exact && (i.Kind == Cut || !r.impaired[link]) {
+	} else if r.exact && (i.Kind == report.KindCut || !r.impaired[link]) {
 		return // the network reports cuts and restorations
 	}
 	r.impaired[link] = impairs

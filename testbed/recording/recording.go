@@ -54,27 +54,18 @@ type Slice struct {
 	Received   fabric.Time     // of a message: when its receiver had all of it; 0: never
 }
 
-// InstantKind is the kind of an [Instant]: one of these, or a kind of a scenario's happening.
-type InstantKind string
-
-// Kinds of instants that a recorder detects itself.
+// Kinds of instants that no run reports: a recorder detects them itself.
 const (
-	Mark    InstantKind = "mark"    // packets marked here
-	Drop    InstantKind = "drop"    // packets dropped in a switch
-	Lost    InstantKind = "lost"    // packets lost on a link that is cut or lossy
-	Cut     InstantKind = "cut"     // a direction of a link
-	Restore InstantKind = "restore" // a direction of a link
-	Impair  InstantKind = "impair"  // a direction of a link becomes lossy or slow
-	Quench  InstantKind = "quench"  // a host accepted a source quench
-	Flip    InstantKind = "flip"    // a queue pair was moved
-	Timeout InstantKind = "timeout" // a retransmission timer expired
-	Push    InstantKind = "push"    // the agents received the controller's update
+	Mark   report.Kind = "mark"   // packets marked here
+	Drop   report.Kind = "drop"   // packets dropped in a switch
+	Lost   report.Kind = "lost"   // packets lost on a link that is cut or lossy
+	Impair report.Kind = "impair" // a direction of a link becomes lossy or slow
 )
 
 // Instant is an event at one moment.
 type Instant struct {
 	At    fabric.Time
-	Kind  InstantKind
+	Kind  report.Kind   // Mark, Drop, Lost, Impair, or a reported kind: of quenches and time-outs all, of cuts one direction
 	Node  fabric.NodeID // -1: nowhere in particular
 	Dir   sim.LinkDir   // -1: of no link
 	Count int64         // of packets; else 1

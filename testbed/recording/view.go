@@ -212,16 +212,15 @@ func (r *Recorder) EndBare() *Recording {
 // fill adds the result's data of a run whose world did not report everything: the use of links over the whole run,
 // and the timeline, unless its events were recorded as they happened.
 func (r *Recorder) fill(result *report.Result) {
-	at := func(us float64) fabric.Time { return fabric.Time(us * float64(fabric.Microsecond)) }
 	if len(r.r.Instants) == 0 {
 		for _, e := range result.Timeline {
-			r.Happened(at(e.Time), string(e.Kind), e.Where, e.Text)
+			r.Happened(e)
 		}
-		for _, e := range result.FlipRecords {
-			r.Happened(at(e.Time), string(Flip), e.Host, fmt.Sprintf("queue pair %d from path %d to %d: %s", e.QP, e.From, e.To, e.Reason))
+		for _, f := range result.FlipRecords {
+			r.Happened(f.Event())
 		}
 	}
-	if end := at(result.EndTime); len(result.Links) == 2*r.f.Links() && end > 0 {
+	if end := fabric.Time(result.EndTime * float64(fabric.Microsecond)); len(result.Links) == 2*r.f.Links() && end > 0 {
 		r.r.Readings, r.r.Every = []fabric.Time{end}, end
 		for _, l := range result.Links {
 			r.r.Links = append(r.r.Links, LinkReading{Use: uint16(max(0, min(1, l.Share))*useUnit + 0.5)})

@@ -21,15 +21,15 @@ func TestOtherWorlds(t *testing.T) {
 	}
 	result.Links[0].Share = 0.5
 	record := New(f, Options{})
-	record.Happened(4*fabric.Microsecond, "write", "tor1", "3 updates")
+	record.Happened(report.EventAt(4*fabric.Microsecond, "write", "tor1", "3 updates"))
 	alone, err := FromResult(result)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		r    *Recording
-		want []InstantKind
-	}{{alone, []InstantKind{Cut, Cut, Flip, "done"}}, {record.End(result), []InstantKind{"write"}}} {
+		want []report.Kind
+	}{{alone, []report.Kind{report.KindCut, report.KindCut, report.KindFlip, "done"}}, {record.End(result), []report.Kind{"write"}}} {
 		var trace bytes.Buffer
 		if err := c.r.Write(&trace); err != nil {
 			t.Fatal(err)
@@ -44,7 +44,7 @@ func TestOtherWorlds(t *testing.T) {
 			continue
 		}
 		for i, k := range c.want {
-			if InstantKind(v.Events[i].Kind) != k {
+			if report.Kind(v.Events[i].Kind) != k {
 				t.Errorf("event %d is %q, want %q", i, v.Events[i].Kind, k)
 			}
 		}
@@ -92,20 +92,20 @@ func TestLinkChanges(t *testing.T) {
 	for _, exact := range []bool{false, true} {
 		for _, c := range []struct {
 			text string
-			kind InstantKind
+			kind report.Kind
 			dirs []sim.LinkDir
 		}{
-			{"", Cut, both}, {"upward only", Cut, both[:1]}, {"downward only", Cut, both[1:]},
+			{"", report.KindCut, both}, {"upward only", report.KindCut, both[:1]}, {"downward only", report.KindCut, both[1:]},
 			{"loses 1% of the packets ", Impair, both}, {"loses 1% of the packets upward only", Impair, both[:1]},
 			{"degraded to 1Gb/s down", Impair, both[1:]}, {"degraded to 1Gb/s", Impair, both},
 		} {
 			r := New(f, Options{})
 			r.exact = exact // the network reports cuts then
 			want := append([]sim.LinkDir{}, c.dirs...)
-			if exact && c.kind == Cut {
+			if exact && c.kind == report.KindCut {
 				want = nil
 			}
-			r.Happened(1, string(Cut), "tor0-spine0", c.text)
+			r.Happened(report.EventAt(1, report.KindCut, "tor0-spine0", c.text))
 			var got []sim.LinkDir
 			for _, i := range r.r.Instants {
 				if i.Kind != c.kind {
@@ -116,8 +116,8 @@ func TestLinkChanges(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Errorf("exact %v, %q: directions %v, want %v", exact, c.text, got, want)
 			}
-			r.Happened(2, string(Restore), "tor0-spine0", "")
-			if n := len(r.r.Instants) - len(got); n != 2 && (!exact || c.kind != Cut || n != 0) {
+			r.Happened(report.EventAt(2, report.KindRestore, "tor0-spine0", ""))
+			if n := len(r.r.Instants) - len(got); n != 2 && (!exact || c.kind != report.KindCut || n != 0) {
 				t.Errorf("exact %v, %q: restored by %d instants", exact, c.text, n)
 			}
 		}

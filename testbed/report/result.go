@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -155,7 +156,7 @@ type FlipEvent struct {
 	Reason string  `json:"reason"`
 }
 
-// Event is one event on the failure timeline.
+// Event is something that happens in a run: on the failure timeline, and in what a run reports while it runs.
 type Event struct {
 	Time  float64 `json:"t_us"`
 	Kind  Kind    `json:"kind"`
@@ -163,10 +164,26 @@ type Event struct {
 	Text  string  `json:"text"`
 }
 
-// Kind is the kind of an [Event].
+// EventAt returns an event at a time in the run.
+func EventAt(now fabric.Time, kind Kind, where, text string) Event {
+	return Event{Time: now.Micros(), Kind: kind, Where: where, Text: text}
+}
+
+// At returns the event's time.
+func (e Event) At() fabric.Time { return fabric.Time(math.Round(e.Time * float64(fabric.Microsecond))) }
+
+// Event returns the flip as an event of kind flip.
+func (f FlipEvent) Event() Event {
+	return Event{f.Time, KindFlip, f.Host, fmt.Sprintf("queue pair %d from path %d to %d: %s", f.QP, f.From, f.To, f.Reason)}
+}
+
+// Kind is the kind of an [Event]: one of these, an action of a scenario, or sync, controller and refused.
 type Kind string
 
-// Kinds of events, in the order in which a failure causes them.
+// KindFlip is a change of a queue pair's path. A result's timeline leaves it out: its flip records have it.
+const KindFlip Kind = "flip"
+
+// Kinds of events on the timeline, in the order in which a failure causes them.
 const (
 	KindCut        Kind = "cut"        // a link died
 	KindFirstHit   Kind = "first_hit"  // the first packet was lost to a cut
@@ -183,7 +200,7 @@ const (
 	KindClock      Kind = "clock"      // hosts with another clock, and its error; at 0
 )
 
-// Kinds returns all kinds of event.
+// Kinds returns all kinds of event of the timeline.
 func Kinds() []Kind {
 	return []Kind{KindCut, KindFirstHit, KindDetect, KindQuench, KindGNMI, KindWrite, KindSuspect, KindPush,
 		KindTimeout, KindRetransmit, KindRestore, KindDone, KindClock}

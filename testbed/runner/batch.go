@@ -185,15 +185,6 @@ func (b *Batch) traced(ctx context.Context, run scenario.Run, obs scenario.Obser
 	defer func() { err = errors.Join(err, file.Close()) }()
 	rec := recording.New(run.Fabric, b.Recordings[run.Index])
 	obs.Recorder = rec
-	happened := obs.Happened
-	obs.Happened = func(h scenario.Happening) {
-		if happened != nil {
-			happened(h)
-		}
-		if !rec.Exact() { // otherwise it was printed already
-			rec.Happened(h.At, h.Kind, h.Where, h.Text)
-		}
-	}
 	result, err := b.Run(ctx, run, obs)
 	if result == nil {
 		return nil, err

@@ -23,19 +23,19 @@ func read() map[string]func(o *Outcome) (value float64, ok bool) {
 			return 0, false
 		}
 	}
-	recorded := func(kind string) func(*Outcome) (float64, bool) {
+	recorded := func(kind report.Kind) func(*Outcome) (float64, bool) {
 		return func(o *Outcome) (float64, bool) { return float64(len(o.Record.Kind(kind))), true }
 	}
-	after := func(kind string) func(*Outcome) (float64, bool) {
+	after := func(kind report.Kind) func(*Outcome) (float64, bool) {
 		return func(o *Outcome) (float64, bool) {
 			e, ok := firstEvent(o.Run)
 			if !ok {
 				return 0, false
 			}
 			first := e.At
-			for _, h := range o.Record.Kind(kind) {
-				if h.At >= first {
-					return (h.At - first).Micros(), true
+			for _, r := range o.Record.Kind(kind) {
+				if at := r.At(); at >= first {
+					return (at - first).Micros(), true
 				}
 			}
 			return 0, false

@@ -132,14 +132,14 @@ func TestSummary(t *testing.T) {
 // TestRecord: a late report finds its place.
 func TestRecord(t *testing.T) {
 	var r runner.Record
-	for _, at := range []fabric.Time{3, 1, 2, 1} {
-		r.Add(scenario.Happening{At: at * fabric.Microsecond, Kind: "flip", Where: "h0"})
+	for _, at := range []float64{3, 1, 2, 1} {
+		r.Add(report.Event{Time: at, Kind: "flip", Where: "h0"})
 	}
-	var got []fabric.Time
-	for _, h := range r.All() {
-		got = append(got, h.At/fabric.Microsecond)
+	var got []float64
+	for _, e := range r.All() {
+		got = append(got, e.Time)
 	}
-	if diff := cmp.Diff([]fabric.Time{1, 1, 2, 3}, got); diff != "" {
+	if diff := cmp.Diff([]float64{1, 1, 2, 3}, got); diff != "" {
 		t.Error(diff)
 	}
 	var b strings.Builder
@@ -173,7 +173,7 @@ func FuzzDecodeRecords(f *testing.F) {
 		all, err := runner.DecodeRecords(strings.NewReader(text))
 		for _, x := range all {
 			for _, h := range x.Happened {
-				if err == nil && h.At < 0 {
+				if err == nil && h.Time < 0 {
 					t.Errorf("%v", h)
 				}
 			}

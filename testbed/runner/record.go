@@ -13,51 +13,49 @@ import (
 	"sync"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// Record holds a run's happenings, on one clock. It is safe for concurrent use.
+// Record holds the events that a run reported, on one clock. It is safe for concurrent use.
 type Record struct {
 	mu  sync.Mutex
-	all []scenario.Happening
+	all []report.Event
 }
 
-// Add records a happening. A late one, for example from another process, is inserted in order.
-func (r *Record) Add(h scenario.Happening) {
+// Add records an event. A late one, for example from another process, is inserted in order.
+func (r *Record) Add(e report.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	i := len(r.all)
-	for i > 0 && r.all[i-1].At > h.At {
+	for i > 0 && r.all[i-1].Time > e.Time {
 		i--
 	}
-	r.all = slices.Insert(r.all, i, h)
+	r.all = slices.Insert(r.all, i, e)
 }
 
-// All returns all happenings, in order of time.
-func (r *Record) All() []scenario.Happening {
+// All returns all events, in order of time.
+func (r *Record) All() []report.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.all)
 }
 
-// Kind returns the happenings of a kind.
-func (r *Record) Kind(kind string) []scenario.Happening {
-	return slices.DeleteFunc(r.All(), func(h scenario.Happening) bool { return h.Kind != kind })
+// Kind returns the events of a kind.
+func (r *Record) Kind(kind report.Kind) []report.Event {
+	return slices.DeleteFunc(r.All(), func(e report.Event) bool { return e.Kind != kind })
 }
 
-// line is a happening in JSON. The first line of a run has the kind "run", the run's name, and its fabric.
+// line is an event in JSON. The first line of a run has the kind "run", the run's name, and its fabric.
 type line struct {
-	Scenario string       `json:"scenario"`
-	World    string       `json:"world"`
-	Time     float64      `json:"t_us"`
-	Kind     string       `json:"kind"`
-	Where    string       `json:"where"`
-	Text     string       `json:"text"`
-	Fabric   *fabric.Spec `json:"fabric,omitempty"`
+	Scenario string `json:"scenario"`
+	World    string `json:"world"`
+	report.Event
+	Fabric *fabric.Spec `json:"fabric,omitempty"`
 }
 
 // kindRun is the kind of a run's first line.
-const kindRun = "run"
+const kindRun report.Kind = "run"
 
 // Encode writes the record of a run as JSON lines.
 func (r *Record) Encode(w io.Writer, run scenario.Run, world string) error {
@@ -66,12 +64,12 @@ func (r *Record) Encode(w io.Writer, run scenario.Run, world string) error {
 	enc := json.NewEncoder(b)
 	if run.Fabric != nil {
 		spec := run.Fabric.Spec()
-		if err := enc.Encode(line{Scenario: scenario, World: world, Kind: kindRun, Text: run.String(), Fabric: &spec}); err != nil {
+		if err := enc.Encode(line{scenario, world, report.Event{Kind: kindRun, Text: run.String()}, &spec}); err != nil {
 			return err
 		}
 	}
-	for _, h := range r.All() {
-		if err := enc.Encode(line{scenario, world, h.At.Micros(), h.Kind, h.Where, h.Text, nil}); err != nil {
+	for _, e := range r.All() {
+		if err := enc.Encode(line{scenario, world, e, nil}); err != nil {
 			return err
 		}
 	}
@@ -82,7 +80,7 @@ func (r *Record) Encode(w io.Writer, run scenario.Run, world string) error {
 type Recorded struct {
 	Title    string
 	Fabric   *fabric.Fabric // nil: not in the file
-	Happened []scenario.Happening
+	Happened []report.Event
 }
 
 // maxRecordLine is the maximum length of a record's line, in bytes.
@@ -123,9 +121,8 @@ func DecodeRecords(r io.Reader) ([]*Recorded, error) {
 		if l.Kind == kindRun {
 			continue
 		}
-		at := fabric.Time(l.Time * float64(fabric.Microsecond))
 		x := all[len(all)-1]
-		x.Happened = append(x.Happened, scenario.Happening{At: at, Kind: l.Kind, Where: l.Where, Text: l.Text})
+		x.Happened = append(x.Happened, l.Event)
 	}
 	return all, lines.Err()
 }
@@ -134,77 +131,77 @@ func DecodeRecords(r io.Reader) ([]*Recorded, error) {
 const maxRecordMicros = 31 * 86400 * 1e6
 
 // reactions are the kinds that occur many times in answer to one event.
-func reactions() []string {
-	return []string{"sync", "gnmi", "write", "push", "quench", "flip", "timeout", "retransmit", "first_hit", "done"}
+func reactions() []report.Kind {
+	return []report.Kind{"sync", "gnmi", "write", "push", "quench", "flip", "timeout", "retransmit", "first_hit", "done"}
 }
 
 // Text draws the record: one line for each action, and below it one for each kind of reaction.
 func (r *Record) Text(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	kinds := reactions()
-	var open [][]scenario.Happening // by kind, in order of appearance
+	var open [][]report.Event // by kind, in order of appearance
 	flush := func() {
-		for _, hs := range open {
-			writeLine(b, hs)
+		for _, es := range open {
+			writeLine(b, es)
 		}
 		open = nil
 	}
-	for _, h := range r.All() {
-		if !slices.Contains(kinds, h.Kind) {
+	for _, e := range r.All() {
+		if !slices.Contains(kinds, e.Kind) {
 			flush()
-			writeLine(b, []scenario.Happening{h})
+			writeLine(b, []report.Event{e})
 			continue
 		}
-		i := slices.IndexFunc(open, func(hs []scenario.Happening) bool { return hs[0].Kind == h.Kind })
+		i := slices.IndexFunc(open, func(es []report.Event) bool { return es[0].Kind == e.Kind })
 		if i < 0 {
-			open = append(open, []scenario.Happening{h})
+			open = append(open, []report.Event{e})
 		} else {
-			open[i] = append(open[i], h)
+			open[i] = append(open[i], e)
 		}
 	}
 	flush()
 	return b.Flush()
 }
 
-// state matches the state of a port or a link in a happening's text.
+// state matches the state of a port or a link in an event's text.
 var state = regexp.MustCompile(`\b(up|down)\b`)
 
-// common returns the common text of happenings: all of it, or the states that they name.
-func common(hs []scenario.Happening) string {
+// common returns the common text of events: all of it, or the states that they name.
+func common(es []report.Event) string {
 	texts, states := map[string]bool{}, map[string]bool{}
-	for _, h := range hs {
-		texts[h.Text] = true
-		for _, s := range state.FindAllString(h.Text, -1) {
+	for _, e := range es {
+		texts[e.Text] = true
+		for _, s := range state.FindAllString(e.Text, -1) {
 			states[s] = true
 		}
 	}
 	switch {
 	case len(texts) == 1:
-		return hs[0].Text
+		return es[0].Text
 	case len(states) > 0:
 		return strings.Join(slices.Sorted(maps.Keys(states)), " and ")
 	}
 	return ""
 }
 
-// writeLine writes a line about happenings of one kind.
-func writeLine(w io.Writer, hs []scenario.Happening) {
-	when := hs[0].At.Rough()
-	if last := hs[len(hs)-1].At; last != hs[0].At {
-		when += " to " + last.Rough()
+// writeLine writes a line about events of one kind.
+func writeLine(w io.Writer, es []report.Event) {
+	when := es[0].At().Rough()
+	if last := es[len(es)-1]; last.Time != es[0].Time {
+		when += " to " + last.At().Rough()
 	}
-	what := hs[0].Text
+	what := es[0].Text
 	var where []string
-	for _, h := range hs {
-		if !slices.Contains(where, h.Where) {
-			where = append(where, h.Where)
+	for _, e := range es {
+		if !slices.Contains(where, e.Where) {
+			where = append(where, e.Where)
 		}
 	}
-	if len(hs) > 1 {
-		what = strings.TrimSpace(common(hs) + fmt.Sprintf(" %d times", len(hs)))
+	if len(es) > 1 {
+		what = strings.TrimSpace(common(es) + fmt.Sprintf(" %d times", len(es)))
 	}
 	if len(where) > 4 {
 		where = append(where[:3:3], fmt.Sprintf("and %d more", len(where)-3))
 	}
-	fmt.Fprintf(w, "  %26s  %-15s %-24s %s\n", when, hs[0].Kind, strings.Join(where, " "), what) //nolint:errcheck // the writer keeps it
+	fmt.Fprintf(w, "  %26s  %-15s %-24s %s\n", when, es[0].Kind, strings.Join(where, " "), what) //nolint:errcheck // the writer keeps it
 }

@@ -4,8 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
 )
 
 // TestTextSaysUpOrDown: a line about several notifications still says whether ports went up or down.
@@ -18,8 +17,8 @@ func TestTextSaysUpOrDown(t *testing.T) {
 		"gnmi            tor0 spine0              a link is back 2 times\n": {"a link is back", "a link is back"},
 	} {
 		var r Record
-		r.Add(scenario.Happening{At: fabric.Microsecond, Kind: "gnmi", Where: "tor0", Text: texts[0]})
-		r.Add(scenario.Happening{At: fabric.Microsecond, Kind: "gnmi", Where: "spine0", Text: texts[1]})
+		r.Add(report.Event{Time: 1, Kind: "gnmi", Where: "tor0", Text: texts[0]})
+		r.Add(report.Event{Time: 1, Kind: "gnmi", Where: "spine0", Text: texts[1]})
 		var b strings.Builder
 		if err := r.Text(&b); err != nil || !strings.Contains(b.String(), want) {
 			t.Errorf("%v: %v\n%s", texts, err, b.String())

@@ -53,4 +53,4 @@ func slowdown(r *report.Result) string {
 	return "DNF"
 }
 
-func count(r *Record, kind string) string { return strconv.Itoa(len(r.Kind(kind))) }
+func count(r *Record, kind report.Kind) string { return strconv.Itoa(len(r.Kind(kind))) }

@@ -55,7 +55,7 @@ func (w *wall) run(ctx context.Context, run scenario.Run, obs scenario.Observer)
 	}
 	w.touched = len(acts) > 0
 	defer func() { err = errors.Join(err, w.heal(context.WithoutCancel(ctx))) }()
-	t := &narrator{f: run.Fabric, notify: obs.Happened}
+	t := &narrator{f: run.Fabric, obs: obs}
 	stop := func() error { return nil }
 	if run.Notifier.GNMI() || run.Notifier == scenario.NotifyNone { // otherwise the switches' reports are unused
 		if stop, err = w.watch(ctx, t); err != nil {
@@ -163,10 +163,10 @@ func (w *wall) watch(ctx context.Context, t *narrator) (stop func() error, err e
 	return nil, errors.Join(err, stop())
 }
 
-// narrator reports a run's happenings, on its clock.
+// narrator reports a run's events, on its clock.
 type narrator struct {
-	f      *fabric.Fabric
-	notify func(scenario.Happening) // nil: no receiver
+	f   *fabric.Fabric
+	obs scenario.Observer
 
 	mu     sync.Mutex
 	start  int64         // 0: not yet
@@ -185,9 +185,10 @@ func (t *narrator) at(monotonic int64) fabric.Time {
 	return fabric.Time(monotonic-t.start) * fabric.Nanosecond
 }
 
-func (t *narrator) say(at fabric.Time, kind, where, text string) {
-	if t.notify != nil && at >= 0 {
-		t.notify(scenario.Happening{At: at, Kind: kind, Where: where, Text: text})
+// say reports an event, unless it precedes the run.
+func (t *narrator) say(e report.Event) {
+	if e.Time >= 0 {
+		t.obs.Report(e)
 	}
 }
 
@@ -211,24 +212,23 @@ func (t *narrator) did(a deployment.Act, began, done int64) {
 	if a.Text != "" {
 		text = a.Text + ", " + text
 	}
-	t.say(t.at(began), a.Name, a.Where, text)
+	t.say(report.EventAt(t.at(began), report.Kind(a.Name), a.Where, text))
 }
 
 // result adds the reports of the switches and the hosts.
 func (t *narrator) result(r *report.Result) {
 	for _, n := range t.ports {
-		t.say(t.at(n.at), string(report.KindGNMI), n.where, n.text)
+		t.say(report.EventAt(t.at(n.at), report.KindGNMI, n.where, n.text))
 	}
-	us := func(t float64) fabric.Time { return fabric.Time(t * float64(fabric.Microsecond)) }
 	for _, ev := range r.Timeline {
 		switch ev.Kind {
 		case report.KindCut, report.KindRestore, report.KindDetect: // an act, reported already
 		default:
-			t.say(us(ev.Time), string(ev.Kind), ev.Where, ev.Text)
+			t.say(ev)
 		}
 	}
 	for _, f := range r.FlipRecords {
-		t.say(us(f.Time), "flip", f.Host, fmt.Sprintf("queue pair %d from path %d to %d: %s", f.QP, f.From, f.To, f.Reason))
+		t.say(f.Event())
 	}
 }
 
@@ -251,9 +251,9 @@ func (t *narrator) controller(file string) error {
 		at := t.at(r.Time.UnixNano() - int64(t.offset))
 		switch r.Kind {
 		case "write":
-			t.say(at, r.Kind, r.Switch, fmt.Sprintf("%d updates", r.Count))
+			t.say(report.EventAt(at, report.KindWrite, r.Switch, fmt.Sprintf("%d updates", r.Count)))
 		case "start", "end", "settled":
-			t.say(at, "controller", "controller", r.Kind)
+			t.say(report.EventAt(at, "controller", "controller", r.Kind))
 		}
 		return nil
 	})

@@ -4,9 +4,9 @@ import (
 	"io"
 	"log/slog"
 
-	"github.com/ethereal-fabric/ethereal/controller/eventlog"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/recording"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
 )
 
 // Observer lists what a run should report while it runs. The zero value requests nothing. One run has one Observer,
@@ -22,14 +22,10 @@ type Observer struct {
 
 	// Happened, if not nil, is called for every gNMI notification, P4Runtime write, push and flip, and all other
 	// events of the timeline, as they happen.
-	Happened func(Happening)
+	Happened func(report.Event)
 
 	// Recorder, if not nil, records the events within the run, as far as the world can.
 	Recorder *recording.Recorder
-
-	// ControllerLog, if not nil, takes the inputs, decisions, writes and messages of the run's controller, as the
-	// controller's process logs them.
-	ControllerLog *eventlog.Log
 
 	// Captures are links to capture.
 	Captures []Capture
@@ -40,6 +36,14 @@ type Observer struct {
 
 	// Log, if not nil, takes messages for a person who debugs the run.
 	Log *slog.Logger
+}
+
+// Report passes an event to the observers of events.
+func (o *Observer) Report(e report.Event) {
+	o.Recorder.Happened(e)
+	if o.Happened != nil {
+		o.Happened(e)
+	}
 }
 
 // Progress is the progress of a run.

@@ -116,7 +116,7 @@ func (s *Session) readClocksAgain(ctx context.Context, now func() int64) error {
 		s.ledger.done[rank] = s.again(rank, at)
 	}
 	l := s.ledger
-	for _, events := range [][]happening{l.flips, l.quenches, l.timeouts, l.pushes, s.kept} {
+	for _, events := range [][]hostEvent{l.flips, l.quenches, l.timeouts, l.pushes, s.kept} {
 		for i := range events {
 			e := &events[i]
 			if e.At = s.again(e.Rank, e.At); e.First != 0 {

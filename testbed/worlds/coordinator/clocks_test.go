@@ -56,10 +56,10 @@ func TestSameClock(t *testing.T) {
 // TestInOrder: a clock that is read a little wrong does not have messages arrive after they were acknowledged, or
 // before they were posted.
 func TestInOrder(t *testing.T) {
-	event := func(kind hostproto.Kind, rank, peer int, at int64) happening {
-		return happening{rank, hostproto.Event{Kind: kind, At: at, ID: 7, Peer: peer}}
+	event := func(kind hostproto.Kind, rank, peer int, at int64) hostEvent {
+		return hostEvent{rank, hostproto.Event{Kind: kind, At: at, ID: 7, Peer: peer}}
 	}
-	all := []happening{
+	all := []hostEvent{
 		event(hostproto.Done, 0, 0, 90), event(hostproto.Sent, 0, 1, 90),
 		event(hostproto.Received, 1, 0, 95), event(hostproto.Posted, 0, 1, 10),
 		event(hostproto.Sent, 1, 0, 80),

@@ -16,7 +16,7 @@ type ledger struct {
 	done     map[int]int64 // ranks whose part of the job is done, with the time
 	faults   []error
 
-	flips, quenches, timeouts, pushes []happening
+	flips, quenches, timeouts, pushes []hostEvent
 }
 
 // messageKey identifies a message: IDs are the sender's.
@@ -57,7 +57,7 @@ func (l *ledger) message(src int, id uint64) *message {
 
 // take enters an event. Events of two hosts may come in any order: a message can arrive before its posting is
 // reported.
-func (l *ledger) take(e happening) {
+func (l *ledger) take(e hostEvent) {
 	switch e.Kind {
 	case hostproto.Posted:
 		m := l.message(e.Rank, e.ID)

@@ -11,31 +11,31 @@ import (
 // TestLedger: each message is posted once, arrives once, with its bytes, and is acknowledged once, in whatever order two
 // hosts say so. What is not like that is named.
 func TestLedger(t *testing.T) {
-	posted := happening{0, hostproto.Event{Kind: hostproto.Posted, ID: 7, Peer: 1, Bytes: 10, CRC: 5}}
-	received := happening{1, hostproto.Event{Kind: hostproto.Received, ID: 7, Peer: 0, Bytes: 10, CRC: 5}}
-	sent := happening{0, hostproto.Event{Kind: hostproto.Sent, ID: 7}}
+	posted := hostEvent{0, hostproto.Event{Kind: hostproto.Posted, ID: 7, Peer: 1, Bytes: 10, CRC: 5}}
+	received := hostEvent{1, hostproto.Event{Kind: hostproto.Received, ID: 7, Peer: 0, Bytes: 10, CRC: 5}}
+	sent := hostEvent{0, hostproto.Event{Kind: hostproto.Sent, ID: 7}}
 	other := received
 	other.CRC = 6
 	// The ID is the sender's: another host's message of the same one is another message.
-	theirs := happening{1, hostproto.Event{Kind: hostproto.Posted, ID: 7, Peer: 0, Bytes: 3, CRC: 1}}
+	theirs := hostEvent{1, hostproto.Event{Kind: hostproto.Posted, ID: 7, Peer: 0, Bytes: 3, CRC: 1}}
 	for _, c := range []struct {
 		name   string
-		events []happening
+		events []hostEvent
 		open   int
 		want   string // of the error; "": none
 	}{
-		{"in order", []happening{posted, received, sent}, 0, ""},
-		{"arrival heard of first", []happening{received, posted, sent}, 0, ""},
-		{"acknowledgement heard of first", []happening{sent, received, posted}, 0, ""},
-		{"not acknowledged", []happening{posted, received}, 1, "1 messages were lost"},
-		{"not arrived", []happening{posted, sent}, 1, "1 messages were lost"},
-		{"the same ID of another host", []happening{posted, received, sent, theirs}, 1, "1 messages were lost"},
-		{"twice", []happening{posted, received, sent, received}, 0, "of host 0 arrived twice"},
-		{"posted twice", []happening{posted, posted, received, sent}, 0, "host 0 posted message"},
-		{"acknowledged twice", []happening{posted, received, sent, sent}, 0, "of host 0 was acknowledged twice"},
-		{"other bytes", []happening{posted, other, sent}, 0, "arrived with checksum 0x00000006; it was posted with 0x00000005"},
-		{"other bytes, heard of first", []happening{other, posted, sent}, 0, "arrived with checksum 0x00000006; it was posted with 0x00000005"},
-		{"a host's own fault", []happening{{1, hostproto.Event{Kind: hostproto.Fault, Text: "no room"}}}, 0, "host 1: no room"},
+		{"in order", []hostEvent{posted, received, sent}, 0, ""},
+		{"arrival heard of first", []hostEvent{received, posted, sent}, 0, ""},
+		{"acknowledgement heard of first", []hostEvent{sent, received, posted}, 0, ""},
+		{"not acknowledged", []hostEvent{posted, received}, 1, "1 messages were lost"},
+		{"not arrived", []hostEvent{posted, sent}, 1, "1 messages were lost"},
+		{"the same ID of another host", []hostEvent{posted, received, sent, theirs}, 1, "1 messages were lost"},
+		{"twice", []hostEvent{posted, received, sent, received}, 0, "of host 0 arrived twice"},
+		{"posted twice", []hostEvent{posted, posted, received, sent}, 0, "host 0 posted message"},
+		{"acknowledged twice", []hostEvent{posted, received, sent, sent}, 0, "of host 0 was acknowledged twice"},
+		{"other bytes", []hostEvent{posted, other, sent}, 0, "arrived with checksum 0x00000006; it was posted with 0x00000005"},
+		{"other bytes, heard of first", []hostEvent{other, posted, sent}, 0, "arrived with checksum 0x00000006; it was posted with 0x00000005"},
+		{"a host's own fault", []hostEvent{{1, hostproto.Event{Kind: hostproto.Fault, Text: "no room"}}}, 0, "host 1: no room"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := newLedger()
@@ -59,7 +59,7 @@ func TestLedger(t *testing.T) {
 func TestLedgerFaultsEnd(t *testing.T) {
 	l := newLedger()
 	for range 10 * maxFaults {
-		l.take(happening{0, hostproto.Event{Kind: hostproto.Fault, Text: "again"}})
+		l.take(hostEvent{0, hostproto.Event{Kind: hostproto.Fault, Text: "again"}})
 	}
 	if len(l.faults) != maxFaults {
 		t.Errorf("%d faults are kept, want %d", len(l.faults), maxFaults)
@@ -71,7 +71,7 @@ func TestLedgerFaultsEnd(t *testing.T) {
 func TestUpdates(t *testing.T) {
 	l := newLedger()
 	push := func(rank int, at int64, instance string, epoch uint64, snapshot bool) {
-		l.take(happening{rank, hostproto.Event{Kind: hostproto.Push, At: at, Instance: instance, Epoch: epoch, Snapshot: snapshot}})
+		l.take(hostEvent{rank, hostproto.Event{Kind: hostproto.Push, At: at, Instance: instance, Epoch: epoch, Snapshot: snapshot}})
 	}
 	push(0, 50, "a", 3, true)
 	push(1, 60, "a", 3, true)

@@ -175,7 +175,7 @@ func (r *live) addTimeline(out *report.Result) {
 	add := func(at int64, kind report.Kind, where, text string) {
 		events = append(events, report.Event{Time: r.micros(at), Kind: kind, Where: where, Text: text})
 	}
-	first := func(hs []happening, kind report.Kind, text string) {
+	first := func(hs []hostEvent, kind report.Kind, text string) {
 		seen := map[int]bool{}
 		for _, h := range hs {
 			if !seen[h.Rank] && h.At >= r.start {

@@ -18,7 +18,7 @@ import (
 // Session drives a set of hosts. It belongs to one goroutine.
 type Session struct {
 	hosts  []*Host // by rank
-	events chan happening
+	events chan hostEvent
 	ledger *ledger
 	next   uint64 // number of the last message of Post
 	hash   hash.Hash
@@ -28,20 +28,20 @@ type Session struct {
 	clockOf []*clock // by rank
 
 	traced bool // the run needs its events
-	kept   []happening
+	kept   []hostEvent
 }
 
-// happening is an event and its rank.
-type happening struct {
+// hostEvent is an event and its rank.
+type hostEvent struct {
 	Rank int `json:"rank"`
 	hostproto.Event
 }
 
 // Connect connects to hosts, by rank.
 func Connect(ctx context.Context, sockets []string) (*Session, error) {
-	s := &Session{events: make(chan happening, 4096), ledger: newLedger(), hash: sha256.New()}
+	s := &Session{events: make(chan hostEvent, 4096), ledger: newLedger(), hash: sha256.New()}
 	for rank, path := range sockets {
-		h, err := Dial(ctx, path, func(e hostproto.Event) { s.events <- happening{rank, e} })
+		h, err := Dial(ctx, path, func(e hostproto.Event) { s.events <- hostEvent{rank, e} })
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
@@ -142,7 +142,7 @@ func (s *Session) drain() {
 }
 
 // take records an event, at its time on the local clock.
-func (s *Session) take(e happening) {
+func (s *Session) take(e hostEvent) {
 	if s.clockOf != nil {
 		c := s.clockOf[e.Rank]
 		if e.At = c.here(e.At); e.First != 0 {

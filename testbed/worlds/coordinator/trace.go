@@ -36,7 +36,7 @@ func (r *live) trace() {
 
 // inOrder sorts events by time. Another machine's clock is less exact than the time between a message and its
 // acknowledgement. So a message is received no sooner than it was posted, and no later than its acknowledgement.
-func inOrder(all []happening) {
+func inOrder(all []hostEvent) {
 	posted, sent := map[messageKey]int64{}, map[messageKey]int64{}
 	for _, e := range all {
 		switch e.Kind {
@@ -58,7 +58,7 @@ func inOrder(all []happening) {
 		}
 	}
 	kinds := []hostproto.Kind{hostproto.Posted, hostproto.Received, hostproto.Sent, hostproto.Done}
-	slices.SortStableFunc(all, func(a, b happening) int {
+	slices.SortStableFunc(all, func(a, b hostEvent) int {
 		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(slices.Index(kinds, a.Kind), slices.Index(kinds, b.Kind)))
 	})
 }

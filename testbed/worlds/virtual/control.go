@@ -61,7 +61,7 @@ func newController(w *world, plane int) (*controllerSessions, error) {
 	}
 	cfg := controlplane.Config{
 		Fabric: w.f, Plane: plane, Tables: tables, Control: w.repair(), GNMI: w.repairs(),
-		Log: w.obs.ControllerLog,
+		Log: w.lab.log,
 	}
 	if w.spec.SharesSuspicion(w.run.Scheme.Params) {
 		cfg.Suspicion = &suspicion.Config{ProbeTimeout: max(1, w.run.Scenario.Host.RTO/probeShare)}
@@ -213,7 +213,7 @@ func (c *controllerSessions) subscribe(s *session, n *node) (err error) {
 // receive processes a gNMI message.
 func (c *controllerSessions) receive(now fabric.Time, core *rollout.Core, id fabric.NodeID, m *gnmipb.SubscribeResponse) error {
 	monitor := c.session(id).monitor
-	kind, fresh := "gnmi", monitor.Health() == linkstate.Fresh
+	kind, fresh := report.KindGNMI, monitor.Health() == linkstate.Fresh
 	if !fresh {
 		kind = "sync" // the initial states of a subscription
 	}

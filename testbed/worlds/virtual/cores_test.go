@@ -15,11 +15,11 @@ import (
 
 // onCores returns a run's result with the given regions and cores, what it reported, and
 // how it was shared out.
-func onCores(t testing.TB, lab *Lab, run scenario.Run, regions, cores int) (*report.Result, []scenario.Happening, sim.Shares) {
+func onCores(t testing.TB, lab *Lab, run scenario.Run, regions, cores int) (*report.Result, []report.Event, sim.Shares) {
 	t.Helper()
-	var happened []scenario.Happening
+	var happened []report.Event
 	w, err := newWorld(lab, run, scenario.Observer{
-		Regions: regions, Cores: cores, Happened: func(h scenario.Happening) { happened = append(happened, h) },
+		Regions: regions, Cores: cores, Happened: func(h report.Event) { happened = append(happened, h) },
 	}, nil)
 	if err != nil {
 		t.Fatal(err)

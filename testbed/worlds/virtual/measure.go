@@ -35,12 +35,13 @@ const (
 
 // note adds an event to the timeline and the event log.
 func (w *world) note(now fabric.Time, kind report.Kind, where, text string) {
-	w.timeline = append(w.timeline, report.Event{Time: now.Micros(), Kind: kind, Where: where, Text: text})
+	e := report.EventAt(now, kind, where, text)
+	w.timeline = append(w.timeline, e)
 	w.net.Note(-1, string(kind)+" "+where+" "+text)
 	switch kind {
 	case report.KindGNMI, report.KindWrite: // each is recorded as it happens
 	default:
-		w.record(now, string(kind), where, text)
+		w.obs.Report(e)
 	}
 }
 
@@ -49,11 +50,12 @@ func (w *world) noteFlip(now fabric.Time, id fabric.NodeID, f hostagent.Flip) {
 	if f.Reason != hostagent.Return {
 		w.lastFlip = now
 	}
-	w.flips = append(w.flips, report.FlipEvent{
+	flip := report.FlipEvent{
 		Time: now.Micros(), Host: w.f.Name(id), QP: uint32(f.QP),
 		From: uint16(f.From), To: uint16(f.To), Reason: f.Reason.String(),
-	})
-	w.record(now, "flip", w.f.Name(id), fmt.Sprintf("queue pair %d from path %d to %d: %v", f.QP, f.From, f.To, f.Reason))
+	}
+	w.flips = append(w.flips, flip)
+	w.obs.Report(flip.Event())
 	w.net.Note(id, fmt.Sprintf("flip qp %d from %d to %d by %v", f.QP, f.From, f.To, f.Reason))
 }
 

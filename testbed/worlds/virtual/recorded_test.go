@@ -53,7 +53,9 @@ func TestRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	w, err := newWorld(newLab(t), run, scenario.Observer{ControllerLog: eventlog.New(&log)}, nil)
+	lab := *newLab(t)
+	lab.log = eventlog.New(&log)
+	w, err := newWorld(&lab, run, scenario.Observer{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

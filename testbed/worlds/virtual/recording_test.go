@@ -95,13 +95,13 @@ func TestRecordingChangesNothing(t *testing.T) {
 func TestRecordingEqualsResult(t *testing.T) {
 	for _, x := range recordAll(t) {
 		run, r, result := x.run, x.r, x.result
-		count := map[recording.InstantKind]int64{}
+		count := map[report.Kind]int64{}
 		for _, i := range r.Instants {
 			count[i.Kind] += i.Count
 		}
 		lost := count[recording.Lost]
-		for kind, want := range map[recording.InstantKind]int64{
-			recording.Quench: result.Quenches, recording.Flip: int64(result.Flips), recording.Timeout: result.Timeouts,
+		for kind, want := range map[report.Kind]int64{
+			report.KindQuench: result.Quenches, report.KindFlip: int64(result.Flips), report.KindTimeout: result.Timeouts,
 		} {
 			if count[kind] != want {
 				t.Errorf("%v: %d times %s, the result says %d", run, count[kind], kind, want)
@@ -322,13 +322,13 @@ func TestFlipAnswersCut(t *testing.T) {
 	for _, x := range recordAll(t) {
 		run, r := x.run, x.r
 		for _, i := range r.Instants {
-			if i.Kind != recording.Flip {
+			if i.Kind != report.KindFlip {
 				continue
 			}
 			for i.Cause >= 0 {
 				i = r.Instants[i.Cause]
 			}
-			if i.Kind != recording.Cut {
+			if i.Kind != report.KindCut {
 				t.Errorf("%v: a flip answers %s at %v, not the cut: %s", run, i.Kind, i.At, i.Text)
 			}
 		}

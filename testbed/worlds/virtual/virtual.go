@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ethereal-fabric/ethereal/controller/eventlog"
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/p4src"
@@ -23,7 +24,8 @@ type Lab struct {
 	program *program.Program
 	schema  *p4rt.Schema
 
-	untraced bool // for tests: every packet through the interpreter
+	untraced bool          // for tests: every packet through the interpreter
+	log      *eventlog.Log // for tests: of the controllers; nil: none
 }
 
 // NewLab compiles the embedded P4 program.
