@@ -13,7 +13,6 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/testbed/host"
-	"github.com/ethereal-fabric/ethereal/testbed/hostproto"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
@@ -126,12 +125,12 @@ func (a flood) begin(t *testing.T, f *fabric.Fabric, x *live.Fabric) (stop func(
 	}
 }
 
-func forgeSettings(memory fabric.Time) hostproto.Settings {
-	return hostproto.Settings{Settings: host.Settings{
+func forgeSettings(memory fabric.Time) host.Settings {
+	return host.Settings{
 		Seed: 1, Payload: 4096, RTO: 500 * fabric.Millisecond, FailedMemory: memory, Rate: forgeRate,
 		ResendOnFlip: true, TailProbe: true,
 		Losses: hostagent.LossTest{Off: true}, // these switches mark nothing
-	}}
+	}
 }
 
 func forgeConfigure(t *testing.T, s *coordinator.Session, memory fabric.Time) {

@@ -57,11 +57,11 @@ func TestForgedQuenches(t *testing.T) {
 		}},
 	} {
 		t.Run(attack.name, func(t *testing.T) {
-			set := hostproto.Settings{Settings: host.Settings{
+			set := host.Settings{
 				Seed: 1, Payload: 4096, RTO: 100 * fabric.Millisecond, FailedMemory: 100 * fabric.Millisecond, Rate: 20e6,
 				ResendOnFlip: true, TailProbe: true,
 				Losses: hostagent.LossTest{Off: true}, // these switches mark nothing
-			}}
+			}
 			if err := s.Configure(ctx, set); err != nil {
 				t.Fatal(err)
 			}

@@ -17,7 +17,6 @@ import (
 	"github.com/ethereal-fabric/ethereal/roce/frame"
 	"github.com/ethereal-fabric/ethereal/testbed/host"
 	"github.com/ethereal-fabric/ethereal/testbed/hostprocess"
-	"github.com/ethereal-fabric/ethereal/testbed/hostproto"
 )
 
 // hostagentFlags are the flags of `ethereal host agent`.
@@ -142,7 +141,7 @@ func (f *hostagentFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 	}
 	cfg := hostprocess.ProcessConfig{
 		Fabric: s.Fabric, Host: s.Host, Controllers: f.controllers,
-		Settings: hostproto.Settings{Settings: host.Settings{Seed: f.seed, ResendOnFlip: true, TailProbe: true}}, Log: s.Log, Dial: s.Dial,
+		Settings: host.Settings{Seed: f.seed, ResendOnFlip: true, TailProbe: true}, Log: s.Log, Dial: s.Dial,
 		Known: s.Known(), OnUpdate: s.KeepLinks,
 	}
 	if err := f.configure(&cfg); err != nil {

@@ -55,6 +55,16 @@ type Settings struct {
 	ProbeEvery fabric.Time        `json:"probe_every"`
 	// AskWait is the shortest time after which a path probe counts as unanswered.
 	AskWait fabric.Time `json:"ask_wait"`
+
+	// The rest is for hosts that are processes. In the simulator hosts agree on sessions without packets, and a world
+	// passes on only the notifications that its run has.
+
+	// Nonce decides the first sessions of all hosts (package soft). It is the same at all hosts, and different each
+	// time, so that late packets of earlier runs are recognised. 0: hosts agree on sessions when they first send.
+	Nonce     uint64 `json:"nonce"`
+	NoQuench  bool   `json:"no_quench"`  // quenches are counted, not believed
+	NoUpdates bool   `json:"no_updates"` // controllers' updates are received, not believed
+	NoReports bool   `json:"no_reports"` // time-outs are not reported to controllers, and their suspicions are ignored
 }
 
 // packet returns the bytes of a full packet, without most headers.

@@ -38,7 +38,7 @@ func newPair(t *testing.T, s host.Settings) *pair {
 		}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.ranks[i].Configure(0, hostproto.Settings{Settings: s}); err != nil {
+		if err := p.ranks[i].Configure(0, s); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/monotonic"
 	"github.com/ethereal-fabric/ethereal/p4switch/port"
 	"github.com/ethereal-fabric/ethereal/roce/soft"
+	"github.com/ethereal-fabric/ethereal/testbed/host"
 	"github.com/ethereal-fabric/ethereal/testbed/hostproto"
 )
 
@@ -34,7 +35,7 @@ type ProcessConfig struct {
 	Device func(r *Rank) Device
 	Serve  func(ctx context.Context, s *soft.Shell) error
 	// Settings are the initial settings.
-	Settings hostproto.Settings
+	Settings host.Settings
 
 	Controllers []string
 	Dial        func(addr string) (*grpc.ClientConn, error)

@@ -46,7 +46,7 @@ type Config struct {
 type Rank struct {
 	cfg    Config
 	notify func(hostproto.Event)
-	set    hostproto.Settings
+	set    host.Settings
 	engine *soft.Engine
 	wrap   *usid.Encapsulator // nil: labels need no outer header
 	core   *host.Core
@@ -100,7 +100,7 @@ func New(c Config) (*Rank, error) {
 	if c.EventLog != nil {
 		r.events = host.NewLog(c.EventLog)
 	}
-	return r, r.Configure(0, hostproto.Settings{})
+	return r, r.Configure(0, host.Settings{})
 }
 
 // secret returns a random number from the system.
@@ -137,8 +137,8 @@ func inSoftware(s *host.Settings) {
 
 // Configure restarts the endpoint and the balancer. Everything in progress is forgotten. After an error nothing has
 // changed.
-func (r *Rank) Configure(now fabric.Time, s hostproto.Settings) error {
-	inSoftware(&s.Settings)
+func (r *Rank) Configure(now fabric.Time, s host.Settings) error {
+	inSoftware(&s)
 	coreConfig := s.Core(r.cfg.Fabric, r.cfg.Host)
 	coreConfig.Log = r.events
 	if r.device != nil {

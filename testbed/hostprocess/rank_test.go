@@ -45,9 +45,9 @@ func TestJob(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Configure(0, hostproto.Settings{Nonce: 7, Settings: host.Settings{
+		if err := r.Configure(0, host.Settings{Nonce: 7,
 			Seed: 1, ResendOnFlip: true, TailProbe: true, RTO: fabric.Millisecond,
-		}}); err != nil {
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.Start(0); err == nil {
@@ -104,7 +104,7 @@ func TestProbes(t *testing.T) {
 			t.Fatal(err)
 		}
 		// Hosts that share a nonce do not begin with an exchange, which would be part of the first trip.
-		if err := ranks[i].Configure(0, hostproto.Settings{Nonce: 7}); err != nil {
+		if err := ranks[i].Configure(0, host.Settings{Nonce: 7}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -166,9 +166,9 @@ func TestHeartbeats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Configure(0, hostproto.Settings{Settings: host.Settings{
+	if err := r.Configure(0, host.Settings{
 		Seed: 1, ResendOnFlip: true, TailProbe: true, FailedMemory: 100 * fabric.Millisecond,
-	}}); err != nil {
+	}); err != nil {
 		t.Fatal(err)
 	}
 	r.Update(0, &statepb.Update{Instance: "a", Epoch: 1, Snapshot: true})

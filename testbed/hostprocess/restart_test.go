@@ -53,9 +53,9 @@ func (w *wire) start(i int, nonce uint64) {
 		}
 	}})
 	if err == nil {
-		err = r.Configure(w.now, hostproto.Settings{Nonce: nonce, Settings: host.Settings{
+		err = r.Configure(w.now, host.Settings{Nonce: nonce,
 			ResendOnFlip: true, TailProbe: true, RTO: 50 * fabric.Millisecond,
-		}})
+		})
 	}
 	if err != nil {
 		w.t.Fatal(err)

@@ -8,14 +8,15 @@ import (
 
 // Request is a coordinator's request to a host.
 type Request struct {
-	Seq       uint64     `json:"seq"`
-	Configure *Settings  `json:"configure,omitempty"`
-	Job       *Job       `json:"job,omitempty"`
-	Expect    []Inbound  `json:"expect,omitempty"`
-	Post      []Outbound `json:"post,omitempty"`
-	Stats     bool       `json:"stats,omitempty"`
-	Probe     *Probe     `json:"probe,omitempty"` // answered at the end of its time
-	Clock     bool       `json:"clock,omitempty"` // requests the host's time
+	Seq uint64 `json:"seq"`
+	// Configure restarts the endpoint and the agent. A zero value means a default for hosts in software.
+	Configure *host.Settings `json:"configure,omitempty"`
+	Job       *Job           `json:"job,omitempty"`
+	Expect    []Inbound      `json:"expect,omitempty"`
+	Post      []Outbound     `json:"post,omitempty"`
+	Stats     bool           `json:"stats,omitempty"`
+	Probe     *Probe         `json:"probe,omitempty"` // answered at the end of its time
+	Clock     bool           `json:"clock,omitempty"` // requests the host's time
 }
 
 // Clock is the time of a host's clock.
@@ -41,18 +42,6 @@ type Probed struct {
 	Lost  int   `json:"lost"`
 	Trip  int64 `json:"trip_ns"` // mean of the answered ones
 	Least int64 `json:"least_ns"`
-}
-
-// Settings are the settings of a host's endpoint and agent. They restart both. A zero value in [host.Settings]
-// means a default for hosts in software.
-type Settings struct {
-	host.Settings
-	// Nonce decides the first sessions of all hosts (package soft). It is the same at all hosts, and different each
-	// time, so that late packets of earlier runs are recognised. 0: hosts agree on sessions when they first send.
-	Nonce     uint64 `json:"nonce"`
-	NoQuench  bool   `json:"no_quench"`  // quenches are counted, not believed
-	NoUpdates bool   `json:"no_updates"` // controllers' updates are received, not believed
-	NoReports bool   `json:"no_reports"` // time-outs are not reported to controllers, and their suspicions are ignored
 }
 
 // Job is a host's part in a collective: it posts its rank's messages, each step when the previous one's have

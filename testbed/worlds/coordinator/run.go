@@ -12,6 +12,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/roce/transport"
 	"github.com/ethereal-fabric/ethereal/testbed/deployment"
+	"github.com/ethereal-fabric/ethereal/testbed/host"
 	"github.com/ethereal-fabric/ethereal/testbed/hostproto"
 	"github.com/ethereal-fabric/ethereal/testbed/recording"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
@@ -44,40 +45,38 @@ type Options struct {
 }
 
 // Settings returns a run's settings of its hosts.
-func Settings(run scenario.Run) (hostproto.Settings, error) {
+func Settings(run scenario.Run) (host.Settings, error) {
 	if err := run.Ready(); err != nil {
-		return hostproto.Settings{}, err
+		return host.Settings{}, err
 	}
 	if err := run.Fabric.SinglePlane("a world with its own hosts"); err != nil {
-		return hostproto.Settings{}, fmt.Errorf("%w: %w", ErrUnsupported, err)
+		return host.Settings{}, fmt.Errorf("%w: %w", ErrUnsupported, err)
 	}
 	if run.Lateness().Any() {
-		return hostproto.Settings{}, fmt.Errorf("%w: start_skew and stragglers are the virtual world's: remove the keys, or leave out --world", ErrUnsupported)
+		return host.Settings{}, fmt.Errorf("%w: start_skew and stragglers are the virtual world's: remove the keys, or leave out --world", ErrUnsupported)
 	}
 	s := run.Scenario
 	if r := s.Host.Receiver.For(run.Scheme.Name); r != transport.GoBackN {
-		return hostproto.Settings{}, fmt.Errorf("%w: %s has receivers of %v; write host.receiver: go-back-n, or use another scheme",
+		return host.Settings{}, fmt.Errorf("%w: %s has receivers of %v; write host.receiver: go-back-n, or use another scheme",
 			ErrUnsupported, run.Scheme, r)
 	}
 	spec, err := run.Scheme.Spec()
 	switch {
 	case err != nil:
-		return hostproto.Settings{}, err
+		return host.Settings{}, err
 	case spec.Adapted(run.Scheme.Params):
-		return hostproto.Settings{}, fmt.Errorf("%w: %s has more than its authors gave it; leave out opponents, or --world", ErrUnsupported, run.Scheme)
+		return host.Settings{}, fmt.Errorf("%w: %s has more than its authors gave it; leave out opponents, or --world", ErrUnsupported, run.Scheme)
 	case spec.InSwitches():
-		return hostproto.Settings{}, fmt.Errorf("%w: %s balances in the switches, and the controller does not set that up", ErrUnsupported, run.Scheme)
+		return host.Settings{}, fmt.Errorf("%w: %s balances in the switches, and the controller does not set that up", ErrUnsupported, run.Scheme)
 	}
 	hosts, err := run.Hosts()
 	if err != nil {
-		return hostproto.Settings{}, err
+		return host.Settings{}, err
 	}
 	hosts.Rate = run.Fabric.Spec().HostLink.Rate
-	return hostproto.Settings{
-		Settings: hosts,
-		NoQuench: !run.Notifier.Quench(), NoUpdates: !run.Notifier.GNMI(),
-		NoReports: !spec.SharesSuspicion(run.Scheme.Params),
-	}, nil
+	hosts.NoQuench, hosts.NoUpdates = !run.Notifier.Quench(), !run.Notifier.GNMI()
+	hosts.NoReports = !spec.SharesSuspicion(run.Scheme.Params)
+	return hosts, nil
 }
 
 // live is one run in progress.

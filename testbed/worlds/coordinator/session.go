@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/ethereal-fabric/ethereal/testbed/host"
 	"github.com/ethereal-fabric/ethereal/testbed/hostproto"
 )
 
@@ -119,7 +120,7 @@ func (s *Session) meanwhile(f func() error) error {
 }
 
 // Configure restarts all hosts with the same settings. Each host's rank changes the effect of the seed.
-func (s *Session) Configure(ctx context.Context, set hostproto.Settings) error {
+func (s *Session) Configure(ctx context.Context, set host.Settings) error {
 	if set.Nonce == 0 {
 		set.Nonce = rand.Uint64()
 	}

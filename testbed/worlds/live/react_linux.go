@@ -12,7 +12,6 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/testbed/host"
-	"github.com/ethereal-fabric/ethereal/testbed/hostproto"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
 )
@@ -113,14 +112,12 @@ func React(ctx context.Context, cfg ReactConfig) ([]Reaction, error) {
 	}
 	defer b.Close()
 	rate := f.Spec().HostLink.Rate
-	set := hostproto.Settings{
-		Settings: host.Settings{
-			Seed: cfg.Seed, Payload: cfg.Payload, RTO: fabric.Time(cfg.RTO) * fabric.Nanosecond, Rate: rate,
-			ResendOnFlip: true, TailProbe: true,
-			FailedMemory: 60 * fabric.Second,            // every cut meets a new agent
-			Losses:       hostagent.LossTest{Off: true}, // these switches mark nothing
-		},
-		NoQuench: !cfg.Notifier.Quench(), NoUpdates: !cfg.Notifier.GNMI(),
+	set := host.Settings{
+		Seed: cfg.Seed, Payload: cfg.Payload, RTO: fabric.Time(cfg.RTO) * fabric.Nanosecond, Rate: rate,
+		ResendOnFlip: true, TailProbe: true,
+		FailedMemory: 60 * fabric.Second,            // every cut meets a new agent
+		Losses:       hostagent.LossTest{Off: true}, // these switches mark nothing
+		NoQuench:     !cfg.Notifier.Quench(), NoUpdates: !cfg.Notifier.GNMI(),
 	}
 	rng := rand.New(rand.NewPCG(cfg.Seed, 0x72656163))
 	perPod := f.Hosts() / f.Spec().Pods
@@ -160,7 +157,7 @@ func React(ctx context.Context, cfg ReactConfig) ([]Reaction, error) {
 	return out, nil
 }
 
-func (b *Bench) react(ctx context.Context, set hostproto.Settings, uplink int, t coordinator.Transfer, way How, rng *rand.Rand, cfg ReactConfig, watch *carriers) (Reaction, error) {
+func (b *Bench) react(ctx context.Context, set host.Settings, uplink int, t coordinator.Transfer, way How, rng *rand.Rand, cfg ReactConfig, watch *carriers) (Reaction, error) {
 	f, s := cfg.Fabric, b.Session
 	if err := s.Configure(ctx, set); err != nil {
 		return Reaction{}, err

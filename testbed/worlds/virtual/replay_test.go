@@ -43,10 +43,10 @@ func playLive(t *testing.T, f *fabric.Fabric, scheme string) string {
 		if ranks[i], err = hostprocess.New(c); err != nil {
 			t.Fatal(err)
 		}
-		if err := ranks[i].Configure(0, hostproto.Settings{Nonce: 7, Settings: host.Settings{
+		if err := ranks[i].Configure(0, host.Settings{Nonce: 7,
 			Seed: 3, Scheme: scheme, RTO: fabric.Millisecond, ResendOnFlip: true, TailProbe: true,
 			BatchWindow: fabric.Microsecond, FailedMemory: 3 * fabric.Millisecond,
-		}}); err != nil {
+		}); err != nil {
 			t.Fatal(err)
 		}
 		spec := collective.Spec{Kind: collective.AllToAll, Ranks: f.Hosts(), Bytes: 1_600_000}
