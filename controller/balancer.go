@@ -24,36 +24,36 @@ const (
 	BestUplinkByPacket                // the best uplink, for every packet
 )
 
-// Way describes a [Balance]. A new one needs an action in the P4 program, a line of [Ways], a layout of that action
+// Rule describes a [Balance]. A new one needs an action in the P4 program, a line of [Rules], a layout of that action
 // and a scheme that uses it.
-type Way struct {
+type Rule struct {
 	Action   Action // of table balancer; NoAction: the table's default
-	Rule     string // for display; "": as the previous way
+	Text     string // for display; "": as the previous rule
 	Adaptive bool   // it needs queue depths, and the slots of all uplinks
 
 	args func(b *Balancing, rate fabric.Rate) []uint64 // of the action; nil: none
 }
 
-// Ways returns all ways, indexed by [Balance].
-func Ways() []Way { return ways[:] }
+// Rules returns all rules, indexed by [Balance].
+func Rules() []Rule { return rules[:] }
 
-var ways = [...]Way{
-	HashFlows: {Rule: "a hash of the 5-tuple selects an uplink of the group, from table `ecmp`"},
+var rules = [...]Rule{
+	HashFlows: {Text: "a hash of the 5-tuple selects an uplink of the group, from table `ecmp`"},
 	RobinSpray: {
 		Action: SprayRoundRobin,
-		Rule: "takes the group's slots in turn, with one pointer per group. After `reshuffle` rounds (default 5) the switch " +
+		Text: "takes the group's slots in turn, with one pointer per group. After `reshuffle` rounds (default 5) the switch " +
 			"shuffles the slots. ACKs move the same pointer; with `acks: hash` they take ECMP's uplink",
 		args: func(b *Balancing, _ fabric.Rate) []uint64 { return []uint64{uint64(b.Reshuffle)} },
 	},
-	RandomSpray: {Action: SprayRandom, Rule: "takes a random slot"},
+	RandomSpray: {Action: SprayRandom, Text: "takes a random slot"},
 	DestinationRotor: {
 		Action: RotateDestinations,
-		Rule: "takes the slots in turn, with one pointer per destination (a ToR, or at an aggregation switch a pod). Packets " +
+		Text: "takes the slots in turn, with one pointer per destination (a ToR, or at an aggregation switch a pod). Packets " +
 			"below 256 bytes have separate pointers. Each pointer starts at a random slot",
 	},
 	ShortestUplink: {
 		Action: ShortestQueue, Adaptive: true,
-		Rule: "takes the uplink with the shortest data queue, or a random one of several. `bins: \"5,10,20\"` sets limits in " +
+		Text: "takes the uplink with the shortest data queue, or a random one of several. `bins: \"5,10,20\"` sets limits in " +
 			"percent of a port's equal share of the buffer; lengths between two limits count as equal",
 		args: func(b *Balancing, _ fabric.Rate) []uint64 {
 			return []uint64{uint64(bits.Len64(uint64(b.Unit)) - 1), uint64(b.Bins[0] / b.Unit), uint64(b.Bins[1] / b.Unit), uint64(b.Bins[2] / b.Unit)}
@@ -61,7 +61,7 @@ var ways = [...]Way{
 	},
 	FlowletUplink: {
 		Action: Flowlets, Adaptive: true,
-		Rule: "takes the best uplink. A flow keeps it until a pause longer than `gap` (default 16us) with `mode: flowlet`, for " +
+		Text: "takes the best uplink. A flow keeps it until a pause longer than `gap` (default 16us) with `mode: flowlet`, for " +
 			"ever with `mode: assigned`, and for one packet with `mode: per-packet`",
 		args: flowletArgs,
 	},
@@ -73,12 +73,12 @@ var ways = [...]Way{
 // rate, so that loads above one half count, not only queues.
 func flowletArgs(b *Balancing, rate fabric.Rate) []uint64 {
 	ns := func(bytes int64) uint64 { return uint64(rate.TimeFor(bytes) / fabric.Nanosecond) }
-	return []uint64{uint64(b.Way - FlowletUplink), uint64(b.GapUs), max(1, ns(2*256)), max(1, ns(int64(b.Unit)))}
+	return []uint64{uint64(b.Rule - FlowletUplink), uint64(b.GapUs), max(1, ns(2*256)), max(1, ns(int64(b.Unit)))}
 }
 
 // balancerActions returns the actions of table balancer.
 func balancerActions() (actions []Action) {
-	for _, w := range ways[HashFlows+1:] {
+	for _, w := range rules[HashFlows+1:] {
 		if !slices.Contains(actions, w.Action) {
 			actions = append(actions, w.Action)
 		}
@@ -88,7 +88,7 @@ func balancerActions() (actions []Action) {
 
 // Balancing is a [Balance] and its parameters. The zero value is ECMP.
 type Balancing struct {
-	Way Balance
+	Rule Balance
 	// Reshuffle is the number of rounds after which RobinSpray shuffles the uplinks; 0: never.
 	Reshuffle int
 	// DataOnly balances data only; other packets, mostly ACKs, use ECMP.
@@ -110,22 +110,22 @@ const (
 
 func (b Balancing) validate(f *fabric.Fabric, groupSize int) error {
 	switch {
-	case b.Way == HashFlows:
+	case b.Rule == HashFlows:
 		return nil
-	case int(b.Way) >= len(ways):
-		return fmt.Errorf("way %d is unknown; the last one is %d", b.Way, len(ways)-1)
+	case int(b.Rule) >= len(rules):
+		return fmt.Errorf("rule %d is unknown; the last one is %d", b.Rule, len(rules)-1)
 	case b.Reshuffle < 0 || b.Reshuffle > 255:
 		return fmt.Errorf("reshuffle: %d is outside 0 to 255", b.Reshuffle)
-	case ways[b.Way].Adaptive && b.Unit < 1:
+	case rules[b.Rule].Adaptive && b.Unit < 1:
 		return errors.New("unit: missing; give the bytes that one step of queue depth stands for")
-	case b.Way == DestinationRotor && max(f.ToRs(), f.Spec().Pods) > maxRotations:
-		return fmt.Errorf("way: %d ToRs need more than the %d pointers of a switch; use another balancer", f.ToRs(), maxRotations)
+	case b.Rule == DestinationRotor && max(f.ToRs(), f.Spec().Pods) > maxRotations:
+		return fmt.Errorf("rule: %d ToRs need more than the %d pointers of a switch; use another balancer", f.ToRs(), maxRotations)
 	case groupSize > fabric.MaxUplinks:
-		return fmt.Errorf("way: groups of %d shares are too large for a balancer other than ECMP; use a MaxGroupSize of %d", groupSize, fabric.MaxUplinks)
+		return fmt.Errorf("rule: groups of %d shares are too large for a balancer other than ECMP; use a MaxGroupSize of %d", groupSize, fabric.MaxUplinks)
 	case int(perToRGroup)+f.ToRs() > eachUplink:
-		return fmt.Errorf("way: %d ToRs need more groups than a balancer other than ECMP has", f.ToRs())
+		return fmt.Errorf("rule: %d ToRs need more groups than a balancer other than ECMP has", f.ToRs())
 	}
-	if b.Way == ShortestUplink {
+	if b.Rule == ShortestUplink {
 		last := fabric.Bytes(0)
 		for _, x := range b.Bins {
 			if x < last || x/b.Unit > maxDepth {
@@ -140,26 +140,26 @@ func (b Balancing) validate(f *fabric.Fabric, groupSize int) error {
 // appendBalancer appends the entries that select the balancer, for data and for other packets.
 func (c *Core) appendBalancer(w *tableWriter, n *fabric.Node) {
 	b := c.cfg.Balancer
-	if b.Way == HashFlows || n.Uplinks() == 0 {
+	if b.Rule == HashFlows || n.Uplinks() == 0 {
 		return
 	}
-	way := ways[b.Way]
+	rule := rules[b.Rule]
 	for data := range uint64(2) {
 		if b.DataOnly && data == 0 {
 			continue // hash_flows is the table's default
 		}
 		var args []uint64
-		if way.args != nil {
-			args = way.args(&b, c.f.Link(n.Link(n.FirstUplink())).Rate)
+		if rule.args != nil {
+			args = rule.args(&b, c.f.Link(n.Link(n.FirstUplink())).Rate)
 		}
-		w.add(exact(Balancer, data), way.Action, args...)
+		w.add(exact(Balancer, data), rule.Action, args...)
 	}
 }
 
 // appendRotations appends the entries that assign a rotation pointer to a packet's destination: one per ToR at a
 // ToR, one per pod at an aggregation switch.
 func (c *Core) appendRotations(w *tableWriter, n *fabric.Node) {
-	if c.cfg.Balancer.Way != DestinationRotor || n.Uplinks() == 0 {
+	if c.cfg.Balancer.Rule != DestinationRotor || n.Uplinks() == 0 {
 		return
 	}
 	for _, t := range []Table{RotationV4, RotationV6} {

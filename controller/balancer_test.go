@@ -45,15 +45,15 @@ func TestBalancers(t *testing.T) {
 		slots, groups, rotations, pods int // at a ToR; pods: rotations at an aggregation switch
 	}{
 		{Balancing{}, "", 0, 0, 0, 0},
-		{Balancing{Way: RobinSpray, Reshuffle: 5, DataOnly: true}, "balancer 1 -> spray_round_robin(wraps=5)", 2, 1, 0, 0},
-		{Balancing{Way: RobinSpray, Reshuffle: 5}, "balancer 0 -> spray_round_robin(wraps=5)", 2, 1, 0, 0},
-		{Balancing{Way: RandomSpray}, "balancer 0 -> spray_random", 2, 1, 0, 0},
-		{Balancing{Way: DestinationRotor}, "balancer 0 -> rotate_destinations", 2, 1, 14, 6},
-		{Balancing{Way: ShortestUplink, Unit: 256, Bins: [3]fabric.Bytes{256, 512, 1024}},
+		{Balancing{Rule: RobinSpray, Reshuffle: 5, DataOnly: true}, "balancer 1 -> spray_round_robin(wraps=5)", 2, 1, 0, 0},
+		{Balancing{Rule: RobinSpray, Reshuffle: 5}, "balancer 0 -> spray_round_robin(wraps=5)", 2, 1, 0, 0},
+		{Balancing{Rule: RandomSpray}, "balancer 0 -> spray_random", 2, 1, 0, 0},
+		{Balancing{Rule: DestinationRotor}, "balancer 0 -> rotate_destinations", 2, 1, 14, 6},
+		{Balancing{Rule: ShortestUplink, Unit: 256, Bins: [3]fabric.Bytes{256, 512, 1024}},
 			"balancer 0 -> shortest_queue(unit_shift=8 bin1=1 bin2=2 bin3=4)", 4, 1, 0, 0},
-		{Balancing{Way: FlowletUplink, Unit: 256, GapUs: 16},
+		{Balancing{Rule: FlowletUplink, Unit: 256, GapUs: 16},
 			"balancer 0 -> flowlets(mode=0 gap_us=16 cost=10 unit_cost=5)", 4, 1, 0, 0},
-		{Balancing{Way: BestUplinkByPacket, Unit: 1}, "balancer 0 -> flowlets(mode=2 gap_us=0 cost=10 unit_cost=1)", 4, 1, 0, 0},
+		{Balancing{Rule: BestUplinkByPacket, Unit: 1}, "balancer 0 -> flowlets(mode=2 gap_us=0 cost=10 unit_cost=1)", 4, 1, 0, 0},
 	} {
 		core := balanced(t, c.b)
 		tor, agg := core.f.ToRID(0), core.f.AggID(0)
@@ -80,7 +80,7 @@ func TestBalancers(t *testing.T) {
 
 // Shares come round by round in an order of the switch's own.
 func TestSlots(t *testing.T) {
-	c := balanced(t, Balancing{Way: RandomSpray})
+	c := balanced(t, Balancing{Rule: RandomSpray})
 	n := c.f.Node(c.f.ToRID(0))
 	out := c.appendSlots(nil, n, []Entry{{
 		Key: exact(ECMP, 3), Members: []Member{{Port: 3, Weight: 2}, {Port: 4, Weight: 1}},
@@ -101,7 +101,7 @@ func TestSlots(t *testing.T) {
 // time between two phases does a group count slots that are not there.
 func TestBalancerDeltas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := balanced(t, Balancing{Way: rapid.SampledFrom([]Balance{RobinSpray, ShortestUplink}).Draw(t, "way"), Unit: 256})
+		c := balanced(t, Balancing{Rule: rapid.SampledFrom([]Balance{RobinSpray, ShortestUplink}).Draw(t, "rule"), Unit: 256})
 		tables := map[fabric.NodeID]map[Key]Entry{}
 		for s := range c.f.Switches() {
 			id := fabric.NodeID(c.f.Hosts() + s)
@@ -163,11 +163,11 @@ func TestBalancingErrors(t *testing.T) {
 		size int
 		want string
 	}{
-		{Balancing{Way: Balance(len(ways))}, 0, "way"},
-		{Balancing{Way: RobinSpray, Reshuffle: 256}, 0, "reshuffle"},
-		{Balancing{Way: ShortestUplink}, 0, "unit"},
-		{Balancing{Way: ShortestUplink, Unit: 1, Bins: [3]fabric.Bytes{3, 2, 1}}, 0, "bins"},
-		{Balancing{Way: RandomSpray}, 128, "MaxGroupSize"},
+		{Balancing{Rule: Balance(len(rules))}, 0, "rule"},
+		{Balancing{Rule: RobinSpray, Reshuffle: 256}, 0, "reshuffle"},
+		{Balancing{Rule: ShortestUplink}, 0, "unit"},
+		{Balancing{Rule: ShortestUplink, Unit: 1, Bins: [3]fabric.Bytes{3, 2, 1}}, 0, "bins"},
+		{Balancing{Rule: RandomSpray}, 128, "MaxGroupSize"},
 	} {
 		err := Config{Fabric: f, Balancer: c.b, MaxGroupSize: c.size}.Validate()
 		if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), c.want) {

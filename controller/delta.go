@@ -100,7 +100,7 @@ func (c *Core) appendToRDeltas(out []SwitchDelta, stage int, sc *scope, old, new
 	for t := range new.tor {
 		n := c.f.Node(c.f.ToRID(t))
 		like, any := sc.likeness(t, old, new)
-		any = any && c.cfg.Balancer.Way == HashFlows // other balancers' slots are specific to the switch
+		any = any && c.cfg.Balancer.Rule == HashFlows // other balancers' slots are specific to the switch
 		if any {
 			if us, known := alike[like]; known {
 				if len(us) > 0 {

@@ -15,15 +15,15 @@ func TestDesiredSorted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, v6 := range []Carrier{UDPSourcePort, FlowLabel, MicroSegments} {
-		for way := range Ways() {
-			c, err := New(Config{Fabric: f, CarrierV6: v6, Balancer: Balancing{Way: Balance(way), GapUs: 100, Unit: 256}})
+		for rule := range Rules() {
+			c, err := New(Config{Fabric: f, CarrierV6: v6, Balancer: Balancing{Rule: Balance(rule), GapUs: 100, Unit: 256}})
 			if err != nil {
-				t.Fatalf("%v, %v: %v", v6, way, err)
+				t.Fatalf("%v, %v: %v", v6, rule, err)
 			}
 			for i := range f.Switches() {
 				id := fabric.NodeID(f.Hosts() + i)
 				if es := c.Desired(id); !slices.IsSortedFunc(es, func(a, b Entry) int { return a.Compare(b.Key) }) {
-					t.Errorf("%v, %v: %s's tables are not in order", v6, way, f.Name(id))
+					t.Errorf("%v, %v: %s's tables are not in order", v6, rule, f.Name(id))
 				}
 			}
 		}

@@ -341,7 +341,7 @@ func makeMembers(first fabric.PortNo, w weights, n int) []Member {
 // round after round, in an order specific to the switch and the group. full adds the uplinks by number, which no
 // link change affects.
 func (c *Core) appendSlots(out []Entry, n *fabric.Node, groups []Entry, full bool) []Entry {
-	if c.cfg.Balancer.Way == HashFlows {
+	if c.cfg.Balancer.Rule == HashFlows {
 		return out
 	}
 	w := tableWriter{c.f, out}
@@ -364,7 +364,7 @@ func (c *Core) appendSlots(out []Entry, n *fabric.Node, groups []Entry, full boo
 			}
 		}
 	}
-	if full && ways[c.cfg.Balancer.Way].Adaptive {
+	if full && rules[c.cfg.Balancer.Rule].Adaptive {
 		for u := range uint64(n.Uplinks()) {
 			w.add(exact(UplinkSlot, eachUplink<<8|u), TakeUplink, uint64(n.FirstUplink())+u)
 		}

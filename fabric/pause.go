@@ -29,7 +29,7 @@ func (f *Fabric) PauseCycle() []Hop {
 			next[from] = append(next[from], first[b.From]+int32(b.Port)-1)
 		}
 	}
-	var path [4]Hop
+	var buf [4]Hop
 	for s := range f.tors {
 		for d := range f.tors {
 			if !f.stands(s, d) {
@@ -37,9 +37,9 @@ func (f *Fabric) PauseCycle() []Hop {
 			}
 			src, dst := f.ToRID(s), f.ToRID(d)
 			for _, l := range f.PathLabels(src, dst) {
-				way, _ := f.Path(path[:0], src, dst, l)
-				for i := range len(way) - 1 {
-					depend(way[i], way[i+1])
+				hops, _ := f.Path(buf[:0], src, dst, l)
+				for i := range len(hops) - 1 {
+					depend(hops[i], hops[i+1])
 				}
 			}
 		}
@@ -70,26 +70,26 @@ func cycleOf(next [][]int32) (cycle []int32) {
 		done
 	)
 	state := make([]uint8, len(next))
-	var way []int32
+	var path []int32
 	var visit func(n int32) bool
 	visit = func(n int32) bool {
 		switch state[n] {
 		case done:
 			return false
 		case open:
-			for i := range way {
-				if way[i] == n {
-					cycle = way[i:]
+			for i := range path {
+				if path[i] == n {
+					cycle = path[i:]
 					return true
 				}
 			}
 		}
 		state[n] = open
-		way = append(way, n)
+		path = append(path, n)
 		if slices.ContainsFunc(next[n], visit) {
 			return true
 		}
-		way = way[:len(way)-1]
+		path = path[:len(path)-1]
 		state[n] = done
 		return false
 	}

@@ -50,9 +50,9 @@ func TestPausePairs(t *testing.T) {
 		for s := range f.tors {
 			for d := range f.tors {
 				for _, l := range f.PathLabels(f.ToRID(s), f.ToRID(d)) {
-					way, _ := f.Path(nil, f.ToRID(s), f.ToRID(d), l)
-					for i := range len(way) - 1 {
-						e := [2]Hop{way[i], way[i+1]}
+					hops, _ := f.Path(nil, f.ToRID(s), f.ToRID(d), l)
+					for i := range len(hops) - 1 {
+						e := [2]Hop{hops[i], hops[i+1]}
 						all[e] = true
 						if f.stands(s, d) {
 							shown[e] = true

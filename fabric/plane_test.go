@@ -46,7 +46,7 @@ func TestPlanes(t *testing.T) {
 	}
 }
 
-// TestWay: a label names one way between two hosts, in its own plane from end to end, and no two the same.
+// TestWay: a label names one path between two hosts, in its own plane from end to end, and no two the same.
 func TestWay(t *testing.T) {
 	for _, s := range append(planes, Spec{Kind: KindFatTree, K: 4}) {
 		f := mustNew(t, s)
@@ -61,10 +61,10 @@ func TestWay(t *testing.T) {
 				}
 				seen := map[string]bool{}
 				for _, l := range labels {
-					if way := checkWay(t, f, src, dst, l); seen[way] {
-						t.Fatalf("label %d from %s to %s is another's %s", l, f.Name(src), f.Name(dst), way)
+					if path := checkPath(t, f, src, dst, l); seen[path] {
+						t.Fatalf("label %d from %s to %s is another's %s", l, f.Name(src), f.Name(dst), path)
 					} else {
-						seen[way] = true
+						seen[path] = true
 					}
 				}
 			}
@@ -72,11 +72,11 @@ func TestWay(t *testing.T) {
 	}
 }
 
-func checkWay(t *testing.T, f *Fabric, src, dst NodeID, l Label) (way string) {
+func checkPath(t *testing.T, f *Fabric, src, dst NodeID, l Label) (path string) {
 	t.Helper()
 	hops, ok := f.Way(nil, src, dst, l)
 	if !ok {
-		t.Fatalf("label %d names no way from %s to %s", l, f.Name(src), f.Name(dst))
+		t.Fatalf("label %d names no path from %s to %s", l, f.Name(src), f.Name(dst))
 	}
 	at := src
 	for _, h := range hops {
@@ -87,12 +87,12 @@ func checkWay(t *testing.T, f *Fabric, src, dst NodeID, l Label) (way string) {
 		if n := f.Node(at); n.Tier != Host && n.Plane != f.PlaneOf(l) {
 			t.Fatalf("label %d of plane %d leads to %s", l, f.PlaneOf(l), f.Name(at))
 		}
-		way += " " + f.Name(at)
+		path += " " + f.Name(at)
 	}
 	if at != dst {
 		t.Fatalf("label %d from %s to %s ends at %s", l, f.Name(src), f.Name(dst), f.Name(at))
 	}
-	return way
+	return path
 }
 
 func TestPlanesRefused(t *testing.T) {

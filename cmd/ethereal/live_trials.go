@@ -17,7 +17,7 @@ import (
 func (a *app) liveReactCommand() *cobra.Command {
 	var flags liveFlags
 	var notifiers []string
-	var ways []string
+	var methods []string
 	var cuts int
 	var rto time.Duration
 	var quiet bool
@@ -40,10 +40,10 @@ func (a *app) liveReactCommand() *cobra.Command {
 						RTO: rto, Seed: flags.seed,
 					}
 					if cfg.Notifier == scenario.NotifyTimeout {
-						cfg.Ways = []live.How{live.Silently}
+						cfg.Methods = []live.CutMethod{live.Silently}
 					} else {
-						for _, w := range ways {
-							cfg.Ways = append(cfg.Ways, live.How(w))
+						for _, w := range methods {
+							cfg.Methods = append(cfg.Methods, live.CutMethod(w))
 						}
 					}
 					if !quiet {
@@ -74,7 +74,7 @@ func (a *app) liveReactCommand() *cobra.Command {
 	flags.register(c, "40Mb/s", true)
 	f := c.Flags()
 	f.StringSliceVar(&notifiers, "notifiers", []string{"timeout", "quench", "gnmi"}, "use these notifiers, `A,B`; each is timeout, quench, gnmi or all")
-	f.StringSliceVar(&ways, "ways", []string{"link-down", "gnmi", "kill"}, "cut in these ways in turn, `A,B`; each is silent, link-down, gnmi or kill; with the notifier timeout all cuts are silent")
+	f.StringSliceVar(&methods, "ways", []string{"link-down", "gnmi", "kill"}, "cut in these ways in turn, `A,B`; each is silent, link-down, gnmi or kill; with the notifier timeout all cuts are silent")
 	f.IntVar(&cuts, "cuts", 30, "make `N` cuts for each notifier")
 	f.DurationVar(&rto, "rto", 50*time.Millisecond, "set retransmission timers to `DURATION`")
 	f.BoolVarP(&quiet, "quiet", "q", false, "print less; no progress")

@@ -161,11 +161,11 @@ func (c *chaos) event() {
 		}
 	case "cut":
 		for name := range owns {
-			c.block(way{name, c.f.Name(s.id)}, false)
+			c.block(route{name, c.f.Name(s.id)}, false)
 		}
 	case "partition":
 		names := slices.Sorted(maps.Keys(owns))
-		w := way{names[c.rng.IntN(len(names))], c.f.Name(s.id)}
+		w := route{names[c.rng.IntN(len(names))], c.f.Name(s.id)}
 		c.block(w, c.rng.IntN(2) == 0)
 	case "errors", "slow":
 		n := c.rng.IntN(5) + 1
@@ -213,10 +213,10 @@ func (c *chaos) heal() {
 		s.mu.Unlock()
 		for controller := range owns {
 			c.mu.Lock()
-			blocked := c.blocked[way{controller, name}]
+			blocked := c.blocked[route{controller, name}]
 			c.mu.Unlock()
 			if blocked {
-				c.block(way{controller, name}, false)
+				c.block(route{controller, name}, false)
 			}
 		}
 	}

@@ -55,16 +55,16 @@ type lab struct {
 	mu       sync.Mutex
 	switches map[string]*labSwitch  // by address, which is the switch's name
 	cut      map[fabric.LinkID]bool // links that carry nothing
-	conns    map[way][]net.Conn
-	blocked  map[way]bool
+	conns    map[route][]net.Conn
+	blocked  map[route]bool
 	hung     map[string]*hang // by controller; nil: they never hang
 	// The switches' kind and ports; nil: ours.
 	profile *targets.Profile
 	ports   map[fabric.NodeID]*targets.PortMap
 }
 
-// way is a controller's way to a switch.
-type way struct {
+// route is a controller's connection to a switch.
+type route struct {
 	controller, addr string
 }
 
@@ -99,7 +99,7 @@ func newLabOf(t testing.TB, f *fabric.Fabric, tcp bool, setup func(*lab)) *lab {
 	}
 	l := &lab{
 		t: t, f: f, tcp: tcp, switches: map[string]*labSwitch{}, cut: map[fabric.LinkID]bool{},
-		conns: map[way][]net.Conn{}, blocked: map[way]bool{},
+		conns: map[route][]net.Conn{}, blocked: map[route]bool{},
 	}
 	if setup != nil {
 		setup(l)
@@ -299,7 +299,7 @@ func (c *hangingConn) Write(b []byte) (int, error) {
 // dialer returns how a controller reaches switches.
 func (l *lab) dialer(controller string) func(string) (*grpc.ClientConn, error) {
 	connect := func(ctx context.Context, addr string) (net.Conn, error) {
-		w := way{controller, addr}
+		w := route{controller, addr}
 		l.mu.Lock()
 		dial, blocked := l.switches[addr].connect, l.blocked[w]
 		l.mu.Unlock()
@@ -325,7 +325,7 @@ func (l *lab) dialer(controller string) func(string) (*grpc.ClientConn, error) {
 }
 
 // block cuts a controller off a switch, or lets it back.
-func (l *lab) block(w way, blocked bool) {
+func (l *lab) block(w route, blocked bool) {
 	l.mu.Lock()
 	l.blocked[w] = blocked
 	conns := l.conns[w]

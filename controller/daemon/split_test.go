@@ -84,7 +84,7 @@ func TestSplitBrainUnderDiskFaults(t *testing.T) {
 		for round := range 8 {
 			stop()
 			for i, name := range switches {
-				l.block(way{[]string{"a", "b"}[(i+round)%2], name}, true)
+				l.block(route{[]string{"a", "b"}[(i+round)%2], name}, true)
 			}
 			time.Sleep(3 * time.Second) // mastership moves
 			for range 6 {
@@ -138,7 +138,7 @@ func TestSplitBrainUnderDiskFaults(t *testing.T) {
 			disk(bad, func(d *durabletest.Disk) { d.At, d.Fault, d.Every = len(d.Ops), kind, true })
 			for _, name := range switches {
 				for _, w := range []string{"a", "b"} {
-					l.block(way{w, name}, false)
+					l.block(route{w, name}, false)
 				}
 			}
 			stop = serve()

@@ -73,13 +73,13 @@ func TestSwitchBalancers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			schemes[b.Way] = "`" + s.Name + "`"
+			schemes[b.Rule] = "`" + s.Name + "`"
 		}
 	}
 	var table strings.Builder
 	table.WriteString("| action | scheme | rule |\n|---|---|---|\n")
-	for i, w := range controller.Ways() {
-		if w.Rule == "" {
+	for i, w := range controller.Rules() {
+		if w.Text == "" {
 			continue
 		}
 		action := "`hash_flows` (default)"
@@ -90,7 +90,7 @@ func TestSwitchBalancers(t *testing.T) {
 			}
 			action = fmt.Sprintf("`%v(%s)`", w.Action, strings.Join(params, ", "))
 		}
-		fmt.Fprintf(&table, "| %s | %s | %s |\n", action, schemes[controller.Balance(i)], w.Rule)
+		fmt.Fprintf(&table, "| %s | %s | %s |\n", action, schemes[controller.Balance(i)], w.Text)
 	}
 	checkTable(t, "balancers.md", "balancers", table.String())
 }

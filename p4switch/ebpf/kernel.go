@@ -172,7 +172,7 @@ func (s *Switch) fill(cfg Config) error {
 	for _, id := range s.lowered.Read {
 		m := s.coll.Maps[fmt.Sprintf("r%d", id)]
 		if m == nil {
-			continue // no way that is left reads it
+			continue // no path that is left reads it
 		}
 		err := s.sw.WatchRegister(id, func(index, value uint64) {
 			if err := m.Put(uint32(index), value); err != nil && s.failed == nil { // one does: packets write without end

@@ -14,7 +14,7 @@ import (
 // TC and TCX hooks run. They do what [interp.Switch.Process] does with one packet. A
 // packet whose way meets a construct that the kernel has not, or that is not
 // compiled yet, is let through as it came, before anything of the switch's
-// state has changed: it is the interpreter's. So the choice is made per way
+// state has changed: it is the interpreter's. So the choice is made per path
 // through the program, not per program.
 //
 // The instructions name their maps, which the loader makes:

@@ -44,7 +44,7 @@ func (l *lowering) node(state int32, pos int, fill []int) string {
 		return n
 	}
 	if len(l.nodes) == maxStates {
-		return l.upLabel(fmt.Sprintf("more than %d ways through the parser", maxStates))
+		return l.upLabel(fmt.Sprintf("more than %d paths through the parser", maxStates))
 	}
 	n := parseNode{state: state, pos: pos, fill: slices.Clone(fill)}
 	n.label = fmt.Sprintf("parse%d", len(l.nodes))

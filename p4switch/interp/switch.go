@@ -19,7 +19,7 @@ type Config struct {
 	MaxLoops      int                // jumps back that actions make in one pipeline; default DefaultMaxLoops
 	Digest        func(DigestRecord) // nil: digests are discarded
 	Log           func(LogRecord)    // nil: log_msg is discarded
-	Traces        *Traces            // recorded ways of the same program; nil: none
+	Traces        *Traces            // recorded paths of the same program; nil: none
 	Tracer        *Tracer            // follows every packet; nil: none
 }
 

@@ -6,11 +6,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/program"
 )
 
-// Most packets take one of few ways through a program: the branches go the same
+// Most packets take one of few paths through a program: the branches go the same
 // way, the tables choose the same actions, only the numbers differ. A trace is
-// such a way, written down once: straight-line code without the program's
+// such a path, written down once: straight-line code without the program's
 // branches, without headers to extract that nobody reads, without metadata that
-// is the same for every packet of that way. What decided the way is checked as
+// is the same for every packet of that path. What decided the path is checked as
 // the trace runs (a guard); tables are looked up, registers read and hashes
 // computed each time, so a trace holds nothing of a switch's state: it never
 // goes stale, and all switches of a program share their traces.
@@ -18,16 +18,16 @@ import (
 // What a packet changes (counters, registers, its own bytes) is done at the end
 // of a trace, after the last guard. A packet for which a guard does not hold,
 // and for which no other trace branches off there, has therefore changed
-// nothing: it takes the full way, through the interpreter, and its way is
+// nothing: the interpreter processes it, and its path is
 // recorded for those that follow.
 //
-// Ways that traces cannot express take the full way always: clones, multicast,
+// Paths that traces cannot express always go through the interpreter: clones, multicast,
 // resubmission, recirculation, digests, meters, headers that come and go,
 // varbits, unions, stacks, verified checksums. The recorder knows what it can
 // express, not what it cannot: an instruction it has not been taught ends a
 // trace.
 
-// Traces holds the recorded ways through one program. Switches that share it,
+// Traces holds the recorded paths through one program. Switches that share it,
 // through [Config.Traces], must all belong to one goroutine.
 type Traces struct {
 	p      *program.Program
@@ -42,7 +42,7 @@ type Traces struct {
 	root   uint32
 	live   []bool // slots that egress may read
 	delta  bool   // it reads deq_timedelta
-	closed bool   // no more is recorded: too many ways
+	closed bool   // no more is recorded: too many paths
 	broken bool   // the recorder contradicted itself; a defect
 
 	v      *[maxTraceSlots]uint64 // the program's slots, then constants, then registers
@@ -58,8 +58,8 @@ type Traces struct {
 // TraceStats counts what became of packets.
 type TraceStats struct {
 	Ingress, Egress         uint64 // halves that ran as a trace
-	FullIngress, FullEgress uint64 // halves that were offered and took the full way
-	Ways                    int    // recorded, both halves
+	FullIngress, FullEgress uint64 // halves that were offered and went through the interpreter
+	Paths                   int    // recorded, both halves
 	Unfit                   map[string]int
 }
 
@@ -92,7 +92,7 @@ const (
 	maxTraceSlots  = 1 << 16 // all that a traceSlot can name: an index needs no check
 	maxTraceCode   = 1 << 16
 	maxTraceLeaves = 1 << 12
-	maxTracePath   = 1 << 12 // instructions of the program that one way follows
+	maxTracePath   = 1 << 12 // instructions of the program that one path follows
 )
 
 // traceSlot is an index into Traces.v.
@@ -115,7 +115,7 @@ type traceOp uint16
 
 const (
 	traceUnknown traceOp = iota + traceOp(program.OpSel) + 1 // nothing was recorded from here
-	traceUnfit                                               // the full way
+	traceUnfit                                               // to the interpreter
 	traceLeafOp                                              // the end, leaf imm
 
 	traceLoad    // dst = the bits imm<<a of the eight bytes from n on, times 2^b
@@ -241,7 +241,7 @@ func NewTraces(p *program.Program) *Traces {
 // Stats returns the counts so far.
 func (t *Traces) Stats() TraceStats {
 	st := t.stats
-	st.Ways = len(t.leaves)
+	st.Paths = len(t.leaves)
 	return st
 }
 
@@ -269,10 +269,10 @@ type Verdict struct {
 	Priority uint8
 }
 
-// TraceIngress is [Switch.Ingress] for a packet whose way has been recorded.
+// TraceIngress is [Switch.Ingress] for a packet whose path has been recorded.
 // Behind in.Data must be [TraceSlack] bytes of capacity; its bytes stay as they
 // are, and what else there is of the packet goes to h. ok is false, and nothing
-// has happened, when the packet must take the full way. A packet that is not
+// has happened, when the packet must go through the interpreter. A packet that is not
 // dropped goes to [Switch.TraceKeep], or to [Switch.TraceFree], before anything
 // else is asked of a switch that shares the traces; a kept one goes to
 // [Switch.TraceEgress] in the end.
@@ -319,8 +319,8 @@ func (s *Switch) TraceIngress(in Input, h *Held) (v Verdict, ok bool) {
 // TraceEgress is [Switch.Egress] for a packet that [Switch.TraceIngress] took
 // through ingress. It writes the packet's changes to data, which keeps its
 // length; length is the packet's on the wire. drop is set when the program
-// dropped it. ok is false, and nothing has happened, when it must take the full
-// way: hand what [Switch.Unhold] makes of it to [Switch.Egress].
+// dropped it. ok is false, and nothing has happened, when it must go through
+// the interpreter: hand what [Switch.Unhold] makes of it to [Switch.Egress].
 func (s *Switch) TraceEgress(data []byte, length int, h *Held, q QueueState) (drop, ok bool) {
 	t := s.traces
 	l := &t.leaves[h.leaf()]

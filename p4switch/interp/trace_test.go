@@ -283,7 +283,7 @@ func BenchmarkTraced(b *testing.B) {
 	}
 }
 
-// A packet that goes a recorded way allocates nothing: this is compared in tests
+// A packet that goes a recorded path allocates nothing: this is compared in tests
 // because times cannot be.
 func TestTracesDoNotAllocate(t *testing.T) {
 	s := torSwitch(t)
@@ -305,7 +305,7 @@ func TestTracesDoNotAllocate(t *testing.T) {
 	pass() // records ingress
 	pass() // records egress
 	if !pass() {
-		t.Fatal("the way was not recorded")
+		t.Fatal("the path was not recorded")
 	}
 	if n := testing.AllocsPerRun(100, func() { pass() }); n != 0 {
 		t.Errorf("%v allocations a packet", n)

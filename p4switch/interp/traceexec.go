@@ -8,7 +8,7 @@ import (
 
 // What exec returns instead of a leaf.
 const (
-	execUnknown int32 = -1 // this way has not been recorded
+	execUnknown int32 = -1 // this path has not been recorded
 	execUnfit   int32 = -2 // it cannot be
 )
 

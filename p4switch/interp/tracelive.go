@@ -66,7 +66,7 @@ func (w *liveWalk) calc(id int) {
 	}
 }
 
-// code follows all ways from pc on.
+// code follows all paths from pc on.
 func (w *liveWalk) code(start uint32) {
 	p := w.p
 	todo := []uint32{start}

@@ -12,10 +12,10 @@ type recorder struct {
 	values []value
 	slots  []int32 // the value in each of the program's slots, -1: unknown
 	fixed  []bool  // slots that hold constants of the program
-	follow bool    // on a way that has been recorded, at pc
+	follow bool    // on a path that has been recorded, at pc
 	pc     uint32
 	regs   int    // next register
-	bad    string // why this way cannot be traced
+	bad    string // why this path cannot be traced
 
 	steps   int
 	exit    bool
@@ -47,7 +47,7 @@ func (t *Traces) newRecorder(s *Switch, data []byte, at uint32) *recorder {
 	return r
 }
 
-// unfit ends the recording: this way cannot be traced.
+// unfit ends the recording: this path cannot be traced.
 func (r *recorder) unfit(why string) {
 	if r.bad == "" {
 		r.bad = why
@@ -62,7 +62,7 @@ func (t *Traces) open() bool {
 	return !t.closed && !t.broken
 }
 
-// recordIngress records the way that a packet will take through ingress.
+// recordIngress records the path that a packet will take through ingress.
 func (t *Traces) recordIngress(s *Switch, data []byte, _ *Held) {
 	if !t.open() {
 		return
@@ -165,7 +165,7 @@ func (r *recorder) save(l *traceLeaf, id int32) int {
 	return len(l.saves) - 1
 }
 
-// recordEgress records the way through egress from the end of an ingress way.
+// recordEgress records the path through egress from the end of an ingress path.
 func (t *Traces) recordEgress(s *Switch, from int32, data []byte, h *Held) {
 	if !t.open() {
 		return

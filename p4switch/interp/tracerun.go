@@ -24,7 +24,7 @@ func (r *recorder) parse() {
 			}
 		}
 		if r.steps++; r.steps > maxTracePath {
-			r.unfit("a long way")
+			r.unfit("a long path")
 			return
 		}
 		if state.Words == 0 {
@@ -118,7 +118,7 @@ func (r *recorder) run(start uint32) {
 	pc, ret := int(start), 0
 	for r.bad == "" {
 		if r.steps++; r.steps > maxTracePath {
-			r.unfit("a long way")
+			r.unfit("a long path")
 			return
 		}
 		in := &p.Code[pc]

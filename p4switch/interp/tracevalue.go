@@ -12,7 +12,7 @@ import (
 type valueKind uint8
 
 const (
-	valueConst valueKind = iota // the same for all packets of this way
+	valueConst valueKind = iota // the same for all packets of this path
 	valueField                  // of the packet's bytes
 	valueInput
 	valueHeld // of Held
@@ -195,7 +195,7 @@ func (r *recorder) emitTo(in top, n int) traceSlot {
 	return in.dst
 }
 
-// emit writes an instruction, or, on a way that others went before, checks that
+// emit writes an instruction, or, on a path that others went before, checks that
 // it is there.
 func (r *recorder) emit(in top) {
 	t := r.t

@@ -52,14 +52,14 @@ func (s *pieces) port() fabric.Label {
 
 // post cuts every flow into equal pieces, the last taking the remainder, lets
 // label choose each one's label, and draws its start.
-func (s *pieces) post(now fabric.Time, batch []hostagent.Flow, ways int, label func(p *hostagent.Piece)) error {
+func (s *pieces) post(now fabric.Time, batch []hostagent.Flow, count int, label func(p *hostagent.Piece)) error {
 	for _, f := range batch {
 		if f.Bytes < 1 || f.Dst < 0 || int(f.Dst) >= s.f.Hosts() || f.Dst == s.host {
 			return fmt.Errorf("scheme: flow %d: %d bytes to node %d; want at least 1 byte to another host", f.ID, f.Bytes, f.Dst)
 		}
 	}
 	for _, f := range batch {
-		n := min(int64(ways), f.Bytes)
+		n := min(int64(count), f.Bytes)
 		for i := range n {
 			p := hostagent.Piece{Flow: f.ID, Dst: f.Dst, Offset: i * (f.Bytes / n), Bytes: f.Bytes / n, Start: now}
 			if i == n-1 {

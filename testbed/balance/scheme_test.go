@@ -300,15 +300,15 @@ func TestSwitches(t *testing.T) {
 	}{
 		{Ethereal, nil, controller.Balancing{}},
 		{REPS, map[string]string{"entropies": "4"}, controller.Balancing{}},
-		{SwitchSpray, nil, controller.Balancing{Way: controller.RobinSpray, Reshuffle: 5, Unit: 256}},
-		{SwitchSprayRandom, nil, controller.Balancing{Way: controller.RandomSpray, Unit: 256}},
-		{JSQ, nil, controller.Balancing{Way: controller.ShortestUplink, Unit: 256}},
+		{SwitchSpray, nil, controller.Balancing{Rule: controller.RobinSpray, Reshuffle: 5, Unit: 256}},
+		{SwitchSprayRandom, nil, controller.Balancing{Rule: controller.RandomSpray, Unit: 256}},
+		{JSQ, nil, controller.Balancing{Rule: controller.ShortestUplink, Unit: 256}},
 		{JSQ, map[string]string{"bins": "5, 10, 20"}, controller.Balancing{
-			Way: controller.ShortestUplink, Unit: 256, Bins: [3]fabric.Bytes{100_000, 200_000, 400_000}}},
-		{Flowlet, nil, controller.Balancing{Way: controller.FlowletUplink, GapUs: 16, Unit: 256}},
-		{Flowlet, map[string]string{"mode": "assigned"}, controller.Balancing{Way: controller.AssignedUplink, GapUs: 16, Unit: 256}},
-		{Flowlet, map[string]string{"mode": "per-packet", "gap": "1us"}, controller.Balancing{Way: controller.BestUplinkByPacket, GapUs: 1, Unit: 256}},
-		{Ofan, nil, controller.Balancing{Way: controller.DestinationRotor, Unit: 256}},
+			Rule: controller.ShortestUplink, Unit: 256, Bins: [3]fabric.Bytes{100_000, 200_000, 400_000}}},
+		{Flowlet, nil, controller.Balancing{Rule: controller.FlowletUplink, GapUs: 16, Unit: 256}},
+		{Flowlet, map[string]string{"mode": "assigned"}, controller.Balancing{Rule: controller.AssignedUplink, GapUs: 16, Unit: 256}},
+		{Flowlet, map[string]string{"mode": "per-packet", "gap": "1us"}, controller.Balancing{Rule: controller.BestUplinkByPacket, GapUs: 1, Unit: 256}},
+		{Ofan, nil, controller.Balancing{Rule: controller.DestinationRotor, Unit: 256}},
 	} {
 		spec, err := Find(x.name)
 		if err != nil {

@@ -81,21 +81,21 @@ func ofanSpec() Spec {
 
 func switchSpray(a *params.Reader, _ SwitchConfig) controller.Balancing {
 	return controller.Balancing{
-		Way: controller.RobinSpray, Reshuffle: a.Integer("reshuffle", defaultReshuffle, 0, 255),
+		Rule: controller.RobinSpray, Reshuffle: a.Integer("reshuffle", defaultReshuffle, 0, 255),
 		DataOnly: a.Choice("acks", "spray", "hash") == "hash",
 	}
 }
 
 func switchSprayRandom(*params.Reader, SwitchConfig) controller.Balancing {
-	return controller.Balancing{Way: controller.RandomSpray}
+	return controller.Balancing{Rule: controller.RandomSpray}
 }
 
 func ofan(*params.Reader, SwitchConfig) controller.Balancing {
-	return controller.Balancing{Way: controller.DestinationRotor}
+	return controller.Balancing{Rule: controller.DestinationRotor}
 }
 
 func jsq(a *params.Reader, c SwitchConfig) controller.Balancing {
-	b := controller.Balancing{Way: controller.ShortestUplink}
+	b := controller.Balancing{Rule: controller.ShortestUplink}
 	text, ok := a.Text("bins")
 	if !ok || text == "none" {
 		return b
@@ -119,7 +119,7 @@ func jsq(a *params.Reader, c SwitchConfig) controller.Balancing {
 }
 
 func flowlet(a *params.Reader, _ SwitchConfig) controller.Balancing {
-	b := controller.Balancing{Way: controller.FlowletUplink}
+	b := controller.Balancing{Rule: controller.FlowletUplink}
 	gap := a.Time("gap", defaultGap, defaultGap)
 	if gap%fabric.Microsecond != 0 {
 		a.Bad("gap", "whole microseconds")
@@ -127,9 +127,9 @@ func flowlet(a *params.Reader, _ SwitchConfig) controller.Balancing {
 	b.GapUs = uint32(gap / fabric.Microsecond)
 	switch a.Choice("mode", "flowlet", "assigned", "per-packet") {
 	case "assigned":
-		b.Way = controller.AssignedUplink
+		b.Rule = controller.AssignedUplink
 	case "per-packet":
-		b.Way = controller.BestUplinkByPacket
+		b.Rule = controller.BestUplinkByPacket
 	}
 	return b
 }

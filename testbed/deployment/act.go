@@ -29,7 +29,7 @@ var ErrChanged = errors.New("deployment: the link has changed again since")
 // Cutting is how links fail.
 type Cutting uint8
 
-// The ways.
+// Kinds of cutting.
 const (
 	// BySet makes a switch disable its port, by a gNMI Set, and kills a switch all of whose links fail, as
 	// operators do.
@@ -106,7 +106,7 @@ func (p *plan) link(e scenario.LinkEvent) error {
 	if p.Cuts == BySilence {
 		return p.silence(e, act)
 	}
-	if e.Direction != scenario.BothWays {
+	if e.Direction != scenario.BothDirections {
 		return errors.New("one direction of a link alone cannot be cut here; remove direction")
 	}
 	hurt := e.Up && p.hurt[e.Link]
@@ -128,7 +128,7 @@ func (p *plan) link(e scenario.LinkEvent) error {
 
 // silence adds a link's failure that is noticed later, or its end. With time-outs alone nobody notices.
 func (p *plan) silence(e scenario.LinkEvent, act Act) error {
-	if e.Direction != scenario.BothWays {
+	if e.Direction != scenario.BothDirections {
 		act.Text = string(e.Direction) + "ward only"
 	}
 	act.Do = func(ctx context.Context) error {

@@ -51,7 +51,7 @@ func recorder(t *testing.T, f *fabric.Fabric, cuts Cutting) (*Actuator, *[]strin
 	}
 	var orders []string
 	return &Actuator{Fabric: reach, Cuts: cuts, Control: func(_ context.Context, o Order) error {
-		orders = append(orders, strings.TrimSpace(fmt.Sprintf("%s %s %s%v %d", o.Do, o.Name, o.Way, o.Loss, o.Rate)))
+		orders = append(orders, strings.TrimSpace(fmt.Sprintf("%s %s %s%v %d", o.Do, o.Name, o.Direction, o.Loss, o.Rate)))
 		return nil
 	}}, &orders
 }

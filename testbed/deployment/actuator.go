@@ -94,12 +94,12 @@ func (a *Actuator) carrier(ctx context.Context, id fabric.LinkID, up bool) error
 }
 
 // Lose makes a link silently lose a share of its packets, 1 being all; 0 ends that.
-func (a *Actuator) Lose(ctx context.Context, id fabric.LinkID, way scenario.Direction, loss float64) error {
+func (a *Actuator) Lose(ctx context.Context, id fabric.LinkID, dir scenario.Direction, loss float64) error {
 	name := a.Fabric.LinkName(id)
 	if a.Interface == "" {
-		return a.order(ctx, Order{Do: "gray", Name: name, Way: way, Loss: loss}, loss == 0, Order{Do: "gray", Name: name})
+		return a.order(ctx, Order{Do: "gray", Name: name, Direction: dir, Loss: loss}, loss == 0, Order{Do: "gray", Name: name})
 	}
-	ends, err := a.ends(id, way)
+	ends, err := a.ends(id, dir)
 	if err != nil {
 		return err
 	}
@@ -110,12 +110,12 @@ func (a *Actuator) Lose(ctx context.Context, id fabric.LinkID, way scenario.Dire
 }
 
 // Slow limits a link to a rate; 0: its own.
-func (a *Actuator) Slow(ctx context.Context, id fabric.LinkID, way scenario.Direction, rate fabric.Rate) error {
+func (a *Actuator) Slow(ctx context.Context, id fabric.LinkID, dir scenario.Direction, rate fabric.Rate) error {
 	name := a.Fabric.LinkName(id)
 	if a.Interface == "" {
-		return a.order(ctx, Order{Do: "rate", Name: name, Way: way, Rate: int64(rate)}, rate == 0, Order{Do: "rate", Name: name})
+		return a.order(ctx, Order{Do: "rate", Name: name, Direction: dir, Rate: int64(rate)}, rate == 0, Order{Do: "rate", Name: name})
 	}
-	ends, err := a.ends(id, way)
+	ends, err := a.ends(id, dir)
 	if err != nil {
 		return err
 	}
@@ -127,21 +127,21 @@ func (a *Actuator) Slow(ctx context.Context, id fabric.LinkID, way scenario.Dire
 
 // Mend ends the effects of Lose and Slow on a link.
 func (a *Actuator) Mend(ctx context.Context, id fabric.LinkID) error {
-	return errors.Join(a.Slow(ctx, id, scenario.BothWays, 0), a.Lose(ctx, id, scenario.BothWays, 0))
+	return errors.Join(a.Slow(ctx, id, scenario.BothDirections, 0), a.Lose(ctx, id, scenario.BothDirections, 0))
 }
 
 // ends returns the interfaces that send into a link between switches, one way or both.
-func (a *Actuator) ends(id fabric.LinkID, way scenario.Direction) ([]string, error) {
+func (a *Actuator) ends(id fabric.LinkID, dir scenario.Direction) ([]string, error) {
 	l := a.Fabric.Link(id)
 	var names []string
 	for _, e := range []struct {
 		fabric.End
-		way scenario.Direction
-	}{{l.A, scenario.UpWay}, {l.B, scenario.DownWay}} {
+		dir scenario.Direction
+	}{{l.A, scenario.Upward}, {l.B, scenario.Downward}} {
 		if int(e.Node) < a.Fabric.Hosts() {
 			return nil, fmt.Errorf("%s is a host's, with an end elsewhere; name a link between switches", a.Fabric.LinkName(id))
 		}
-		if way == scenario.BothWays || way == e.way {
+		if dir == scenario.BothDirections || dir == e.dir {
 			names = append(names, fmt.Sprintf(a.Interface, a.Fabric.Name(e.Node), e.Port))
 		}
 	}
@@ -223,7 +223,7 @@ func (a *Actuator) canSet(id fabric.LinkID) error {
 // canImpair returns an error if neither this process nor a maker has a link's interfaces.
 func (a *Actuator) canImpair(id fabric.LinkID) error {
 	if a.Interface != "" {
-		_, err := a.ends(id, scenario.BothWays)
+		_, err := a.ends(id, scenario.BothDirections)
 		return err
 	}
 	if a.Control == nil {

@@ -15,11 +15,11 @@ import (
 // Order is a request to the maker of a fabric, which can end and start its processes: a line of JSON, answered by
 // another line.
 type Order struct {
-	Do   string             `json:"do"` // gray, rate, or a part with -down or -up: node, link, agent, controller
-	Name string             `json:"name,omitempty"`
-	Way  scenario.Direction `json:"way,omitempty"`  // for gray and rate; empty: both
-	Loss float64            `json:"loss,omitempty"` // for gray, a share; 0: none
-	Rate int64              `json:"rate,omitempty"` // for rate, bits/s; 0: the link's own
+	Do        string             `json:"do"` // gray, rate, or a part with -down or -up: node, link, agent, controller
+	Name      string             `json:"name,omitempty"`
+	Direction scenario.Direction `json:"way,omitempty"`  // for gray and rate; empty: both
+	Loss      float64            `json:"loss,omitempty"` // for gray, a share; 0: none
+	Rate      int64              `json:"rate,omitempty"` // for rate, bits/s; 0: the link's own
 }
 
 // Order sends an order to the maker of the fabric, over its control socket.

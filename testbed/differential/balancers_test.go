@@ -28,15 +28,15 @@ func TestBalancers(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		balancer controller.Balancing
-		check    func(ways []taken) string // "": nil: packet for packet
+		check    func(choices []taken) string // "": nil: packet for packet
 	}{
-		{"round robin", controller.Balancing{Way: controller.RobinSpray, Unit: 1500}, nil},
-		{"round robin, shuffled", controller.Balancing{Way: controller.RobinSpray, Reshuffle: 1, Unit: 1500}, even(1)},
-		{"random", controller.Balancing{Way: controller.RandomSpray, Unit: 1500}, even(5)},
-		{"rotation by destination", controller.Balancing{Way: controller.DestinationRotor, Unit: 1500}, rotates},
-		{"shortest queue", controller.Balancing{Way: controller.ShortestUplink, Unit: 1500}, even(8)},
-		{"best uplink by packet", controller.Balancing{Way: controller.BestUplinkByPacket, Unit: 1500}, even(8)},
-		{"assigned", controller.Balancing{Way: controller.AssignedUplink, Unit: 1500}, assigned},
+		{"round robin", controller.Balancing{Rule: controller.RobinSpray, Unit: 1500}, nil},
+		{"round robin, shuffled", controller.Balancing{Rule: controller.RobinSpray, Reshuffle: 1, Unit: 1500}, even(1)},
+		{"random", controller.Balancing{Rule: controller.RandomSpray, Unit: 1500}, even(5)},
+		{"rotation by destination", controller.Balancing{Rule: controller.DestinationRotor, Unit: 1500}, rotates},
+		{"shortest queue", controller.Balancing{Rule: controller.ShortestUplink, Unit: 1500}, even(8)},
+		{"best uplink by packet", controller.Balancing{Rule: controller.BestUplinkByPacket, Unit: 1500}, even(8)},
+		{"assigned", controller.Balancing{Rule: controller.AssignedUplink, Unit: 1500}, assigned},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			pair := newPair(t, program, ports)
@@ -67,14 +67,14 @@ func TestBalancers(t *testing.T) {
 				mine, theirs = append(mine, waysOf(ours)...), append(theirs, waysOf(reference)...)
 			}
 			for _, d := range []struct {
-				name string
-				ways []taken
+				name    string
+				choices []taken
 			}{{"ours", mine}, {"reference", theirs}} {
-				slices.SortFunc(d.ways, func(a, b taken) int { return int(a.number) - int(b.number) })
-				if len(d.ways) < 400 {
-					t.Errorf("%s: %d packets went up", d.name, len(d.ways))
+				slices.SortFunc(d.choices, func(a, b taken) int { return int(a.number) - int(b.number) })
+				if len(d.choices) < 400 {
+					t.Errorf("%s: %d packets went up", d.name, len(d.choices))
 				}
-				if wrong := c.check(d.ways); wrong != "" {
+				if wrong := c.check(d.choices); wrong != "" {
 					t.Errorf("%s: %s", d.name, wrong)
 				}
 			}
@@ -120,15 +120,15 @@ func upward(t *testing.T, f *fabric.Fabric, flow byte, number uint32) []byte {
 
 // waysOf returns the packets of [upward] among what came out.
 func waysOf(out map[uint32][][]byte) []taken {
-	var ways []taken
+	var choices []taken
 	for port, packets := range out {
 		for _, p := range packets {
 			if len(p) == 342 {
-				ways = append(ways, taken{binary.BigEndian.Uint32(p[42:]), p[46], [2]byte(p[31:33]), port})
+				choices = append(choices, taken{binary.BigEndian.Uint32(p[42:]), p[46], [2]byte(p[31:33]), port})
 			}
 		}
 	}
-	return ways
+	return choices
 }
 
 // all returns what came out, whatever the port, in an order of its own.
@@ -143,12 +143,12 @@ func all(out map[uint32][][]byte) [][]byte {
 
 // even: both uplinks carry half, but for so many times the root of the number.
 func even(times float64) func([]taken) string {
-	return func(ways []taken) string {
+	return func(choices []taken) string {
 		n := map[uint32]int{}
-		for _, w := range ways {
+		for _, w := range choices {
 			n[w.uplink]++
 		}
-		if len(n) != 2 || math.Abs(float64(n[3]-n[4])) > times*math.Sqrt(float64(len(ways))) {
+		if len(n) != 2 || math.Abs(float64(n[3]-n[4])) > times*math.Sqrt(float64(len(choices))) {
 			return "uneven: " + describeCounts(n)
 		}
 		return ""
@@ -156,9 +156,9 @@ func even(times float64) func([]taken) string {
 }
 
 // rotates: packets of one size for one ToR take both uplinks in turn.
-func rotates(ways []taken) string {
+func rotates(choices []taken) string {
 	last := map[[2]byte]uint32{}
-	for _, w := range ways {
+	for _, w := range choices {
 		if last[w.dst] == w.uplink {
 			return "two packets in a row by one uplink"
 		}
@@ -168,9 +168,9 @@ func rotates(ways []taken) string {
 }
 
 // assigned: a flow stays where it began, and flows are on both uplinks.
-func assigned(ways []taken) string {
+func assigned(choices []taken) string {
 	of, used := map[byte]uint32{}, map[uint32]int{}
-	for _, w := range ways {
+	for _, w := range choices {
 		if of[w.flow] != 0 && of[w.flow] != w.uplink {
 			return "a flow moves"
 		}

@@ -30,7 +30,7 @@ func TestFlowlets(t *testing.T) {
 	program, f, schema, ports := ourProgram(t)
 	pair := newPair(t, program, ports)
 	writeTables(t, pair, schema, f, f.ToRID(0), labelled(controller.Balancing{
-		Way: controller.FlowletUplink, GapUs: uint32(gap / time.Microsecond), Unit: 1500,
+		Rule: controller.FlowletUplink, GapUs: uint32(gap / time.Microsecond), Unit: 1500,
 	}))
 	mine := pair.Ours.(*ours)
 	start := time.Now()
@@ -128,9 +128,9 @@ type flowletJudge struct {
 }
 
 // see judges the packets that were sent last, at most one of a flow.
-func (j *flowletJudge) see(ways []taken) {
+func (j *flowletJudge) see(choices []taken) {
 	to := j.clock()
-	for _, w := range ways {
+	for _, w := range choices {
 		if w.flow == filler {
 			continue
 		}

@@ -353,15 +353,15 @@ func (r *Recorder) changed(i Instant, link fabric.LinkID) {
 		return // the network reports cuts and restorations
 	}
 	r.impaired[link] = impairs
-	way := func(name string) bool {
+	names := func(name string) bool {
 		return strings.HasSuffix(i.Text, name+"ward only") || strings.HasSuffix(i.Text, " "+name)
 	}
 	l := r.f.Link(link)
-	if !way("down") {
+	if !names("down") {
 		i.Node, i.Dir = l.A.Node, sim.Upward(link)
 		r.last = r.add(i)
 	}
-	if !way("up") {
+	if !names("up") {
 		i.Node, i.Dir = l.B.Node, sim.Downward(link)
 		r.last = r.add(i)
 	}

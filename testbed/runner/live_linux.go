@@ -20,11 +20,11 @@ import (
 type Live struct {
 	base live.Base
 
-	mu     sync.Mutex
-	fabric *live.Fabric // nil: none yet
-	made   made
-	ways   live.Notifiers
-	w      wall
+	mu        sync.Mutex
+	fabric    *live.Fabric // nil: none yet
+	made      made
+	notifiers live.Notifiers
+	w         wall
 
 	lost atomic.Pointer[context.CancelCauseFunc] // ends the run that goes on
 }
@@ -61,7 +61,7 @@ func (l *Live) close() {
 	if l.fabric != nil {
 		l.fabric.Close()
 	}
-	l.fabric, l.w, l.ways = nil, wall{}, live.Notifiers{}
+	l.fabric, l.w, l.notifiers = nil, wall{}, live.Notifiers{}
 }
 
 // Run is a [Run]. If the scenario was stretched to this world, links are cut by gNMI, as operators do. Otherwise
@@ -148,15 +148,15 @@ func (l *Live) ready(ctx context.Context, run scenario.Run) (err error) {
 			return err
 		}
 	}
-	ways := live.Notifiers{
+	notifiers := live.Notifiers{
 		Quench: run.Notifier.Quench(), GNMI: run.Notifier.GNMI() || run.Notifier == scenario.NotifyNone,
 		QuenchInterval: s.Switch.QuenchInterval,
 		KMin:           s.Switch.ECN.KMin, KMax: s.Switch.ECN.KMax, PMax: s.Switch.ECN.PMax, HashSeed: uint32(run.Seed),
 		Carrier: s.Host.Carrier,
 	}
-	if l.ways == ways {
+	if l.notifiers == notifiers {
 		return nil
 	}
-	l.ways, l.w.touched = ways, false // a new controller
-	return l.fabric.StartController(ctx, ways)
+	l.notifiers, l.w.touched = notifiers, false // a new controller
+	return l.fabric.StartController(ctx, notifiers)
 }

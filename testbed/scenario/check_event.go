@@ -81,7 +81,7 @@ func actionNames() []string {
 
 // checkAction checks the keys of the event's action alone.
 func (e Event) checkAction(p string, bad complain) {
-	if known := []string{string(UpWay), string(DownWay)}; e.Direction != BothWays && !slices.Contains(known, string(e.Direction)) {
+	if known := []string{string(Upward), string(Downward)}; e.Direction != BothDirections && !slices.Contains(known, string(e.Direction)) {
 		bad(p+".direction", fmt.Sprintf("%q is unknown", e.Direction), strictyaml.Choose(string(e.Direction), known)+", or leave it out for both")
 	}
 	again := []string{string(Flap), string(Chaos)}
@@ -133,7 +133,7 @@ func (e Event) checkControl(p string, f *fabric.Fabric, bad complain) {
 		takes bool
 	}{
 		{"link", e.Link != "", drain}, {"node", e.Node != "", host || drain}, {"random", e.Random != 0, false},
-		{"direction", e.Direction != BothWays, false}, {"detection", e.Detection != 0, false},
+		{"direction", e.Direction != BothDirections, false}, {"detection", e.Detection != 0, false},
 	} {
 		if k.given && !k.takes {
 			bad(p+"."+k.key, fmt.Sprintf("%s has none", e.Action), "remove it")
@@ -182,7 +182,7 @@ func (e Event) checkPlace(p string, f *fabric.Fabric, states map[fabric.LinkID]l
 	case e.Action == Chaos && len(given) > 0:
 		bad(p+"."+given[0], "what fails is drawn", "remove it")
 		return
-	case e.Action == Chaos && e.Direction != BothWays:
+	case e.Action == Chaos && e.Direction != BothDirections:
 		bad(p+".direction", "links fail both ways", "remove it")
 		return
 	case e.Action == Chaos:

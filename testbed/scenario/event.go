@@ -191,9 +191,9 @@ type Direction string
 
 // Directions.
 const (
-	BothWays Direction = ""
-	UpWay    Direction = "up"   // away from the hosts
-	DownWay  Direction = "down" // towards the hosts
+	BothDirections Direction = ""
+	Upward         Direction = "up"   // away from the hosts
+	Downward       Direction = "down" // towards the hosts
 )
 
 // Share is a fraction, 0 to 1. In YAML it is a number or a percentage.

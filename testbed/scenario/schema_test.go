@@ -196,7 +196,7 @@ func schemaEnums() map[string][]string {
 		"$defs host properties completion":          {string(OnArrival), string(OnAck)},
 		"$defs host properties carrier":             Carriers(),
 		"$defs event properties action":             actionNames(),
-		"$defs event properties direction":          {string(UpWay), string(DownWay)},
+		"$defs event properties direction":          {string(Upward), string(Downward)},
 		"properties notifiers items":                notifiers,
 		"$defs failure properties notifiers items":  notifiers,
 		"$defs expectation properties that":         measureNames(),

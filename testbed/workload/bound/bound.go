@@ -170,7 +170,7 @@ func (b *builder) measure(phases [][]Transfer) {
 			if t.Src == t.Dst {
 				continue
 			}
-			w := b.way(t.Src, t.Dst)
+			w := b.latency(t.Src, t.Dst)
 			for _, at := range b.crossed(buf[:0], t.Src, t.Dst) {
 				if b.traffic[at.cut] == nil {
 					b.traffic[at.cut] = make([]crossing, len(phases))

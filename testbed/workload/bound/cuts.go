@@ -22,11 +22,11 @@ type cut struct {
 
 // cuts are those of a fabric: hosts out, hosts in, ToRs up, ToRs down, pods up, pods down.
 type cuts struct {
-	f      *fabric.Fabric
-	format Format
-	all    []cut
-	pods   int     // 0 with two tiers
-	ways   [3]*way // within a rack, between racks, between pods; nil until needed
+	f         *fabric.Fabric
+	format    Format
+	all       []cut
+	pods      int         // 0 with two tiers
+	latencies [3]*latency // within a rack, between racks, between pods; nil until needed
 }
 
 func newCuts(f *fabric.Fabric, format Format, outages []Outage) cuts {
@@ -144,8 +144,8 @@ func (b *cuts) crossed(buf []place, src, dst fabric.NodeID) []place {
 	return append(buf, place{hosts + int(dst), last})
 }
 
-// way is the latency of a shortest path; all shortest paths have links of the same tiers.
-type way struct {
+// latency is the latency of a shortest path; all shortest paths have links of the same tiers.
+type latency struct {
 	// pre and post are the minimum time from posting to the start of link i, and from the end of the sending on link
 	// i to the arrival: of a message of no byte, and of any other.
 	pre, post [2][maxHops]fabric.Time
@@ -153,13 +153,13 @@ type way struct {
 }
 
 // around returns the minimum time of a message before and after a link of its path.
-func (w *way) around(hop int, payload int64) (pre, post fabric.Time) {
+func (w *latency) around(hop int, payload int64) (pre, post fabric.Time) {
 	i := min(1, payload)
 	return w.pre[i][hop], w.post[i][hop]
 }
 
-// way returns the latency between two hosts.
-func (b *cuts) way(src, dst fabric.NodeID) *way {
+// latency returns the latency between two hosts.
+func (b *cuts) latency(src, dst fabric.NodeID) *latency {
 	from, to := b.f.Node(b.f.ToROf(src)), b.f.Node(b.f.ToROf(dst))
 	kind := 0
 	if from.ID != to.ID {
@@ -168,16 +168,16 @@ func (b *cuts) way(src, dst fabric.NodeID) *way {
 	if b.pods > 0 && from.Pod != to.Pod {
 		kind = 2
 	}
-	if b.ways[kind] == nil {
-		b.ways[kind] = b.newWay(src, dst)
+	if b.latencies[kind] == nil {
+		b.latencies[kind] = b.newLatency(src, dst)
 	}
-	return b.ways[kind]
+	return b.latencies[kind]
 }
 
-func (b *cuts) newWay(src, dst fabric.NodeID) *way {
+func (b *cuts) newLatency(src, dst fabric.NodeID) *latency {
 	var buf [maxHops]fabric.Hop
 	hops, _ := b.f.Way(buf[:0], src, dst, 0)
-	w := &way{}
+	w := &latency{}
 	for i := range w.pre {
 		small := b.format.smallest(int64(i))
 		for hop := range hops {

@@ -160,7 +160,7 @@ func (s *steps) forward() {
 		}
 		for _, i := range s.acked.of(m) {
 			t := s.Messages[i].Transfer
-			head = max(head, plus(s.arrival(t, s.head[s.Messages[i].Posted]), s.way(t.Src, t.Dst).ack))
+			head = max(head, plus(s.arrival(t, s.head[s.Messages[i].Posted]), s.latency(t.Src, t.Dst).ack))
 		}
 		together.clear()
 		for _, i := range s.received.of(m) {
@@ -169,7 +169,7 @@ func (s *steps) forward() {
 			if t.Src == t.Dst || posted == math.MaxInt64 {
 				continue
 			}
-			w := s.way(t.Src, t.Dst)
+			w := s.latency(t.Src, t.Dst)
 			var buf [maxHops]place
 			for _, at := range s.crossed(buf[:0], t.Src, t.Dst) {
 				in := at.cut == s.f.Hosts()+int(t.Dst)
@@ -201,7 +201,7 @@ func (s *steps) arrival(t Transfer, posted fabric.Time) fabric.Time {
 	if t.Src == t.Dst || posted == math.MaxInt64 {
 		return posted
 	}
-	w, bytes, last := s.way(t.Src, t.Dst), s.format.wire(t.Bytes), posted
+	w, bytes, last := s.latency(t.Src, t.Dst), s.format.wire(t.Bytes), posted
 	var buf [maxHops]place
 	for i, at := range s.crossed(buf[:0], t.Src, t.Dst) {
 		if c := &s.all[at.cut]; i == 0 || c.narrow {
@@ -231,7 +231,7 @@ func (s *steps) backward() {
 				tail = max(tail, rest)
 				continue
 			}
-			w, bytes := s.way(t.Src, t.Dst), s.format.wire(t.Bytes)
+			w, bytes := s.latency(t.Src, t.Dst), s.format.wire(t.Bytes)
 			var buf [maxHops]place
 			for i, at := range s.crossed(buf[:0], t.Src, t.Dst) {
 				c := &s.all[at.cut]
@@ -261,7 +261,7 @@ func (s *steps) backward() {
 // rest returns the least time from a message's arrival to the end.
 func (s *steps) rest(m *Message) (rest fabric.Time) {
 	if m.Src != m.Dst {
-		rest = s.way(m.Src, m.Dst).ack
+		rest = s.latency(m.Src, m.Dst).ack
 	}
 	if m.Acked != Never {
 		rest = plus(rest, s.tail[m.Acked])
@@ -280,7 +280,7 @@ func (s *steps) machines() (end fabric.Time) {
 		if m.Src == m.Dst {
 			continue
 		}
-		w, rest, posted := s.way(m.Src, m.Dst), s.rest(m), s.head[m.Posted]
+		w, rest, posted := s.latency(m.Src, m.Dst), s.rest(m), s.head[m.Posted]
 		var buf [maxHops]place
 		for _, at := range s.crossed(buf[:0], m.Src, m.Dst) {
 			pre, post := w.around(at.hop, m.Bytes)

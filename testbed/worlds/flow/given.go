@@ -98,9 +98,9 @@ func (w *world) control(cfg controller.Config, plane int, events []scenario.Link
 func directions(e scenario.LinkEvent) []int32 {
 	up, down := int32(2*e.Link), int32(2*e.Link)+1
 	switch e.Direction {
-	case scenario.UpWay:
+	case scenario.Upward:
 		return []int32{up}
-	case scenario.DownWay:
+	case scenario.Downward:
 		return []int32{down}
 	}
 	return []int32{up, down}

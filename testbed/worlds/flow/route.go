@@ -14,8 +14,8 @@ func (w *world) start(k int32) {
 	}
 	wire := w.wireBytes(p.bytes) / float64(len(labels))
 	for _, l := range labels {
-		if y := w.way(p, l); y.live {
-			w.begin(k, wire, &y)
+		if to := w.path(p, l); to.live {
+			w.begin(k, wire, &to)
 		} else {
 			w.severed = true
 		}
@@ -28,8 +28,8 @@ func (w *world) wireBytes(bytes int64) float64 {
 	return float64(bytes + max(1, (bytes+payload-1)/payload)*w.header + rethBytes)
 }
 
-// way returns the way along a label, or the hashed one.
-func (w *world) way(p *piece, l fabric.Label) (y way) {
+// path returns the path along a label, or the hashed one.
+func (w *world) path(p *piece, l fabric.Label) (to path) {
 	if w.given || l >= w.f.LabelSpan() {
 		return w.follow(p.src, p.dst, l)
 	}
@@ -39,14 +39,14 @@ func (w *world) way(p *piece, l fabric.Label) (y way) {
 		return w.follow(p.src, p.dst, l)
 	}
 	for i, h := range hops {
-		y.links[i] = w.direction(h.Link, h.From)
+		to.links[i] = w.direction(h.Link, h.From)
 	}
-	y.hops, y.live = int8(len(hops)), true
-	return y
+	to.hops, to.live = int8(len(hops)), true
+	return to
 }
 
-// begin sends wire bytes of a queue pair by a way.
-func (w *world) begin(k int32, wire float64, y *way) {
+// begin sends wire bytes of a queue pair on a path.
+func (w *world) begin(k int32, wire float64, to *path) {
 	var id int32
 	if n := len(w.spare); n > 0 {
 		id, w.spare = w.spare[n-1], w.spare[:n-1]
@@ -55,7 +55,7 @@ func (w *world) begin(k int32, wire float64, y *way) {
 		w.flows = append(w.flows, flow{})
 	}
 	f := &w.flows[id]
-	*f = flow{links: y.links, hops: y.hops, bytes: wire, left: wire, piece: k}
+	*f = flow{links: to.links, hops: to.hops, bytes: wire, left: wire, piece: k}
 	w.pieces[k].flows++
 	w.active = append(w.active, id)
 	w.started = append(w.started, started{id, w.clock})

@@ -34,8 +34,8 @@ func (s *aSwitch) write(us []controller.Update) {
 	}
 }
 
-// way is the path of a packet: the directions of links.
-type way struct {
+// path is the path of a packet: the directions of links.
+type path struct {
 	links [maxHops]int32
 	hops  int8
 	live  bool // the packet arrives: no link is dead, and no switch drops it
@@ -49,8 +49,8 @@ func (w *world) direction(l fabric.LinkID, from fabric.NodeID) int32 {
 	return int32(2*l) + 1
 }
 
-// follow returns the way of a packet with a label, or with the label's source port.
-func (w *world) follow(src, dst fabric.NodeID, l fabric.Label) (p way) {
+// follow returns the path of a packet with a label, or with the label's source port.
+func (w *world) follow(src, dst fabric.NodeID, l fabric.Label) (p path) {
 	plane := w.planeOf(l)
 	p.live = true
 	cross := func(link fabric.LinkID, from fabric.NodeID) fabric.End {

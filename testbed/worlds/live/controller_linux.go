@@ -15,7 +15,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// Notifiers says which ways to the hosts a controller opens.
+// Notifiers says which notifiers to the hosts a controller opens.
 type Notifiers struct {
 	Quench bool // switches answer packets that meet a dead port
 	GNMI   bool // switches report ports; the controller repairs tables and notifies agents
@@ -70,7 +70,7 @@ func (x *Fabric) startController(ctx context.Context, n Notifiers) error {
 		return err
 	}
 	x.mu.Lock()
-	x.controller, x.ways = p, n
+	x.controller, x.notifiers = p, n
 	x.mu.Unlock()
 	return nil
 }

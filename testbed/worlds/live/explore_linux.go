@@ -235,8 +235,8 @@ func Up(ctx context.Context, f *fabric.Fabric, base Base, payload int, ready fun
 	if up, _ := fabricsUp(); len(up) > 0 {
 		return fmt.Errorf("live: a fabric is up already, in %s; take it down with ethereal live down, or use another TMPDIR", filepath.Dir(up[0]))
 	}
-	ways := Notifiers{Quench: true, GNMI: true}
-	b, err := NewBench(ctx, Config{Base: base, Fabric: f, Payload: payload, Addresses: true}, ways)
+	notifiers := Notifiers{Quench: true, GNMI: true}
+	b, err := NewBench(ctx, Config{Base: base, Fabric: f, Payload: payload, Addresses: true}, notifiers)
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ type Fabric struct {
 	dying      bool       // everything is coming down
 	lost       []error    // processes that ended though they were not to
 	controller *Process
-	ways       Notifiers // of the latest controller
+	notifiers  Notifiers // of the latest controller
 }
 
 // space is a network namespace that a node's interfaces are in.

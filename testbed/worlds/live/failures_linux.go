@@ -10,29 +10,29 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// How says in which way a link is cut.
-type How string
+// CutMethod is a method of cutting a link.
+type CutMethod string
 
-// Ways to cut a link.
+// Methods of cutting a link.
 const (
 	// Silently lets both directions swallow what is sent, and nobody notices.
-	Silently How = "silent"
+	Silently CutMethod = "silent"
 	// LinkDown takes the interface of the link's lower end down.
-	LinkDown How = "link-down"
+	LinkDown CutMethod = "link-down"
 	// GNMI asks the switch at the link's lower end to disable its port, by a gNMI
 	// Set of config/enabled. A host's link is taken down at its ToR.
-	GNMI How = "gnmi"
+	GNMI CutMethod = "gnmi"
 	// Kill kills the switch at the link's upper end. All of its links go down.
-	Kill How = "kill"
+	Kill CutMethod = "kill"
 )
 
-// Ways returns all ways to cut a link.
-func Ways() []How { return []How{Silently, LinkDown, GNMI, Kill} }
+// CutMethods returns all methods of cutting a link.
+func CutMethods() []CutMethod { return []CutMethod{Silently, LinkDown, GNMI, Kill} }
 
 // Cut cuts a link. It returns when that is done, and when it was, in ns of
 // CLOCK_MONOTONIC: the moment after which the link carries nothing, or for a
 // killed switch the moment before.
-func (x *Fabric) Cut(ctx context.Context, id fabric.LinkID, how How) (at int64, err error) {
+func (x *Fabric) Cut(ctx context.Context, id fabric.LinkID, how CutMethod) (at int64, err error) {
 	at = monotonic.Now()
 	switch how {
 	case Silently:
@@ -45,14 +45,14 @@ func (x *Fabric) Cut(ctx context.Context, id fabric.LinkID, how How) (at int64, 
 		err = x.KillSwitch(x.f.Link(id).B.Node)
 		return at, err
 	default:
-		err = fmt.Errorf("live: no way to cut a link is called %q; use one of %v", how, Ways())
+		err = fmt.Errorf("live: no way to cut a link is called %q; use one of %v", how, CutMethods())
 	}
 	return at, err
 }
 
 // Restore undoes [Fabric.Cut] of the same link in the same way, and waits until
 // the link is up.
-func (x *Fabric) Restore(ctx context.Context, id fabric.LinkID, how How) (at int64, err error) {
+func (x *Fabric) Restore(ctx context.Context, id fabric.LinkID, how CutMethod) (at int64, err error) {
 	switch how {
 	case Silently:
 		err = x.silence(id, false)
@@ -63,7 +63,7 @@ func (x *Fabric) Restore(ctx context.Context, id fabric.LinkID, how How) (at int
 	case Kill:
 		err = x.ReviveSwitch(ctx, x.f.Link(id).B.Node)
 	default:
-		err = fmt.Errorf("live: no way to cut a link is called %q; use one of %v", how, Ways())
+		err = fmt.Errorf("live: no way to cut a link is called %q; use one of %v", how, CutMethods())
 	}
 	at = monotonic.Now()
 	if err != nil {
@@ -83,21 +83,21 @@ func (x *Fabric) Restore(ctx context.Context, id fabric.LinkID, how How) (at int
 // ever been wrong with it.
 func (x *Fabric) silence(id fabric.LinkID, on bool) error {
 	if on {
-		return x.setLoss(id, scenario.BothWays, 1)
+		return x.setLoss(id, scenario.BothDirections, 1)
 	}
-	return errors.Join(x.setRate(id, scenario.BothWays, 0), x.setLoss(id, scenario.BothWays, 0))
+	return errors.Join(x.setRate(id, scenario.BothDirections, 0), x.setLoss(id, scenario.BothDirections, 0))
 }
 
 // concerns reports whether one way of a link, or both, is what leaves an end: the lower end's goes up.
-func concerns(way scenario.Direction, end int) bool {
-	return way == scenario.BothWays || way == [...]scenario.Direction{scenario.UpWay, scenario.DownWay}[end]
+func concerns(dir scenario.Direction, end int) bool {
+	return dir == scenario.BothDirections || dir == [...]scenario.Direction{scenario.Upward, scenario.Downward}[end]
 }
 
 // setLoss has one way of a link, or both, lose a share of the packets: 1, all, without anybody noticing; 0, none. The
 // rate stays.
-func (x *Fabric) setLoss(id fabric.LinkID, way scenario.Direction, loss float64) error {
+func (x *Fabric) setLoss(id fabric.LinkID, dir scenario.Direction, loss float64) error {
 	for i, w := range x.wires[id] {
-		if !concerns(way, i) {
+		if !concerns(dir, i) {
 			continue
 		}
 		silent := loss >= 1
@@ -118,7 +118,7 @@ func (x *Fabric) setLoss(id fabric.LinkID, way scenario.Direction, loss float64)
 }
 
 // setRate has one way of a link, or both, carry a rate, or the link's own where that is 0. What they lose stays.
-func (x *Fabric) setRate(id fabric.LinkID, way scenario.Direction, rate fabric.Rate) error {
+func (x *Fabric) setRate(id fabric.LinkID, dir scenario.Direction, rate fabric.Rate) error {
 	if rate < 0 {
 		return fmt.Errorf("live: %s: a rate of %d bits/s; 0 is its own", x.f.LinkName(id), rate)
 	}
@@ -126,7 +126,7 @@ func (x *Fabric) setRate(id fabric.LinkID, way scenario.Direction, rate fabric.R
 		rate = x.rate(x.f.Link(id))
 	}
 	for i, w := range x.wires[id] {
-		if !concerns(way, i) || w.rate == rate {
+		if !concerns(dir, i) || w.rate == rate {
 			continue
 		}
 		w.rate = rate

@@ -64,9 +64,9 @@ func (x *Fabric) do(ctx context.Context, o deployment.Order) error {
 		return x.killController()
 	case "controller-up":
 		x.mu.Lock()
-		ways := x.ways
+		notifiers := x.notifiers
 		x.mu.Unlock()
-		if err := x.startController(ctx, ways); err != nil {
+		if err := x.startController(ctx, notifiers); err != nil {
 			return err
 		}
 		return x.settled(ctx, ready)
@@ -77,9 +77,9 @@ func (x *Fabric) do(ctx context.Context, o deployment.Order) error {
 		}
 		switch o.Do {
 		case "gray":
-			return x.setLoss(id, o.Way, o.Loss)
+			return x.setLoss(id, o.Direction, o.Loss)
 		case "rate":
-			return x.setRate(id, o.Way, fabric.Rate(o.Rate))
+			return x.setRate(id, o.Direction, fabric.Rate(o.Rate))
 		}
 		// The other end loses its carrier, or gets it back.
 		return x.wires[id][0].setUp(o.Do == "link-up")

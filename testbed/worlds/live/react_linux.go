@@ -24,7 +24,7 @@ type Bench struct {
 }
 
 // NewBench makes a bench. Close takes it down.
-func NewBench(ctx context.Context, cfg Config, ways Notifiers) (*Bench, error) {
+func NewBench(ctx context.Context, cfg Config, notifiers Notifiers) (*Bench, error) {
 	x, err := New(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func NewBench(ctx context.Context, cfg Config, ways Notifiers) (*Bench, error) {
 		b.Close()
 		return nil, err
 	}
-	if err := x.StartController(ctx, ways); err != nil {
+	if err := x.StartController(ctx, notifiers); err != nil {
 		b.Close()
 		return nil, err
 	}
@@ -68,7 +68,7 @@ type ReactConfig struct {
 	Dir      string
 	Switches Switches
 	Notifier scenario.Notifier
-	Ways     []How // each in turn
+	Methods  []CutMethod // each in turn
 	Cuts     int
 	Payload  int
 	RTO      time.Duration
@@ -78,8 +78,8 @@ type ReactConfig struct {
 
 // Reaction is what one cut did.
 type Reaction struct {
-	Way  How
-	Link string
+	Method CutMethod
+	Link   string
 	// First is from before the cut to the first data packet that a sender sent on a
 	// new path; All to the last such of a queue pair that the cut concerned.
 	First, All time.Duration
@@ -139,25 +139,25 @@ func React(ctx context.Context, cfg ReactConfig) ([]Reaction, error) {
 		next := order[0]
 		order = order[1:]
 		first, n := f.HostsOf(f.ToRID(next / uplinks))
-		way := cfg.Ways[i%len(cfg.Ways)]
+		method := cfg.Methods[i%len(cfg.Methods)]
 		src := int(first) + rng.IntN(n)
-		r, err := b.react(ctx, set, next%uplinks, coordinator.Transfer{Src: src, Dst: (src + perPod) % f.Hosts(), Bytes: bytes}, way, rng, cfg, watch)
+		r, err := b.react(ctx, set, next%uplinks, coordinator.Transfer{Src: src, Dst: (src + perPod) % f.Hosts(), Bytes: bytes}, method, rng, cfg, watch)
 		if lost := b.Fabric.Check(); lost != nil {
 			err = lost
 		}
 		if err != nil {
-			return out, fmt.Errorf("cut %d, %s: %w", i+1, way, err)
+			return out, fmt.Errorf("cut %d, %s: %w", i+1, method, err)
 		}
 		out = append(out, r)
 		if cfg.Log != nil {
 			cfg.Log("cut %d of %d: %s %s: first packet on a new path after %v, last after %v; %d flips, %d packets lost",
-				i+1, cfg.Cuts, r.Way, r.Link, r.First, r.All, r.Flips, r.Lost)
+				i+1, cfg.Cuts, r.Method, r.Link, r.First, r.All, r.Flips, r.Lost)
 		}
 	}
 	return out, nil
 }
 
-func (b *Bench) react(ctx context.Context, set host.Settings, uplink int, t coordinator.Transfer, way How, rng *rand.Rand, cfg ReactConfig, watch *carriers) (Reaction, error) {
+func (b *Bench) react(ctx context.Context, set host.Settings, uplink int, t coordinator.Transfer, method CutMethod, rng *rand.Rand, cfg ReactConfig, watch *carriers) (Reaction, error) {
 	f, s := cfg.Fabric, b.Session
 	if err := s.Configure(ctx, set); err != nil {
 		return Reaction{}, err
@@ -174,14 +174,14 @@ func (b *Bench) react(ctx context.Context, set host.Settings, uplink int, t coor
 		return Reaction{}, err
 	}
 	s.TakeFlips()
-	at, err := b.Fabric.Cut(ctx, link, way)
+	at, err := b.Fabric.Cut(ctx, link, method)
 	if err != nil {
 		return Reaction{}, err
 	}
 	if err := s.Until(ctx, 60*time.Second, "the message has arrived", func() bool { return s.Open() == 0 }); err != nil {
 		return Reaction{}, err
 	}
-	r := Reaction{Way: way, Link: f.LinkName(link), Took: time.Since(began)}
+	r := Reaction{Method: method, Link: f.LinkName(link), Took: time.Since(began)}
 	if down := watch.wentDown(b.Fabric.end(link, tor).index); down != 0 {
 		r.Down = time.Duration(down - at)
 	}
@@ -208,7 +208,7 @@ func (b *Bench) react(ctx context.Context, set host.Settings, uplink int, t coor
 		r.Timeouts += h.Timeouts
 		r.TailProbes += h.TailProbes
 	}
-	if _, err := b.Fabric.Restore(ctx, link, way); err != nil {
+	if _, err := b.Fabric.Restore(ctx, link, method); err != nil {
 		return Reaction{}, err
 	}
 	if err := b.Fabric.Converged(ctx); err != nil {
@@ -228,14 +228,14 @@ func Percentile(ds []time.Duration, p float64) time.Duration {
 	return sorted[min(max(i, 0), len(sorted)-1)]
 }
 
-// Reactions writes a table of reactions, one row a way to cut.
+// Reactions writes a table of reactions, one row a method to cut.
 func Reactions(w io.Writer, notifier scenario.Notifier, rs []Reaction) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "notifier\tway\tcuts\tno flip\tfrom cut: first p50\tp99\tall p50\tp99\tfrom port down: first p50\tp99\tall p50\tp99\tlost p50\tmax\ttime-outs\t")
-	var ways []How
+	var methods []CutMethod
 	for _, r := range rs {
-		if !slices.Contains(ways, r.Way) {
-			ways = append(ways, r.Way)
+		if !slices.Contains(methods, r.Method) {
+			methods = append(methods, r.Method)
 		}
 	}
 	row := func(name string, of func(Reaction) bool) {
@@ -264,10 +264,10 @@ func Reactions(w io.Writer, notifier scenario.Notifier, rs []Reaction) error {
 			us(Percentile(all, 50)), us(Percentile(all, 99)), us(Percentile(firstDown, 50)), us(Percentile(firstDown, 99)),
 			us(Percentile(allDown, 50)), us(Percentile(allDown, 99)), lost[(len(lost)-1)/2], lost[len(lost)-1], timeouts)
 	}
-	for _, way := range ways {
-		row(string(way), func(r Reaction) bool { return r.Way == way })
+	for _, method := range methods {
+		row(string(method), func(r Reaction) bool { return r.Method == method })
 	}
-	if len(ways) > 1 {
+	if len(methods) > 1 {
 		row("all", func(Reaction) bool { return true })
 	}
 	return t.Flush()

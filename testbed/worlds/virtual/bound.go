@@ -49,7 +49,7 @@ func Bound(run scenario.Run, job *collective.Job) fabric.Time {
 			to = 0 // a rank's sends are not all on its own host's link: assume no order
 		}
 		for send := range job.Traffic(p) {
-			t, internal, ok := way(run, send)
+			t, internal, ok := transferOf(run, send)
 			if internal {
 				inside[send.Src] += send.Bytes
 			}
@@ -64,9 +64,9 @@ func Bound(run scenario.Run, job *collective.Job) fabric.Time {
 	return max(bound.CCT(run.Fabric, phases, format(run), outages(run)), insideBound(run, inside))
 }
 
-// way returns the transfer of a send through the fabric, and whether it first crosses its sender's internal link;
+// transferOf returns the transfer of a send through the fabric, and whether it first crosses its sender's internal link;
 // ok is false if it never leaves the server.
-func way(run scenario.Run, s collective.Send) (t bound.Transfer, internal, ok bool) {
+func transferOf(run scenario.Run, s collective.Send) (t bound.Transfer, internal, ok bool) {
 	servers, f := run.Scenario.Servers, run.Fabric
 	from, _ := servers.Server(s.Src)
 	to, _ := servers.Server(s.Dst)
@@ -139,7 +139,7 @@ func scheduleBound(run scenario.Run, s workload.Schedule) fabric.Time {
 	}
 	inside := run.Scenario.Servers.Link()
 	for _, m := range s.Messages {
-		if t, _, ok := way(run, m.Send); ok {
+		if t, _, ok := transferOf(run, m.Send); ok {
 			g.Messages = append(g.Messages, bound.Message{
 				Transfer: t, Posted: int32(m.Posted), Received: int32(m.Received), Acked: int32(m.Acked),
 			})
@@ -164,7 +164,7 @@ func programBound(run scenario.Run) fabric.Time {
 	}
 	var phase []bound.Transfer
 	for _, s := range all {
-		if t, _, ok := way(run, s); ok {
+		if t, _, ok := transferOf(run, s); ok {
 			phase = append(phase, t)
 		}
 	}

@@ -208,7 +208,7 @@ func drawFailure(rt *rapid.T, f *fabric.Fabric) []scenario.Failure {
 		at := fabric.Time(rapid.IntRange(0, 20).Draw(rt, "us until the cut")) * fabric.Microsecond
 		detection := fabric.Time(rapid.IntRange(0, 10).Draw(rt, "us until detected")) * fabric.Microsecond
 		e := scenario.Event{At: at, Link: link, Action: scenario.Cut, Detection: detection}
-		e.Direction = rapid.SampledFrom([]scenario.Direction{scenario.BothWays, scenario.UpWay, scenario.DownWay}).Draw(rt, "direction")
+		e.Direction = rapid.SampledFrom([]scenario.Direction{scenario.BothDirections, scenario.Upward, scenario.Downward}).Draw(rt, "direction")
 		switch rapid.IntRange(0, 3).Draw(rt, "cut, gray or degraded") {
 		case 0:
 			e.Action, e.Loss = scenario.Gray, scenario.Share(rapid.IntRange(1, 100).Draw(rt, "loss"))/100

@@ -15,9 +15,9 @@ import (
 // directions returns the directions of its link that an event concerns.
 func directions(e scenario.LinkEvent) []sim.LinkDir {
 	switch e.Direction {
-	case scenario.UpWay:
+	case scenario.Upward:
 		return []sim.LinkDir{sim.Upward(e.Link)}
-	case scenario.DownWay:
+	case scenario.Downward:
 		return []sim.LinkDir{sim.Downward(e.Link)}
 	}
 	return []sim.LinkDir{sim.Upward(e.Link), sim.Downward(e.Link)}
@@ -25,9 +25,9 @@ func directions(e scenario.LinkEvent) []sim.LinkDir {
 
 // linkEvent applies a scenario's event to a link. Nobody is notified yet.
 func (w *world) linkEvent(now fabric.Time, e scenario.LinkEvent) {
-	where, way := w.f.LinkName(e.Link), ""
-	if e.Direction != scenario.BothWays {
-		way = string(e.Direction) + "ward only"
+	where, only := w.f.LinkName(e.Link), ""
+	if e.Direction != scenario.BothDirections {
+		only = string(e.Direction) + "ward only"
 	}
 	dirs := directions(e)
 	switch {
@@ -37,21 +37,21 @@ func (w *world) linkEvent(now fabric.Time, e scenario.LinkEvent) {
 			w.net.Lose(d, 0, 0)
 			w.net.SetRate(d, 0)
 		}
-		w.note(now, report.KindRestore, where, way)
+		w.note(now, report.KindRestore, where, only)
 		return
 	case e.Loss > 0:
 		for _, d := range dirs {
 			w.net.Lose(d, float64(e.Loss), w.run.Seed)
 		}
-		w.note(now, report.KindCut, where, fmt.Sprintf("loses %v of the packets %s", e.Loss, way))
+		w.note(now, report.KindCut, where, fmt.Sprintf("loses %v of the packets %s", e.Loss, only))
 	case e.Rate > 0:
 		for _, d := range dirs {
 			w.net.SetRate(d, e.Rate)
 		}
-		w.note(now, report.KindCut, where, fmt.Sprintf("degraded to %v %s", e.Rate, way))
+		w.note(now, report.KindCut, where, fmt.Sprintf("degraded to %v %s", e.Rate, only))
 	default:
 		w.net.Cut(dirs...)
-		w.note(now, report.KindCut, where, way)
+		w.note(now, report.KindCut, where, only)
 	}
 	if w.firstCut < 0 {
 		w.firstCut = now

@@ -54,12 +54,12 @@ func TestLosslessCut(t *testing.T) {
 	s.Failures = []scenario.Failure{{Name: "healthy"}}
 	cut := whenPaused(t, lab, s, "tor1-spine0")
 	s.Failures = nil
-	for _, way := range []scenario.Direction{scenario.BothWays, scenario.DownWay} {
+	for _, direction := range []scenario.Direction{scenario.BothDirections, scenario.Downward} {
 		s.Failures = append(s.Failures, scenario.Failure{
-			Name: "cut " + string(way), Notifiers: []scenario.Notifier{scenario.NotifyTimeout},
+			Name: "cut " + string(direction), Notifiers: []scenario.Notifier{scenario.NotifyTimeout},
 			Events: []scenario.Event{
-				{At: cut, Link: "tor1-spine0", Action: scenario.Cut, Direction: way},
-				{At: back, Link: "tor1-spine0", Action: scenario.Restore, Direction: way},
+				{At: cut, Link: "tor1-spine0", Action: scenario.Cut, Direction: direction},
+				{At: back, Link: "tor1-spine0", Action: scenario.Restore, Direction: direction},
 			},
 		})
 	}
@@ -144,9 +144,9 @@ schemes: [ethereal]
 		t.Fatal(err)
 	}
 	r := mustRun(t, lab, runs[0])
-	// 1000 packets of 9048 B at 400 Gb/s, and the way of the last one.
+	// 1000 packets of 9048 B at 400 Gb/s, and the path of the last one.
 	if least := 1000 * 9048 * 20e-6; *r.CCT < least || *r.CCT > least+8 {
-		t.Errorf("CCT %v us, want %v and the way of a packet", *r.CCT, least)
+		t.Errorf("CCT %v us, want %v and the path of a packet", *r.CCT, least)
 	}
 	if *r.Bound > *r.CCT {
 		t.Errorf("CCT %v us is below the bound %v us", *r.CCT, *r.Bound)
