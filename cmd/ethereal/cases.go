@@ -30,6 +30,7 @@ type casesFlags struct {
 	against      string
 	keep         string
 	alone        bool
+	opponents    schemeList
 	enforce      bool
 	dryRun       bool
 	quiet        bool
@@ -67,6 +68,7 @@ A case is one line of JSON. Cases that the file of --out already has are skipped
 	f.StringVar(&flags.keep, "keep", "",
 		"write the scenario of each case that violates an invariant into the folder `DIR`")
 	f.BoolVar(&flags.alone, "alone", false, "run Ethereal only, without opponents")
+	f.Var(&flags.opponents, "opponents", "run these `SCHEMES` as opponents instead, as in srd,falcon (not with planes)")
 	f.BoolVar(&flags.enforce, "enforce", false, "fail if a case violates an invariant that is not merely listed")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "only print what would be done; here: the scenarios")
 	f.BoolVarP(&flags.quiet, "quiet", "q", false, "print less; no progress")
@@ -198,7 +200,7 @@ func (a *app) runCases(ctx context.Context, flags casesFlags, all iter.Seq[cases
 	var workers errgroup.Group
 	workers.SetLimit(flags.parallel)
 	began, done := time.Now(), 0
-	options := cases.Options{Run: a.run, Program: provenance(a.version), Alone: flags.alone}
+	options := cases.Options{Run: a.run, Program: provenance(a.version), Alone: flags.alone, Opponents: flags.opponents}
 	for c := range all {
 		if old := have[c.Name]; old != nil {
 			mu.Lock()

@@ -18,6 +18,13 @@ type PathLosses interface {
 	LostBy(now fabric.Time, qp QP, l fabric.Label)
 }
 
+// Roomy is a [Balancer] with a window per path. Room reports whether a QP, of whose packets some are on the way, has a
+// path with room for another. If it has none, the QP sends nothing until an answer comes. An answer may acknowledge
+// packets for which there is no Echo.
+type Roomy interface {
+	Room(qp QP, onTheWay int32) bool
+}
+
 // Echo is an ACK's information about the data packet that caused it.
 type Echo struct {
 	// Label is the ACK's label, which is the packet's if the responder keeps labels.
@@ -26,6 +33,9 @@ type Echo struct {
 	// RTT is the time from the packet's sending to its ACK. It is measured for one packet per round trip that was
 	// sent once; 0: not measured.
 	RTT fabric.Time
+	// Trip is the time from the packet's sending to its ACK, if sending times are kept ([Needs].SendTimes, or a
+	// [PathLosses]) and it was sent once; otherwise 0.
+	Trip fabric.Time `json:",omitempty"`
 }
 
 // timing times one packet of a QP at a time.

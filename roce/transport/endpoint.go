@@ -79,6 +79,7 @@ type Endpoint struct {
 
 	transport transport
 	control   rateControl
+	roomy     Roomy // the balancer, if it has windows; otherwise nil
 	// keepsSends: the rate control, or another part, needs the packets' sending times.
 	keepsSends bool
 	inOrder    bool // receivers accept packets in order only
@@ -123,6 +124,7 @@ func New(c Config, h Handler) (*Endpoint, error) {
 		return nil, err
 	}
 	e.dataField, e.ackField = control.Needs.DataField, control.Needs.AckField
+	e.roomy, _ = e.cfg.Balancer.(Roomy)
 	e.keepsSends = control.Needs.SendTimes || e.cfg.Losses != nil
 	e.inOrder = receiver.Needs.InOrder
 	for range e.cfg.Fabric.Planes() {

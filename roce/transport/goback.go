@@ -68,7 +68,7 @@ func (t goBackN) answered(now fabric.Time, q *qp, p *packet, s frame.Syndrome) {
 		return
 	}
 	if q.balanced && !nak {
-		t.cfg.Balancer.Echo(now, q.id, Echo{p.label, p.becn, q.state.timing.acked(now, q.unacked, upTo)})
+		t.cfg.Balancer.Echo(now, q.id, Echo{Label: p.label, Marked: p.becn, RTT: q.state.timing.acked(now, q.unacked, upTo)})
 	}
 	if upTo < q.unacked || !nak && upTo == q.unacked {
 		t.stats.StaleAcks++

@@ -13,8 +13,10 @@ import "github.com/ethereal-fabric/ethereal/fabric"
 
 // lates are the QPs that wait for answers in this way.
 type lates struct {
-	waiting    timers // by late.at, or earlier
-	fabric.RTT        // of packets sent once
+	waiting    timers      // by late.at, or earlier
+	fabric.RTT             // of packets sent once
+	latest     fabric.Time // of these, the latest answered one's round trip
+	byPath     bool        // see falcon.go
 }
 
 // late has a QP's packets in flight.
@@ -25,12 +27,14 @@ type late struct {
 	listed bool        // in lates.waiting, by queued or earlier
 	queued fabric.Time
 	out    []departed // in order of sending
+	paths  []newestOn // by path, if lates.byPath
 }
 
 // departed is a packet in flight.
 type departed struct {
-	packet int32 // -1: answered
-	again  bool  // it is a retransmission
+	packet int32        // -1: answered
+	again  bool         // it is a retransmission
+	label  fabric.Label // if lates.byPath
 	at     fabric.Time
 }
 
@@ -42,7 +46,9 @@ func (e *Endpoint) isLate(q *qp) bool {
 	return e.cfg.LateLoss && (q.balanced || e.cfg.Reordered) && q.bytes > 0 && !q.untimed
 }
 
-func (l *late) open() { l.at, l.newest, l.probed, l.out = never, fabric.LongAgo, 0, l.out[:0] }
+func (l *late) open() {
+	l.at, l.newest, l.probed, l.out, l.paths = never, fabric.LongAgo, 0, l.out[:0], l.paths[:0]
+}
 
 // latePatience returns the time allowed for a packet's answer.
 func (e *Endpoint) latePatience() fabric.Time {
@@ -55,10 +61,24 @@ func (e *Endpoint) latePatience() fabric.Time {
 // lateSent records that a packet was sent.
 func (e *Endpoint) lateSent(now fabric.Time, q *qp, packet int32, again bool) {
 	l := &q.state.late
-	l.out = append(l.out, departed{packet, again, now})
-	if l.at == never {
-		e.lateAt(q, now+e.latePatience())
+	d := departed{packet: packet, again: again, at: now}
+	if e.lates.byPath {
+		if s := q.state.sends.find(packet); s != nil {
+			d.label = s.label
+		}
 	}
+	l.out = append(l.out, d)
+	if l.at == never {
+		e.lateAt(q, now+e.soonestLoss())
+	}
+}
+
+// soonestLoss returns the time after which a packet can count as lost.
+func (e *Endpoint) soonestLoss() fabric.Time {
+	if e.lates.byPath {
+		return min(e.rackTime(), e.latePatience())
+	}
+	return e.latePatience()
 }
 
 func (e *Endpoint) lateAt(q *qp, at fabric.Time) {
@@ -86,10 +106,14 @@ func (e *Endpoint) lateAnswered(now fabric.Time, q *qp, packet int32) {
 			e.lateAt(q, now)
 		}
 		d.packet = -1
+		if e.lates.byPath {
+			l.answeredOn(d.label, d.at)
+		}
 		if d.again {
 			return
 		}
 		e.lates.Sample(trip)
+		e.lates.latest = trip
 		return
 	}
 }
@@ -136,12 +160,16 @@ func (e *Endpoint) lookForLate(now fabric.Time, q *qp) {
 	if l.settle(q); len(l.out) == 0 {
 		return // the next packets will be waited for
 	}
-	patience, first := e.latePatience(), l.out[0].at
-	if due := first + patience; now < due {
+	patience, soonest, first := e.latePatience(), e.soonestLoss(), l.out[0].at
+	if due := first + soonest; now < due {
 		e.lateAt(q, due)
 		return
 	}
 	silent := l.newest <= first
+	if silent && now < first+patience {
+		e.lateAt(q, first+patience)
+		return
+	}
 	if silent {
 		_, more := e.transport.pick(q)
 		if more && q.nextOut < q.total() { // retransmissions wait for their turn: an answer to later packets will show
@@ -149,22 +177,31 @@ func (e *Endpoint) lookForLate(now fabric.Time, q *qp) {
 			return
 		}
 		l.probed = min(l.probed+1, maxSilence)
-		if l.probed == 1 && q.nextOut == q.total() {
-			q.nudges++
-			e.stats.Nudges++
-			e.stats.TailProbes++
-			e.activate(q)
+		if l.probed == 1 {
+			if q.nextOut == q.total() { // otherwise the window is full
+				q.nudges++
+				e.stats.Nudges++
+				e.stats.TailProbes++
+				e.activate(q)
+			}
 			e.lateAt(q, now+patience)
 			return
 		}
 	}
-	lost := int32(0)
+	lost, next := int32(0), never
 	for i := range l.out {
 		d := &l.out[i]
-		if d.at+patience > now {
+		if d.at+soonest > now {
+			next = min(next, d.at+soonest)
 			break
 		}
-		if d.packet < q.unacked || q.state.selective.acked.has(d.packet) || !silent && d.at >= l.newest {
+		switch {
+		case d.packet < q.unacked || q.state.selective.acked.has(d.packet):
+			continue
+		case d.at+patience > now && !l.passed(d): // only if soonest is less
+			next = min(next, d.at+patience)
+			continue
+		case !silent && d.at >= l.newest:
 			continue
 		}
 		e.sendLateAgain(now, q, d.packet)
@@ -179,7 +216,7 @@ func (e *Endpoint) lookForLate(now fabric.Time, q *qp) {
 	if silent {
 		e.lateAt(q, now+patience<<l.probed)
 	} else if l.settle(q); len(l.out) > 0 {
-		e.lateAt(q, max(now, l.out[0].at+patience))
+		e.lateAt(q, max(now, min(next, l.out[0].at+patience)))
 	}
 }
 

@@ -80,7 +80,7 @@ func (t selectiveRepeat) threshold(q *qp) int32 {
 
 func (t selectiveRepeat) pick(q *qp) (packet int32, ok bool) {
 	s := &q.state.selective
-	if s.onTheWay >= q.window {
+	if s.onTheWay >= q.window || q.balanced && t.roomy != nil && !t.roomy.Room(q.id, s.onTheWay) {
 		return 0, false
 	}
 	for len(s.cut) > 0 {
@@ -185,7 +185,9 @@ func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome fr
 		return
 	}
 	if q.balanced {
-		t.cfg.Balancer.Echo(now, q.id, Echo{p.label, p.becn, q.state.timing.acked(now, own, own+1)})
+		t.cfg.Balancer.Echo(now, q.id, Echo{
+			Label: p.label, Marked: p.becn, RTT: q.state.timing.acked(now, own, own+1), Trip: t.tripOfPacket(now, q, own),
+		})
 	}
 	newly, bytes := int32(0), int64(0)
 	take := func(i int32) {

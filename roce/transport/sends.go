@@ -63,3 +63,14 @@ func (s sends) take(packet int32) (send, bool) {
 	t.packet = 0
 	return was, true
 }
+
+// tripOfPacket returns the time since a packet was sent; 0 if it is unknown.
+func (e *Endpoint) tripOfPacket(now fabric.Time, q *qp, packet int32) fabric.Time {
+	if !e.keepsSends {
+		return 0
+	}
+	if t := q.state.sends.find(packet); t != nil && t.at != never {
+		return now - t.at
+	}
+	return 0
+}

@@ -72,8 +72,8 @@ const MaxField = telemetrySize
 // Specs returns all transports and rate controls. The first of a kind is the default.
 func Specs() []Spec {
 	return []Spec{
-		goBackNSpec(), selectiveRepeatSpec(), idealSpec(),
-		dctcpSpec(), lineRateSpec(), dcqcnSpec(), nsccSpec(), swiftSpec(), rcccSpec(), hpccSpec(),
+		goBackNSpec(), selectiveRepeatSpec(), idealSpec(), falconSpec(),
+		dctcpSpec(), lineRateSpec(), dcqcnSpec(), nsccSpec(), swiftSpec(), rcccSpec(), hpccSpec(), srdSpec(),
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 // take no time.
 type swift struct {
 	delays
-	qps perQP[swiftState]
+	qps perQP[SwiftPath]
 }
 
 // Swift uses delay alone.
@@ -49,91 +49,121 @@ const (
 	swiftSpan      = 3_062_278 // 1/sqrt(0.1) less that: all of it at 0.1 packets
 )
 
-// swiftState is Swift's state of a queue pair.
-type swiftState struct {
-	window int64       // bytes
-	base   fabric.Time // an idle round trip: of the longest path, or the least so far
-	trip   fabric.Time // of the latest packet with a delay
-	cutAt  fabric.Time // time of the last cut
-	failed int         // time-outs since an answer came
+// SwiftPath is what Swift knows of the path of a queue pair, or of a part of it.
+type SwiftPath struct {
+	Packet  int64       // bytes of a full packet
+	Idle    int64       // bytes that the line sends in an idle round trip
+	Target  fabric.Time // queueing that is no congestion, for a large window
+	Window  int64       // bytes; less than a packet: it is sent, and then a pause
+	Base    fabric.Time // an idle round trip: of the longest path, or the least so far
+	Trip    fabric.Time // of the latest packet with a delay
+	CutAt   fabric.Time // time of the last cut
+	GaveUp  int         // time-outs since an answer came
+	Largest int64       // window, in idle round trips
+}
+
+// NewSwift returns a path with a window of that share of an idle round trip.
+func NewSwift(packet, idle, share int64, trip, target fabric.Time) SwiftPath {
+	return SwiftPath{
+		Packet: packet, Idle: idle, Target: target, Window: idle / share, Base: trip, Trip: trip, CutAt: -fabric.Second,
+		Largest: swiftMost,
+	}
+}
+
+func (s *SwiftPath) bound() {
+	s.Window = min(max(s.Window, s.Packet/swiftLeast), max(s.Largest*s.Idle, s.Packet))
+}
+
+// Allowed returns the round trip that is no congestion: the idle one, and queueing that grows as the window shrinks.
+func (s *SwiftPath) Allowed() fabric.Time {
+	root := int64(math.Sqrt(float64(s.Window << 20 / s.Packet))) // of the packets, times 1024: exact on every machine
+	share := min(max(swiftMillionth*1024/max(1, root)-swiftFull, 0), swiftSpan)
+	return s.Base + s.Target + fabric.Time(int64(swiftRange*s.Target/fabric.Nanosecond)*share/swiftSpan)*fabric.Nanosecond
+}
+
+// Answered changes the window for the round trip of a packet whose answer acknowledges that many. cut: it was cut.
+func (s *SwiftPath) Answered(now, trip fabric.Time, packets int32) (cut bool) {
+	s.Base, s.Trip = min(s.Base, trip), trip
+	allowed := s.Allowed()
+	switch grown := swiftIncrease * s.Packet * int64(packets); {
+	case trip < allowed && s.Window >= s.Packet:
+		s.Window += grown * s.Packet / s.Window
+	case trip < allowed:
+		s.Window += grown
+	default:
+		cut = s.cutBy(now, s.Window*4*int64(trip-allowed)/(5*int64(trip)))
+	}
+	s.bound()
+	return cut
+}
+
+// cutBy cuts the window, if it was not within a round trip, by half at most.
+func (s *SwiftPath) cutBy(now fabric.Time, bytes int64) bool {
+	if now-s.CutAt < s.Trip {
+		return false
+	}
+	s.CutAt = now
+	s.Window -= min(bytes, s.Window/2)
+	return true
+}
+
+// Lost halves the window for lost packets, if it was not cut within a round trip.
+func (s *SwiftPath) Lost(now fabric.Time) (cut bool) {
+	cut = s.cutBy(now, math.MaxInt64)
+	s.bound()
+	return cut
 }
 
 func (c *swift) open(q *qp) {
-	*c.qps.open(q) = swiftState{window: c.product(c.trip), base: c.trip, trip: c.trip, cutAt: -fabric.Second}
-	c.bound(q)
+	*c.qps.open(q) = NewSwift(int64(c.full), c.product(c.trip), 1, c.trip, c.target)
+	c.apply(q)
 }
 
-// bound keeps the window within its bounds, and applies it to the queue pair.
-func (c *swift) bound(q *qp) {
-	s, packet := c.qps.at(q), int64(c.full)
-	s.window = min(max(s.window, packet/swiftLeast), max(swiftMost*c.product(c.trip), packet))
-	q.window = max(1, int32(s.window/packet))
-	rate := c.cfg.LineRate
-	if s.window < packet { // one packet, and then a pause for its share of a round trip
-		rate = min(rate, max(c.cfg.MinRate, fabric.Rate(8*s.window*int64(fabric.Microsecond)/max(1, int64(s.trip))*1e6)))
-	}
-	c.setRate(q, rate)
-}
-
-// allowed returns the queueing time allowed for a packet.
-func (c *swift) allowed(window int64) fabric.Time {
-	root := int64(math.Sqrt(float64(window << 20 / int64(c.full)))) // of the packets, times 1024: exact on every machine
-	share := min(max(swiftMillionth*1024/max(1, root)-swiftFull, 0), swiftSpan)
-	return c.target + fabric.Time(int64(swiftRange*c.target/fabric.Nanosecond)*share/swiftSpan)*fabric.Nanosecond
+// apply applies the window to the queue pair.
+func (c *swift) apply(q *qp) {
+	s := c.qps.at(q)
+	s.bound()
+	c.windowed(q, s.Window, s.Trip)
 }
 
 func (c *swift) acked(now fabric.Time, q *qp, p *packet, packets, at int32, _ bool) {
 	s := c.qps.at(q)
-	s.failed = 0
+	s.GaveUp = 0
 	trip, ok := c.measure(now, q, p, at)
 	if !ok {
 		return
 	}
-	s.base, s.trip = min(s.base, trip), trip
-	allowed, packet := s.base+c.allowed(s.window), int64(c.full)
-	switch grown := swiftIncrease * packet * int64(packets); {
-	case trip < allowed && s.window >= packet:
-		s.window += grown * packet / s.window
-	case trip < allowed:
-		s.window += grown
-	default:
-		c.cutBy(now, s, s.window*4*int64(trip-allowed)/(5*int64(trip)))
-	}
-	c.bound(q)
+	c.count(s.Answered(now, trip, packets))
+	c.apply(q)
 }
 
-// cutBy cuts the window, if it was not within a round trip, by half at most.
-func (c *swift) cutBy(now fabric.Time, s *swiftState, bytes int64) {
-	if now-s.cutAt < s.trip {
-		return
+func (c *swift) count(cut bool) {
+	if cut {
+		c.stats.RateCuts++
 	}
-	s.cutAt = now
-	s.window -= min(bytes, s.window/2)
-	c.stats.RateCuts++
 }
 
 // cut implements [losses].
 func (c *swift) cut(now fabric.Time, q *qp, packet int32) {
 	q.state.sends.take(packet)
-	c.cutBy(now, c.qps.at(q), math.MaxInt64)
-	c.bound(q)
+	c.lost(now, q, 1)
 }
 
 // lost implements [losses].
 func (c *swift) lost(now fabric.Time, q *qp, _ int32) {
-	c.cutBy(now, c.qps.at(q), math.MaxInt64)
-	c.bound(q)
+	c.count(c.qps.at(q).Lost(now))
+	c.apply(q)
 }
 
 // wentBack cuts the window once more. One of which nothing arrives any more sends next to
 // nothing.
 func (c *swift) wentBack(q *qp) {
 	s := c.qps.at(q)
-	s.window /= 2
-	if s.failed++; s.failed >= swiftGiveUp {
-		s.window = 0
+	s.Window /= 2
+	if s.GaveUp++; s.GaveUp >= swiftGiveUp {
+		s.Window = 0
 	}
-	c.bound(q)
+	c.apply(q)
 }
 
 func (*swift) notified(fabric.Time, *qp, *packet) {}

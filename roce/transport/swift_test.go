@@ -14,19 +14,24 @@ func TestSwift(t *testing.T) {
 	e := w.hosts[0].e
 	q, c := e.qps[0], e.control.pacer.(*swift)
 	s, packet := c.qps.at(q), int64(e.full)
+	allowed := func(window int64) fabric.Time {
+		p := *s
+		p.Window = window
+		return p.Allowed() - p.Base
+	}
 
 	least := fabric.Time(1 << 60)
 	for _, packets := range []int64{1, 2, 5, 20, 99} {
-		a := c.allowed(packets * packet)
+		a := allowed(packets * packet)
 		if a >= least || a <= c.target {
 			t.Errorf("%d packets: %v allowed, of fewer %v; the target is %v", packets, a, least, c.target)
 		}
 		least = a
 	}
-	if a := c.allowed(100 * packet); a != c.target {
+	if a := allowed(100 * packet); a != c.target {
 		t.Errorf("100 packets: %v allowed, want the target, %v", a, c.target)
 	}
-	if a := c.allowed(packet / 10); a < 6*c.target-fabric.Nanosecond*10 || a > 6*c.target {
+	if a := allowed(packet / 10); a < 6*c.target-fabric.Nanosecond*10 || a > 6*c.target {
 		t.Errorf("a tenth of a packet: %v allowed, want six targets of %v", a, c.target)
 	}
 
@@ -37,29 +42,29 @@ func TestSwift(t *testing.T) {
 		c.acked(now, q, ackOf(q, packet), 1, packet+1, false)
 		q.sent = old
 	}
-	s.window = 50 * packet
+	s.Window = 50 * packet
 	for i := range int32(50) {
 		answer(i, c.trip)
 	}
-	if grown := s.window - 50*packet; grown < packet*98/100 || grown > packet {
+	if grown := s.Window - 50*packet; grown < packet*98/100 || grown > packet {
 		t.Errorf("a round trip without queueing: %d bytes more, want a packet's %d", grown, packet)
 	}
-	s.window = 50 * packet
-	allowed := s.base + c.allowed(s.window)
+	s.Window = 50 * packet
+	most := s.Allowed()
 	for i := range int32(50) {
-		answer(i, 2*allowed)
+		answer(i, 2*most)
 	}
-	if want := 50 * packet * 6 / 10; s.window < want-2 || s.window > want+2 { // less 0.8 of (2-1)/2
-		t.Errorf("twice the target: %d bytes, want %d", s.window, want)
+	if want := 50 * packet * 6 / 10; s.Window < want-2 || s.Window > want+2 { // less 0.8 of (2-1)/2
+		t.Errorf("twice the target: %d bytes, want %d", s.Window, want)
 	}
-	now += 200 * allowed
-	s.window = 50 * packet
-	answer(50, 100*allowed)
-	if s.window != 25*packet || e.Stats().RateCuts != 2 {
-		t.Errorf("far beyond: %d bytes after %d cuts, want half of %d", s.window, e.Stats().RateCuts, 50*packet)
+	now += 200 * most
+	s.Window = 50 * packet
+	answer(50, 100*most)
+	if s.Window != 25*packet || e.Stats().RateCuts != 2 {
+		t.Errorf("far beyond: %d bytes after %d cuts, want half of %d", s.Window, e.Stats().RateCuts, 50*packet)
 	}
-	s.window = packet / 10
-	c.bound(q)
+	s.Window = packet / 10
+	c.apply(q)
 	if q.window != 1 || q.rate.now >= e.cfg.LineRate/10 {
 		t.Errorf("a tenth of a packet: %d packets at %v", q.window, q.rate.now)
 	}

@@ -87,7 +87,15 @@ func (s Spec) Lacks(given map[string]string) (lacks []string, ok bool) {
 }
 
 // FindsLate reports whether hosts detect by time the losses of packets that take several paths.
-func (s Spec) FindsLate(given map[string]string) bool { return given[lossParam] == lossByTime }
+func (s Spec) FindsLate(given map[string]string) bool {
+	return s.Late || given[lossParam] == lossByTime
+}
+
+// FindsLateWith is FindsLate for hosts with a receiver: what the authors assume needs receivers that keep packets.
+func (s Spec) FindsLateWith(given map[string]string, r transport.Receiver) bool {
+	receiver, err := r.Spec()
+	return given[lossParam] == lossByTime || s.Late && err == nil && !receiver.Needs.InOrder
+}
 
 // Convergence returns the time in which a routing protocol repairs switches' tables; ok is false without one.
 func (s Spec) Convergence(given map[string]string) (after fabric.Time, ok bool) {
@@ -101,7 +109,7 @@ func (s Spec) Convergence(given map[string]string) (after fabric.Time, ok bool) 
 // supports.
 func (s Spec) Adapted(given map[string]string) bool {
 	_, routed := s.Convergence(given)
-	return routed || s.FindsLate(given) || given[newsParam] == newsTaken
+	return routed || given[lossParam] == lossByTime || given[newsParam] == newsTaken
 }
 
 // readFair reads those of these parameters that the scheme has.

@@ -39,7 +39,7 @@ func TestFairForms(t *testing.T) {
 
 // When hosts know that a link is dead, hosts that label packets use none of its paths, turns stay even, and when it is back they do.
 func TestNews(t *testing.T) {
-	for _, name := range []string{Spray, REPS, DRB, MRC} {
+	for _, name := range []string{Spray, REPS, DRB, MRC, SRD} {
 		for _, taken := range []bool{true, false} {
 			given := map[string]string{}
 			if taken {

@@ -443,7 +443,7 @@ func TestMRC(t *testing.T) {
 
 // What the schemes that label packets have in common.
 func TestPacketHosts(t *testing.T) {
-	for _, name := range []string{Spray, DRB, REPS, Hopper, MRC} {
+	for _, name := range []string{Spray, DRB, REPS, Hopper, MRC, SRD, Falcon} {
 		if spec, err := Find(name); err != nil || spec.Receiver == transport.GoBackN {
 			t.Errorf("%s with go-back-N, %v", name, err)
 		}

@@ -55,3 +55,20 @@ func (s *pieces) baseRTT(dst fabric.NodeID, w wire) fabric.Time {
 	}
 	return rtt
 }
+
+// draw returns up to n different labels of paths to a host, or n ports, in random order. It has at least one.
+func (s *pieces) draw(dst fabric.NodeID, n int, ports bool) []fabric.Label {
+	labels := s.paths(dst)
+	if len(labels) == 0 {
+		return []fabric.Label{s.port()}
+	}
+	if ports {
+		labels = make([]fabric.Label, n)
+		for i := range labels {
+			labels[i] = s.port()
+		}
+		return labels
+	}
+	s.rng.Shuffle(len(labels), func(i, j int) { labels[i], labels[j] = labels[j], labels[i] })
+	return labels[:min(n, len(labels))]
+}

@@ -59,6 +59,12 @@ type PathLossHost interface {
 	LostBy(now fabric.Time, qp hostagent.QP, l fabric.Label)
 }
 
+// RoomyHost is a [PacketHost] with a window per path: Room is its queue pairs' [transport.Roomy].
+type RoomyHost interface {
+	PacketHost
+	Room(qp hostagent.QP, onTheWay int32) bool
+}
+
 // Holder is a [PacketHost] that can make queue pairs send nothing for a time.
 type Holder interface {
 	// Holds returns the holds that the calls since the last Holds requested, once. The slice is valid until the

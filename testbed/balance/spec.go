@@ -31,8 +31,12 @@ type Spec struct {
 	Name    string
 	Summary string // a phrase, for display
 	Params  []transport.Param
-	// Receiver is the receiver that its authors assume.
+	// Receiver and Control are the receiver and the rate control that its authors assume; an empty control: none is
+	// assumed.
 	Receiver transport.Receiver
+	Control  transport.Control
+	// Late says that its authors' hosts detect losses by time; see [transport.Config].LateLoss.
+	Late bool
 	// Flows is its model without packets.
 	Flows FlowModel
 	// Holds says that its hosts are [Holder]s.
@@ -52,7 +56,7 @@ type factory func(c Config) (Host, error)
 // Specs returns all schemes.
 func Specs() []Spec {
 	return []Spec{
-		etherealSpec(), ecmpSpec(), mprdmaSpec(), spraySpec(), repsSpec(), drbSpec(), hopperSpec(), flowcutSpec(), lptSpec(), mrcSpec(),
+		etherealSpec(), ecmpSpec(), mprdmaSpec(), spraySpec(), repsSpec(), drbSpec(), hopperSpec(), flowcutSpec(), lptSpec(), mrcSpec(), srdSpec(), falconSpec(),
 		switchSpraySpec(), switchSprayRandomSpec(), jsqSpec(), flowletSpec(), ofanSpec(),
 	}
 }

@@ -23,7 +23,7 @@ func TestScenarios(t *testing.T) {
 		if i%20 == 0 {
 			same(t, c)
 		}
-		runs, err := c.runs()
+		runs, err := c.runs(nil)
 		if err != nil {
 			t.Fatalf("%s\n%s%v", c.Text, c.Jobs, err)
 		}

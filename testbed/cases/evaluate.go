@@ -24,6 +24,8 @@ type Options struct {
 	Run     runner.Run // in the virtual world
 	Program string     // its version
 	Alone   bool       // no opponents
+	// Opponents, if any, replace the case's, unless it has planes. See [scenario.ParseScheme] for their form.
+	Opponents []string
 }
 
 // Evaluate carries a case out, on one core. What goes wrong is in the record; the error is that of ctx.
@@ -45,7 +47,7 @@ func Evaluate(ctx context.Context, c Case, o Options) (*Record, error) {
 }
 
 func evaluate(ctx context.Context, c Case, o Options, r *Record) error {
-	runs, err := c.runs()
+	runs, err := c.runs(o.Opponents)
 	if err != nil {
 		return err
 	}
@@ -93,8 +95,8 @@ func cutShort(run scenario.Run, ethereal *Figures) scenario.Run {
 	return run
 }
 
-// runs returns the case's runs. A workload is read from a file, which is there only meanwhile.
-func (c Case) runs() ([]scenario.Run, error) {
+// runs returns the case's runs, with other opponents if there are any. A workload is read from a file, which is there only meanwhile.
+func (c Case) runs(opponents []string) ([]scenario.Run, error) {
 	name := c.path
 	if name == "" {
 		name = c.File()
@@ -112,6 +114,12 @@ func (c Case) runs() ([]scenario.Run, error) {
 	s, err := scenario.Parse(name, []byte(c.Text), strictyaml.ReadFile)
 	if err != nil {
 		return nil, err
+	}
+	if len(opponents) > 0 && s.Fabric.Planes <= 1 {
+		s, err = s.Override(scenario.Override{Schemes: append([]string{string(scenario.Ethereal)}, opponents...)})
+		if err != nil {
+			return nil, err
+		}
 	}
 	return s.Expand()
 }

@@ -115,6 +115,9 @@ func (s *Settings) Endpoint(c *Core) transport.Config {
 	}
 	if c.packets != nil {
 		e.Balancer = c
+		if s, ok := c.packets.(balance.RoomyHost); ok {
+			e.Balancer = roomyCore{c, s}
+		}
 	}
 	if c.lostBy != nil {
 		e.Losses = c

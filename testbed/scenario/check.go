@@ -165,9 +165,13 @@ func (h *Host) check(bad complain) {
 }
 
 func (h *Host) checkControl(bad complain) {
+	if h.CongestionControl == SchemeControl {
+		checkParams("host.congestion_params", "the schemes' control", nil, h.CongestionParams, bad)
+		return
+	}
 	spec, err := h.CongestionControl.Spec()
 	if err != nil || h.CongestionControl == "" {
-		known := transport.Names(transport.RateControl)
+		known := Controls()
 		bad("host.congestion_control", fmt.Sprintf("%q is unknown", h.CongestionControl), strictyaml.Choose(string(h.CongestionControl), known))
 		return
 	}

@@ -19,10 +19,10 @@ func (r Run) Hosts() (host.Settings, error) {
 	return host.Settings{
 		Seed: r.Seed, Scheme: r.Scheme.Name, Params: r.Scheme.Params,
 		Payload: int(h.Payload), IPv6: h.IPv6, FlowLabel: h.Carrier == IPv6FlowLabel, USID: h.Carrier == SRv6USID,
-		RTO: h.RTO, AckEvery: h.AckEvery, AckWhenAsked: h.AckWhenAsked, Control: h.CongestionControl,
+		RTO: h.RTO, AckEvery: h.AckEvery, AckWhenAsked: h.AckWhenAsked, Control: h.ControlFor(r.Scheme.Name),
 		ControlParams: h.CongestionParams,
 		Receiver:      h.Receiver.For(r.Scheme.Name), ReorderWindow: h.ReorderWindow, Reordered: spec.InSwitches(),
-		LateLoss:     spec.FindsLate(r.Scheme.Params),
+		LateLoss:     spec.FindsLateWith(r.Scheme.Params, h.Receiver.For(r.Scheme.Name)),
 		ResendOnFlip: h.ResendOnFlip, TailProbe: h.TailProbe,
 		BatchWindow: a.BatchWindow, StartJitter: a.StartJitter, NoJitter: a.StartJitter == 0, FailedMemory: a.FailedPathMemory,
 		Losses: hostagent.LossTest{Off: silent, Pauses: r.Scenario.FlowControl().On()},

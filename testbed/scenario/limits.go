@@ -90,16 +90,16 @@ func (s *Scenario) checkParts(f *fabric.Fabric, bad complain) {
 
 	nic := transport.Config{
 		Fabric: f, IPv6: s.Host.IPv6, FlowLabel: s.Host.Carrier == IPv6FlowLabel, MTU: int(s.Host.Payload), RTO: s.Host.RTO,
-		AckEvery: s.Host.AckEvery, Control: s.Host.CongestionControl, ReorderWindow: s.Host.ReorderWindow,
+		AckEvery: s.Host.AckEvery, ReorderWindow: s.Host.ReorderWindow,
 	}
 	err = nil
 	if s.Host.TailProbe {
 		nic.Trip = transport.IdleTrip(f, nic.MTU)
 	}
 	for _, scheme := range s.formed() { // they may choose the receiver, and the detection of losses
-		nic.Receiver = s.Host.Receiver.For(scheme.Name)
+		nic.Receiver, nic.Control = s.Host.Receiver.For(scheme.Name), s.Host.ControlFor(scheme.Name)
 		spec, _ := scheme.Spec() // an unknown scheme's is empty
-		nic.LateLoss = spec.FindsLate(scheme.Params)
+		nic.LateLoss = spec.FindsLateWith(scheme.Params, nic.Receiver)
 		err = cmp.Or(err, nic.Validate())
 	}
 	refuse(err, transport.ErrConfig, map[string]string{

@@ -152,6 +152,23 @@ func (r Receiver) For(schemeName string) transport.Receiver {
 	return cmp.Or(spec.Receiver, transport.GoBackN)
 }
 
+// SchemeControl is the rate control that the scheme's authors assume; DCTCP if they assume none.
+const SchemeControl transport.Control = "scheme"
+
+// Controls returns the names of all rate controls.
+func Controls() []string {
+	return append([]string{string(SchemeControl)}, transport.Names(transport.RateControl)...)
+}
+
+// ControlFor returns the rate control of hosts with a scheme.
+func (h *Host) ControlFor(schemeName string) transport.Control {
+	if h.CongestionControl != SchemeControl {
+		return h.CongestionControl
+	}
+	spec, _ := balance.Find(schemeName)
+	return cmp.Or(spec.Control, transport.DCTCP)
+}
+
 // Carrier names the packet field that carries a path label.
 type Carrier string
 

@@ -17,7 +17,6 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/goldentest"
-	"github.com/ethereal-fabric/ethereal/roce/transport"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
@@ -191,7 +190,7 @@ func schemaEnums() map[string][]string {
 		"$defs servers properties wiring":           {string(Rack), string(Rail)},
 		"$defs servers properties cross_rail":       {string(BySpine), string(ByServer)},
 		"$defs fabric properties kind":              {fabric.KindFatTree, fabric.KindLeafSpine},
-		"$defs host properties congestion_control":  transport.Names(transport.RateControl),
+		"$defs host properties congestion_control":  Controls(),
 		"$defs host properties receiver":            Receivers(),
 		"$defs host properties completion":          {string(OnArrival), string(OnAck)},
 		"$defs host properties carrier":             Carriers(),

@@ -22,7 +22,7 @@ func checkPlanes(run scenario.Run) error {
 		return err
 	}
 	s := run.Scenario
-	control, err := s.Host.CongestionControl.Spec()
+	control, err := s.Host.ControlFor(run.Scheme.Name).Spec()
 	switch {
 	case err != nil:
 		return err

@@ -82,7 +82,7 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer sim.Trac
 	if w.spec, err = run.Scheme.Spec(); err != nil {
 		return nil, err
 	}
-	control, err := s.Host.CongestionControl.Spec()
+	control, err := s.Host.ControlFor(run.Scheme.Name).Spec()
 	if err != nil {
 		return nil, err
 	}

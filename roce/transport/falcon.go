@@ -1,0 +1,56 @@
+package transport
+
+import "github.com/ethereal-fabric/ethereal/fabric"
+
+// Falcon is the transport of Google's Falcon (SIGCOMM 2025; specification of the Open Compute Project): receivers keep
+// packets and report which came, and senders detect losses by RACK-TLP (RFC 8985) on each of a connection's paths,
+// whose packets stay in order. Its bitmaps say what our ACK per packet says.
+const Falcon Receiver = "falcon"
+
+func falconSpec() Spec {
+	return Spec{
+		Kind: Transport, Name: string(Falcon), Summary: "always keeps the packet; with packets on several paths, senders detect losses path by path",
+		transport: func(e *Endpoint) transport {
+			e.lates.byPath = true
+			return selectiveRepeat{e}
+		},
+	}
+}
+
+// RFC 8985's names, for QPs whose losses are detected path by path. A packet is lost when one that was sent later by
+// the same path has been answered, and RACK.rtt and the reordering window have passed since it was sent.
+
+// rackTime returns RACK.rtt + RACK.reo_wnd: the round trip of the latest answered packet, and a quarter of the least.
+func (e *Endpoint) rackTime() fabric.Time {
+	if e.lates.latest == 0 {
+		return e.cfg.Trip * 5 / 4
+	}
+	return e.lates.latest + min(e.lates.latest, e.cfg.Trip)/4
+}
+
+// newestOn is when the latest answered packet of a path was sent.
+type newestOn struct {
+	label fabric.Label
+	at    fabric.Time
+}
+
+// answeredOn records the answer to a packet of a path.
+func (l *late) answeredOn(label fabric.Label, sent fabric.Time) {
+	for i := range l.paths {
+		if l.paths[i].label == label {
+			l.paths[i].at = max(l.paths[i].at, sent)
+			return
+		}
+	}
+	l.paths = append(l.paths, newestOn{label, sent})
+}
+
+// passed reports whether a later packet of the same path has been answered.
+func (l *late) passed(d *departed) bool {
+	for _, p := range l.paths {
+		if p.label == d.label {
+			return d.at < p.at
+		}
+	}
+	return false
+}
