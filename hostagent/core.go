@@ -111,14 +111,14 @@ func (c *Core) Done(now fabric.Time, qp QP) {
 // Ready returns the caller's work since the last call.
 func (c *Core) Ready() Ready {
 	r, old := c.ready, c.before
-	c.ready = Ready{Open: old.Open[:0], Flip: old.Flip[:0], Close: old.Close[:0], Ask: old.Ask[:0], Failed: old.Failed[:0]}
+	c.ready = Ready{Open: old.Open[:0], Flip: old.Flip[:0], Ask: old.Ask[:0], Failed: old.Failed[:0]}
 	c.before = r
 	return r
 }
 
 // Pending reports whether Ready would return anything.
 func (c *Core) Pending() bool {
-	return len(c.ready.Open)+len(c.ready.Flip)+len(c.ready.Close)+len(c.ready.Ask)+len(c.ready.Failed) > 0
+	return len(c.ready.Open)+len(c.ready.Flip)+len(c.ready.Ask)+len(c.ready.Failed) > 0
 }
 
 // Tick does what is due by now: see [Core.Deadline].

@@ -13,6 +13,26 @@
 //	core.Timeout(now, qp) // or Quench, Update: something died
 //	ready = core.Ready()  // ready.Flip: new labels for the queue pairs on dead paths
 //
+// # Parts
+//
+// Each part has its own state, which no other part writes:
+//
+//	paths      links' states, destinations, bytes outstanding; which paths are dead or slow, and the evidence
+//	timeouts   paths that timed out, until the memory ends
+//	losses     paths that lose packets; the sequential test, marks, and the probes of paths that were left
+//	questions  paths that do not answer probes, and the links that several of them convict
+//	quenches   which quenches are believed, and until when
+//	pushes     which controller is followed, and the epochs of its reports
+//	slowPaths  shares of slow paths and uplinks, by marks and by races ([race])
+//	pieces     open queue pairs; batch is the scratch space of Post
+//	site       what all share: the host's place in the fabric, the time, counts, and the Ready that is being filled
+//
+// A detector draws a conclusion, its verdict, and moves nothing. Timeouts, losses and questions find paths dead:
+// paths asks each of them for its verdict on a destination. Quenches, pushes and questions find links dead: each sets
+// and clears its own bits of a link's evidence. Then Core moves the pieces (moves.go) off dead paths, or back.
+//
+// docs/architecture.md follows a link-down event from a switch's gNMI message to a queue pair's new label.
+//
 // # Batches
 //
 // [Core.Post] takes the flows of one batching window (100 ns in the reference evaluation). Per destination ToR it

@@ -71,14 +71,13 @@ type Flip struct {
 	Dead     bool // From is dead or suspected: retransmit what is in flight on it
 }
 
-// Ready lists the driver's work, in this order: open queue pairs for Open, then relabel those in Flip, then close
-// the probes in Close. A queue pair can be in several. Path probes are in Ask: see [Config].Asks.
+// Ready lists the driver's work, in this order: open queue pairs for Open, then relabel those in Flip. A queue pair
+// can be in both. Path probes are in Ask: see [Config].Asks.
 //
 // Failed is for a controller that combines the agents' time-outs; ignore it without one.
 type Ready struct {
 	Open   []Piece
 	Flip   []Flip
-	Close  []QP
 	Ask    []Ask
 	Failed []Failed
 }

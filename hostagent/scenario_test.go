@@ -165,9 +165,6 @@ func (s *scenario) ready() string {
 		}
 		fmt.Fprintf(&b, "flip qp%d %d -> %d %v (%s)\n", f.QP, f.From, f.To, f.Reason, from)
 	}
-	for _, qp := range r.Close {
-		fmt.Fprintf(&b, "close qp%d\n", qp)
-	}
 	for _, a := range r.Ask {
 		fmt.Fprintf(&b, "ask%d %s label %d\n", a.ID, s.f.Name(a.Dst), a.Label)
 	}

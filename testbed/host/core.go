@@ -189,9 +189,6 @@ func (c *Core) act(now fabric.Time) {
 			}
 		}
 	}
-	for _, qp := range ready.Close {
-		c.close(now, qp)
-	}
 	if c.ender != nil {
 		for _, qp := range c.ender.Ends() {
 			c.close(now, qp)
