@@ -3,7 +3,9 @@ package host
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
@@ -387,6 +389,21 @@ func (c *Core) Refuse(now fabric.Time, qp transport.QP) (message uint64, ok bool
 
 // Forget ends a message of which queue pairs were refused. [Shell.Sent] may still be called for it.
 func (c *Core) Forget(message uint64) { delete(c.sending, message) }
+
+// Abandon ends a message that another host sends from now on: its queue pairs are closed, and [Shell.Sent] is not called for
+// it.
+func (c *Core) Abandon(now fabric.Time, message uint64) {
+	if c.log != nil {
+		c.log.add(Record{At: now, Call: "abandon", Message: message})
+	}
+	c.batch = slices.DeleteFunc(c.batch, func(m hostagent.Flow) bool { return m.ID == message })
+	for _, qp := range slices.Sorted(maps.Keys(c.qps)) {
+		if q := c.qps[qp]; !q.probe && q.message == message {
+			c.close(now, hostagent.QP(qp))
+		}
+	}
+	c.Forget(message)
+}
 
 // end forgets a queue pair.
 func (c *Core) end(now fabric.Time, qp transport.QP) (queuePair, bool) {

@@ -172,6 +172,8 @@ func (r *Record) Play(c *Core) error {
 		c.Acked(r.At, r.QP, r.Bytes)
 	case "done":
 		c.Done(r.At, r.QP)
+	case "abandon":
+		c.Abandon(r.At, r.Message)
 	case "refuse":
 		c.Refuse(r.At, r.QP)
 	case "timeout":

@@ -12,7 +12,8 @@ import (
 const maxCutOff = 4
 
 // CutOff names the hosts that have no link at a time of the run, and says since when the first of them has none; "" if
-// each host has one. A link that is cut in one direction carries no messages.
+// each host has one. A link that is cut in one direction carries no messages. A host of a server with several GPUs goes on
+// over another's link.
 func (r Run) CutOff(at fabric.Time) string {
 	f := r.Fabric
 	down := make([]fabric.Time, f.HostLinks()) // when the link was cut, plus 1; 0: it is not
@@ -37,6 +38,24 @@ func (r Run) CutOff(at fabric.Time) string {
 			last = max(last, t)
 		}
 		return last
+	}
+	if s := r.Scenario.Servers; s.On() {
+		own := since
+		since = func(h fabric.NodeID) (last fabric.Time) { // of the server, all of whose hosts have the same
+			for rank := range f.Hosts() {
+				if s.Host(f, rank) != h {
+					continue
+				}
+				for gpu := range s.GPUs {
+					t := own(s.Host(f, rank/s.GPUs*s.GPUs+gpu))
+					if t == 0 {
+						return 0
+					}
+					last = max(last, t)
+				}
+			}
+			return last
+		}
 	}
 	var first fabric.Time
 	var names []string

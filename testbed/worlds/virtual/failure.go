@@ -62,6 +62,7 @@ func (w *world) linkEvent(now fabric.Time, e scenario.LinkEvent) {
 // notifies the sender, as Ethernet's remote fault does. With time-outs as the only notifier, switches notice
 // nothing, unless they are routers.
 func (w *world) detect(now fabric.Time, e scenario.LinkEvent) {
+	w.nicChanged(now, e)
 	if e.Reported && w.run.Notifier.GNMI() {
 		w.reportSpeed(now, e)
 		return
@@ -125,7 +126,7 @@ func (w *world) reportsSpeeds() bool {
 }
 
 // outages returns the capacity that the run's events remove from the links. A degraded link is slower from its next
-// packet on.
+// packet on. Servers of several GPUs send around a NIC's dead link.
 func outages(run scenario.Run) []bound.Outage {
 	var out []bound.Outage
 	open, gray := map[sim.LinkDir]int{}, map[sim.LinkDir]int{} // the present outage, and loss
@@ -136,6 +137,9 @@ func outages(run scenario.Run) []bound.Outage {
 		}
 	}
 	for _, e := range run.Events {
+		if run.Scenario.Servers.On() && e.Cuts() && int(e.Link) < run.Fabric.HostLinks() {
+			continue
+		}
 		for _, d := range directions(e) {
 			if e.Loss > 0 || e.Up {
 				end(gray, d, e.At)

@@ -87,9 +87,8 @@ func (w *world) newHostOf(config host.Config, settings *host.Settings) (*hostShe
 	return h, nil
 }
 
-// postTo makes a host send a message of the collective.
-func (w *world) postTo(now fabric.Time, h *hostShell, s collective.Send) {
-	to := w.host(s.Dst)
+// postTo makes a host send a message of the collective to another.
+func (w *world) postTo(now fabric.Time, h, to *hostShell, s collective.Send) {
 	a := arrival{src: h.id, bytes: s.Bytes, left: s.Bytes, posted: now}
 	if w.net.Cores() == 1 || w.net.Region(h.id) == w.net.Region(to.id) {
 		to.arriving[s.ID] = a
@@ -206,7 +205,10 @@ func (h *hostShell) Sent(now fabric.Time, message uint64) {
 	id := collective.ID(message)
 	h.w.obs.Recorder.Sent(now, message)
 	if h.w.run.Scenario.Host.Completion == scenario.OnAck {
-		h.w.host(id.Dst()).received(now, id)
+		h.handOver(now, id)
+	}
+	if x := h.w.servers.failover; x != nil {
+		delete(x.carried, id)
 	}
 	if err := h.w.job.sent(now, id); err != nil {
 		h.w.fail(err)
@@ -226,8 +228,11 @@ func (h *hostShell) Timeout(now fabric.Time, qp transport.QP) {
 }
 
 // Delivered implements [transport.Handler]. A message has arrived when all its pieces have.
-func (h *hostShell) Delivered(now fabric.Time, _ fabric.NodeID, message uint64, bytes int64) {
+func (h *hostShell) Delivered(now fabric.Time, src fabric.NodeID, message uint64, bytes int64) {
 	id := collective.ID(message)
+	if h.strays(src, id) {
+		return
+	}
 	a, ok := h.arriving[id]
 	if a.left -= bytes; !ok || a.left < 0 {
 		h.w.fail(fmt.Errorf("%s: %d bytes too many of message %v", h.w.f.Name(h.id), -a.left, id))
@@ -242,7 +247,7 @@ func (h *hostShell) Delivered(now fabric.Time, _ fabric.NodeID, message uint64, 
 	})
 	h.w.obs.Recorder.Received(now, message)
 	if h.w.run.Scenario.Host.Completion == scenario.OnArrival {
-		h.received(now, id)
+		h.handOver(now, id)
 	}
 }
 

@@ -7,17 +7,20 @@ import (
 )
 
 // servers moves messages inside servers. A GPU sends one message at a time over its internal link, in the order of
-// posting.
+// posting. When a NIC's link is cut, messages move to another NIC of the server: see failover.go.
 type servers struct {
 	scenario.Servers
-	free []fabric.Time // by rank: when its internal link is free
+	free     []fabric.Time // by rank: when its internal link is free
+	failover *failover     // nil: no host's link fails
 }
 
-func newServers(s scenario.Servers, ranks int) servers {
-	if !s.On() {
-		return servers{Servers: s}
+func newServers(run scenario.Run) servers {
+	s := servers{Servers: run.Scenario.Servers}
+	if s.On() {
+		s.free = make([]fabric.Time, run.Fabric.Hosts())
+		s.failover = newFailover(run)
 	}
-	return servers{Servers: s, free: make([]fabric.Time, ranks)}
+	return s
 }
 
 // host returns the host of a rank.
@@ -26,7 +29,7 @@ func (w *world) host(rank int) *hostShell { return w.hosts[w.servers.Host(w.f, r
 // post carries out a send of the collective: through its rank's batching window, over its server's links, or both.
 func (w *world) post(now fabric.Time, s collective.Send) {
 	if !w.servers.On() {
-		w.postTo(now, w.hosts[s.Src], s)
+		w.postTo(now, w.hosts[s.Src], w.host(s.Dst), s)
 		return
 	}
 	from, _ := w.servers.Server(s.Src)
@@ -34,19 +37,21 @@ func (w *world) post(now fabric.Time, s collective.Send) {
 	relay := w.servers.Relay(s.Src, s.Dst)
 	switch {
 	case from == to:
-		w.move(now, s, func(now fabric.Time) { w.moved(now, s) })
+		w.move(now, s.Src, s.Bytes, func(now fabric.Time) { w.moved(now, s) })
+	case w.servers.failover != nil:
+		w.carry(now, s)
 	case relay != s.Src:
-		w.move(now, s, func(now fabric.Time) { w.postTo(now, w.host(relay), s) })
+		w.move(now, s.Src, s.Bytes, func(now fabric.Time) { w.postTo(now, w.host(relay), w.host(s.Dst), s) })
 	default:
-		w.postTo(now, w.host(s.Src), s)
+		w.postTo(now, w.host(s.Src), w.host(s.Dst), s)
 	}
 }
 
-// move sends a message over its sender's internal link.
-func (w *world) move(now fabric.Time, s collective.Send, then func(now fabric.Time)) {
+// move sends bytes over a rank's internal link.
+func (w *world) move(now fabric.Time, rank int, bytes int64, then func(now fabric.Time)) {
 	link := w.servers.Link()
-	free := &w.servers.free[s.Src]
-	*free = max(*free, now) + link.Rate.TimeFor(s.Bytes)
+	free := &w.servers.free[rank]
+	*free = max(*free, now) + link.Rate.TimeFor(bytes)
 	w.net.At(*free+link.Delay, then)
 }
 

@@ -76,7 +76,7 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer sim.Trac
 	s := run.Scenario
 	w := &world{
 		lab: lab, run: run, obs: obs, f: run.Fabric, firstCut: -1, lastFlip: -1,
-		servers: newServers(s.Servers, run.Fabric.Hosts()), late: run.Lateness(), format: format(run),
+		servers: newServers(run), late: run.Lateness(), format: format(run),
 	}
 	var err error
 	if w.spec, err = run.Scheme.Spec(); err != nil {
