@@ -98,6 +98,8 @@ type Config struct {
 	// ControlPriority is the queue of ACKs, CNPs, quenches and RoCEv2 packets with DSCP CS6: 0 (the data's queue) to 7.
 	ControlPriority int
 	HashSeed        uint32 // of the ECMP hash, the same in all switches
+	// EqualHashes makes all tiers choose by the same bits of the hash, as switches with equal seeds do that hash alike.
+	EqualHashes bool
 	// MaxGroupSize is the largest total of the members' shares in one ECMP group; larger weights are approximated.
 	// 0 means 64. It must be at least the number of a switch's uplinks.
 	MaxGroupSize int

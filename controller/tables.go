@@ -119,7 +119,11 @@ func (c *Core) appendDesired(out []Entry, s *state, id fabric.NodeID) []Entry {
 		w.add(exact(CloneSession, uint64(CloneSessions+p+1)), CloneTo, uint64(p+1), 0, uint64(c.cfg.CloneClass))
 	}
 	c.appendGroups(&w, n)
-	w.add(Key{Table: Device}, SetDevice, uint64(uint32(id)), uint64(c.cfg.HashSeed), hashOffsets[n.Tier],
+	offset := hashOffsets[n.Tier]
+	if c.cfg.EqualHashes {
+		offset = hashOffsets[fabric.ToR]
+	}
+	w.add(Key{Table: Device}, SetDevice, uint64(uint32(id)), uint64(c.cfg.HashSeed), offset,
 		uint64(n.Uplinks()), uint64(c.cfg.ControlPriority), uint64(c.cfg.QuenchIntervalUs))
 	c.appendBalancer(&w, n)
 	for family, carrier := range []Carrier{c.cfg.CarrierV4, c.cfg.CarrierV6} {

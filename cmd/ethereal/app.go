@@ -117,7 +117,7 @@ func (a *app) root() *cobra.Command {
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Simulate:", []*cobra.Command{a.runCommand(), a.benchCommand(), a.reportCommand(), a.viewCommand(), a.casesCommand()}},
+		{"Simulate:", []*cobra.Command{a.runCommand(), a.benchCommand(), a.reportCommand(), a.diagnoseCommand(), a.viewCommand(), a.casesCommand()}},
 		{"Live and Mininet:", []*cobra.Command{a.liveCommand(), mininetCommand()}},
 		{"Operate:", []*cobra.Command{
 			newControllerCommand(), newStatusCommand(), newVerifyCommand(), newDrainCommand(), newPreflightCommand(), newProbeCommand(), newP4RTCommand(),

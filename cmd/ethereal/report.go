@@ -63,14 +63,7 @@ func (a *app) runReport(ctx context.Context, paths []string, flags reportFlags) 
 	var rs []*report.Result
 	var files [][]*report.Result
 	for _, path := range paths {
-		file, err := os.Open(path)
-		if err != nil {
-			return fmt.Errorf("%w; name a file that ethereal bench or ethereal run --out wrote", err)
-		}
-		some, err := report.Decode(file, path)
-		if e := file.Close(); err == nil {
-			err = e
-		}
+		some, err := readResults([]string{path})
 		if err != nil {
 			return err
 		}
@@ -134,4 +127,24 @@ func (a *app) runReport(ctx context.Context, paths []string, flags reportFlags) 
 		}
 	}
 	return nil
+}
+
+// readResults reads files of results.
+func readResults(paths []string) ([]*report.Result, error) {
+	var rs []*report.Result
+	for _, path := range paths {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("%w; name a file that ethereal bench or ethereal run --out wrote", err)
+		}
+		some, err := report.Decode(file, path)
+		if e := file.Close(); err == nil {
+			err = e
+		}
+		if err != nil {
+			return nil, err
+		}
+		rs = append(rs, some...)
+	}
+	return rs, nil
 }

@@ -83,6 +83,7 @@ type FileTables struct {
 	QuenchInterval  fabric.Time `yaml:"quench_interval"`
 	ControlPriority int         `yaml:"control_priority"` // 0 to 7
 	HashSeed        uint32      `yaml:"hash_seed"`
+	EqualHashes     bool        `yaml:"equal_hashes"`   // all tiers choose by the same bits of the hash: they polarise
 	MaxGroupSize    int         `yaml:"max_group_size"` // 0: the program's
 }
 
@@ -304,6 +305,7 @@ func (t FileTables) apply(c *Config, targets bool, say complain) {
 		c.Core.QuenchIntervalUs = controller.NeverQuench
 	}
 	c.Core.ControlPriority, c.Core.HashSeed, c.Core.MaxGroupSize = t.ControlPriority, t.HashSeed, t.MaxGroupSize
+	c.Core.EqualHashes = t.EqualHashes
 	c.Core.ECN = controller.ECN{Kmin: t.ECN.KMin, Kmax: t.ECN.KMax, Pmax: t.ECN.PMax, Unit: t.ECN.Unit}
 	if ecn := &c.Core.ECN; *ecn != (controller.ECN{}) && ecn.Unit == 0 {
 		if ecn.Unit = queueUnit(c.Targets); ecn.Unit == 0 {

@@ -101,6 +101,8 @@ type Result struct {
 	Steps []Step `json:"steps"`
 	// Flows are the messages' completion times; nil: the world has none, or none arrived.
 	Flows *Flows `json:"flows"`
+	// EqualHashes is the scenario's switch.equal_hashes.
+	EqualHashes bool `json:"equal_hashes"`
 	// BusBandwidth is the collective's bus bandwidth as nccl-tests defines it, in GB/s; nil: it did not finish, or
 	// nccl-tests has no such collective.
 	BusBandwidth *float64 `json:"bus_gb_per_s"`

@@ -152,7 +152,7 @@ func (l *Live) ready(ctx context.Context, run scenario.Run) (err error) {
 		Quench: run.Notifier.Quench(), GNMI: run.Notifier.GNMI() || run.Notifier == scenario.NotifyNone,
 		QuenchInterval: s.Switch.QuenchInterval,
 		KMin:           s.Switch.ECN.KMin, KMax: s.Switch.ECN.KMax, PMax: s.Switch.ECN.PMax, HashSeed: uint32(run.Seed),
-		Carrier: s.Host.Carrier,
+		Carrier: s.Host.Carrier, EqualHashes: s.Switch.EqualHashes,
 	}
 	if l.notifiers == notifiers {
 		return nil

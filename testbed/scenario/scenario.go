@@ -70,6 +70,9 @@ type Switch struct {
 	Cell fabric.Bytes `yaml:"cell"`
 	// QuenchInterval is the minimum time between two quenches to one source for one port, in whole microseconds.
 	QuenchInterval fabric.Time `yaml:"quench_interval"`
+	// EqualHashes makes the switches of all tiers choose uplinks by the same bits of the hash, as switches with equal
+	// hash seeds do: the hash polarises.
+	EqualHashes bool `yaml:"equal_hashes"`
 }
 
 // QueueLimit returns the length that a switch's only queue can reach: under dynamic thresholds it ends where it is

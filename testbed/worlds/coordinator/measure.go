@@ -47,7 +47,7 @@ func (r *live) measure(ctx context.Context, before []deployment.Counted, end int
 	run := r.run
 	out := &report.Result{
 		Scenario: run.Scenario.Name, Scheme: run.Scheme.String(), Collective: run.Collective.Name(),
-		Notifier: string(run.Notifier), Seed: run.Seed, Failure: run.Failure.Name, Bytes: int64(run.Collective.Bytes),
+		EqualHashes: run.Scenario.Switch.EqualHashes, Notifier: string(run.Notifier), Seed: run.Seed, Failure: run.Failure.Name, Bytes: int64(run.Collective.Bytes),
 		Finished: finished, End: report.Deadline, EndTime: max(0, r.micros(end)), Fabric: run.Fabric.Spec(),
 	}
 	switch {

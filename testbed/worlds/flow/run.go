@@ -33,7 +33,7 @@ func Run(ctx context.Context, run scenario.Run, _ scenario.Observer) (*report.Re
 	}
 	r := &report.Result{
 		Scenario: run.Scenario.Name, Scheme: run.Scheme.String(), Collective: run.Collective.Name(),
-		Notifier: string(run.Notifier), Seed: run.Seed, Failure: run.Failure.Name,
+		EqualHashes: run.Scenario.Switch.EqualHashes, Notifier: string(run.Notifier), Seed: run.Seed, Failure: run.Failure.Name,
 		Bytes: int64(run.Collective.Bytes), Fabric: w.f.Spec(),
 		Finished: w.finished, End: report.Deadline, EndTime: w.now.Micros(),
 		SimEvents: w.handled + w.steps,

@@ -214,7 +214,7 @@ func (w *world) labelled(s *aSwitch, at fabric.NodeID, l fabric.Label) fabric.Po
 func (w *world) grouped(s *aSwitch, at fabric.NodeID, group uint64, hash uint32) fabric.PortNo {
 	n := w.f.Node(at)
 	offset := 0
-	if n.Tier == fabric.Aggregation {
+	if n.Tier == fabric.Aggregation && !w.run.Scenario.Switch.EqualHashes {
 		offset = aggHashOffset
 	}
 	var b [2]byte

@@ -26,7 +26,9 @@ type Notifiers struct {
 	KMin, KMax fabric.Bytes
 	PMax       float64
 	HashSeed   uint32
-	Carrier    scenario.Carrier // of labels; empty: the UDP source port
+	// EqualHashes makes all tiers choose by the same bits of the hash.
+	EqualHashes bool
+	Carrier     scenario.Carrier // of labels; empty: the UDP source port
 }
 
 // ControllerSocket returns where agents find the controller.
@@ -109,6 +111,7 @@ func (x *Fabric) writeTargets(nodes map[string]any, n Notifiers) error {
 		QuenchInterval  string `yaml:"quench_interval"`
 		ControlPriority int    `yaml:"control_priority"`
 		HashSeed        uint32 `yaml:"hash_seed"`
+		EqualHashes     bool   `yaml:"equal_hashes"`
 
 		CarrierV4 controller.Carrier `yaml:"carrier_v4"`
 		CarrierV6 controller.Carrier `yaml:"carrier_v6"`
@@ -120,7 +123,7 @@ func (x *Fabric) writeTargets(nodes map[string]any, n Notifiers) error {
 			Unit string  `yaml:"unit"`
 		} `yaml:"ecn"`
 	}
-	t := tables{QuenchInterval: "0us", ControlPriority: 1, HashSeed: n.HashSeed}
+	t := tables{QuenchInterval: "0us", ControlPriority: 1, HashSeed: n.HashSeed, EqualHashes: n.EqualHashes}
 	t.CarrierV4, t.CarrierV6 = n.Carrier.Tables()
 	if n.Quench {
 		t.QuenchInterval = n.QuenchInterval.String()

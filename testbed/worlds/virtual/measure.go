@@ -63,7 +63,7 @@ func (w *world) noteFlip(now fabric.Time, id fabric.NodeID, f hostagent.Flip) {
 func (w *world) measure() (*report.Result, error) {
 	r := &report.Result{
 		Scenario: w.run.Scenario.Name, Scheme: w.run.Scheme.String(), Collective: w.run.Collective.Name(),
-		Notifier: string(w.run.Notifier), Seed: w.run.Seed,
+		EqualHashes: w.run.Scenario.Switch.EqualHashes, Notifier: string(w.run.Notifier), Seed: w.run.Seed,
 		Failure: w.run.Failure.Name, Bytes: int64(w.run.Collective.Bytes),
 		Finished: w.finished, End: report.Deadline, EndTime: w.net.Now().Micros(),
 		Fabric: w.f.Spec(), FlipRecords: w.flips, Timeline: w.timeline, Flips: len(w.flips),

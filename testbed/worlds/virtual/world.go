@@ -222,6 +222,7 @@ func (w *world) controllerConfig(plane *fabric.Fabric) (controller.Config, error
 		ControlPriority:  controlPriority,
 		CloneClass:       controlPriority,
 		HashSeed:         uint32(w.run.Seed),
+		EqualHashes:      s.Switch.EqualHashes,
 		MaxGroupSize:     w.lab.schema.MaxGroupSize(),
 	}
 	c.CarrierV4, c.CarrierV6 = s.Host.Carrier.Tables()
