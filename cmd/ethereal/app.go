@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -101,7 +100,7 @@ func (a *app) root() *cobra.Command {
 		SilenceUsage:  true,
 		PersistentPreRun: func(*cobra.Command, []string) {
 			if verbose > 0 {
-				l := logFlag{slog.LevelInfo}
+				l := logFlag{level: slog.LevelInfo}
 				if verbose > 1 {
 					l.level = slog.LevelDebug
 				}
@@ -165,25 +164,4 @@ func place() *report.Place {
 		host, _ = os.Hostname() // "" then
 	}
 	return &report.Place{Host: host, Cores: runtime.GOMAXPROCS(0), System: runtime.GOOS + "/" + runtime.GOARCH}
-}
-
-// version says what this program was built from.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	v := info.Main.Version
-	if v == "" || v == "(devel)" {
-		v = "devel"
-		for _, s := range info.Settings {
-			switch {
-			case s.Key == "vcs.revision":
-				v += " " + s.Value[:min(12, len(s.Value))]
-			case s.Key == "vcs.modified" && s.Value == "true":
-				v += " modified"
-			}
-		}
-	}
-	return v + " " + info.GoVersion
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/buildinfo"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
@@ -145,7 +146,7 @@ func TestVersion(t *testing.T) {
 	if code != exitOK || stdout != "ethereal test\n" {
 		t.Errorf("code %d, %q", code, stdout)
 	}
-	if v := version(); !strings.Contains(v, "go1.") {
+	if v := buildinfo.Version(); !strings.Contains(v, "go1.") {
 		t.Errorf("version %q names no Go release", v)
 	}
 }

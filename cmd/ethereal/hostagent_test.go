@@ -199,6 +199,7 @@ func TestHostagentMutualTLS(t *testing.T) {
 	if err != nil || !strings.Contains(text, "ethereal_host_queue_pairs_open 4") || !strings.Contains(text, "ethereal_host_timeouts_total 1") {
 		t.Errorf("metrics: %v\n%s", err, text)
 	}
+	monitored(t, "hosts", text)
 
 	// A host speaks for itself alone: h0's certificate does not make an agent h1.
 	for name, cert := range map[string]string{"another host's certificate": "h0", "an operator's": "node"} {

@@ -9,17 +9,52 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// logFlag is the flag --log-level of a process.
-type logFlag struct{ level slog.Level }
+// logFlag is the flags --log-level and --log-format of a process.
+type logFlag struct {
+	level  slog.Level
+	format logFormat
+}
+
+// logFormat says how a log's lines are written.
+type logFormat string
+
+const (
+	logText logFormat = "text" // key=value
+	logJSON logFormat = "json"
+)
+
+// handler returns what writes lines of that format.
+func (l logFormat) handler(w io.Writer, o *slog.HandlerOptions) slog.Handler {
+	if l == logJSON {
+		return slog.NewJSONHandler(w, o)
+	}
+	return slog.NewTextHandler(w, o)
+}
+
+// String returns the format.
+func (l *logFormat) String() string { return string(*l) }
+
+// Set takes one of the formats.
+func (l *logFormat) Set(text string) error {
+	if *l = logFormat(text); *l != logText && *l != logJSON {
+		return fmt.Errorf("%q is none of text, json", text)
+	}
+	return nil
+}
+
+// Type names the value in messages.
+func (l *logFormat) Type() string { return "format" }
 
 func (l *logFlag) register(c *cobra.Command, level slog.Level) {
 	l.level = level
+	l.format = logText
 	c.Flags().Var(l, "log-level", "`LEVEL`: debug, info, warn or error")
+	c.Flags().Var(&l.format, "log-format", "write the log as `FORMAT`: text or json, a line for each record")
 }
 
 // to returns a log at that level.
 func (l *logFlag) to(w io.Writer) *slog.Logger {
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l.level}))
+	return slog.New(l.format.handler(w, &slog.HandlerOptions{Level: l.level}))
 }
 
 // String returns the level.

@@ -22,6 +22,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ethereal-fabric/ethereal/internal/buildinfo"
 	"github.com/ethereal-fabric/ethereal/internal/memory"
 	"github.com/ethereal-fabric/ethereal/internal/printable"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
@@ -33,7 +34,7 @@ func main() {
 	context.AfterFunc(ctx, stop)
 	cobra.EnableCommandSorting = false // the order in groups is that of use
 	a := &app{
-		stdout: os.Stdout, stderr: os.Stderr, run: virtual.Runner(), version: version(), live: isTerminal(os.Stderr), free: memory.Free,
+		stdout: os.Stdout, stderr: os.Stderr, run: virtual.Runner(), version: buildinfo.Version(), live: isTerminal(os.Stderr), free: memory.Free,
 	}
 	if isTerminal(os.Stdout) { // switches' and agents' names and errors are on it
 		a.stdout = printable.Writer(os.Stdout)

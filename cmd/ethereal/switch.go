@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/ethereal-fabric/ethereal/internal/buildinfo"
 	"github.com/ethereal-fabric/ethereal/internal/certs"
 	"github.com/ethereal-fabric/ethereal/internal/listen"
 	"github.com/ethereal-fabric/ethereal/internal/memory"
@@ -74,7 +75,7 @@ CAP_NET_RAW, and CAP_NET_ADMIN to set interfaces up and down by gNMI.`,
 			case o.help:
 				return printSwitchHelp(c, out)
 			case o.version:
-				_, err := fmt.Fprintf(out, "ethereal %s\n", version())
+				_, err := fmt.Fprintf(out, "ethereal %s\n", buildinfo.Version())
 				return err
 			case o.jsonVersion:
 				_, err := fmt.Fprintln(out, bmv2JSONVersion)
@@ -401,7 +402,7 @@ func (o *switchOptions) logger(stdout io.Writer) (*slog.Logger, func() error, er
 	case !o.logConsole:
 		return slog.New(slog.DiscardHandler), closeLog, nil
 	}
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})), closeLog, nil
+	return slog.New(o.logFormat.handler(w, &slog.HandlerOptions{Level: level})), closeLog, nil
 }
 
 // files reads the certificates; without TLS there are none.

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ethereal-fabric/ethereal/hostagent/daemon"
+	"github.com/ethereal-fabric/ethereal/internal/buildinfo"
 	"github.com/ethereal-fabric/ethereal/internal/certs"
 	"github.com/ethereal-fabric/ethereal/internal/listen"
 	"github.com/ethereal-fabric/ethereal/p4switch/process"
@@ -48,7 +49,7 @@ type droppedFor struct {
 // switchHandler serves a switch's status and metrics, read-only.
 func switchHandler(d *process.Device, more ...prometheus.Collector) http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(append(more, switchCounts{d})...)
+	registry.MustRegister(append(more, buildinfo.Metric(), switchCounts{d})...)
 	return daemon.Handler(func(*http.Request) (any, error) {
 		s := d.Stats()
 		drops := []droppedFor{}

@@ -38,6 +38,7 @@ type switchOptions struct {
 	logConsole   bool
 	logFile      string
 	logLevel     string
+	logFormat    logFormat
 	help         bool
 	version      bool
 	jsonVersion  bool
@@ -225,6 +226,8 @@ func ourSwitchOptions() []switchOption {
 			help: "refuse entries that violate @entry_restriction, @action_restriction or @refers_to in the P4Info:\n" +
 				"on, off, or auto: off under the name simple_switch_grpc, else on (default auto)",
 			set: setRestrictions},
+		{name: "log-format", kind: oneValue, value: "FORMAT", help: "write the log as FORMAT: text or json, a line for each record",
+			set: func(o *switchOptions, v string) error { return o.logFormat.Set(v) }},
 		{name: "packet-trace", kind: oneValue, value: "FILE",
 			help: "write the way of every packet to FILE, a JSON line each, in BMv2's message p4.bm.PacketTrace",
 			set:  func(o *switchOptions, v string) error { o.packetTrace = v; return nil }},

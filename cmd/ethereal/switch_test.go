@@ -426,6 +426,9 @@ func TestSwitchAdmin(t *testing.T) {
 		if err != nil || r.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
 			t.Errorf("%s: %v, %v\n%s\nwant %q", path, r.Status, err, body, want)
 		}
+		if path == "/metrics" {
+			monitored(t, "switches", string(body))
+		}
 	}
 	if out, err := stop(); err != nil {
 		t.Errorf("%v\n%s", err, out)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller/observe"
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
+	"github.com/ethereal-fabric/ethereal/internal/buildinfo"
 )
 
 // metrics are the metrics for Prometheus: times measured as they happen, and the status at each scrape.
@@ -237,7 +238,7 @@ func (d *Daemon) Registry() (*prometheus.Registry, error) {
 		more = append(more, r.Register(c))
 	}
 	return r, errors.Join(errors.Join(more...),
-		r.Register(collector{d}), r.Register(d.metrics.converged), r.Register(d.metrics.badTokens),
+		r.Register(buildinfo.Metric()), r.Register(collector{d}), r.Register(d.metrics.converged), r.Register(d.metrics.badTokens),
 		r.Register(collectors.NewGoCollector()),
 		r.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
 	)

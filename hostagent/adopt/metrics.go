@@ -9,6 +9,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/daemon"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
+	"github.com/ethereal-fabric/ethereal/internal/buildinfo"
 )
 
 // Status is an agent's status.
@@ -23,7 +24,7 @@ type Status struct {
 // Handler serves the agent's status and metrics, with further ones; see daemon.Handler.
 func (a *Agent) Handler(host string, controllers func() []daemon.Controller, more ...prometheus.Collector) http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(append(more, collector{a, controllers})...)
+	registry.MustRegister(append(more, buildinfo.Metric(), collector{a, controllers})...)
 	return daemon.Handler(func(*http.Request) (any, error) {
 		return Status{host, controllers(), a.Adopted(), a.Behind(), a.Stats()}, nil
 	}, registry)

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ethereal-fabric/ethereal/hostagent/daemon"
+	"github.com/ethereal-fabric/ethereal/internal/buildinfo"
 	"github.com/ethereal-fabric/ethereal/testbed/hostproto"
 )
 
@@ -22,7 +23,7 @@ type Status struct {
 // Handler serves the host's status and metrics, with further ones; see daemon.Handler.
 func (p *Process) Handler(more ...prometheus.Collector) http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(append(more, collector{p})...)
+	registry.MustRegister(append(more, buildinfo.Metric(), collector{p})...)
 	return daemon.Handler(func(r *http.Request) (any, error) {
 		s, err := p.Stats(r.Context())
 		return Status{p.cfg.Fabric.Name(p.cfg.Host), p.Controllers(), s}, err
