@@ -78,11 +78,11 @@ func (c *dctcp) acked(_ fabric.Time, q *qp, p *packet, packets, at int32, late b
 			}
 			r.acks, r.markers = 0, 0
 		}
-		r.end = q.nextOut
+		r.end = q.sndNxt
 	}
 	if p.becn && at > r.cutEnd {
 		to = c.less(q, r.alpha)
-		r.cutEnd = q.nextOut
+		r.cutEnd = q.sndNxt
 		c.stats.RateCuts++
 	}
 	c.setRate(q, to)
@@ -91,8 +91,8 @@ func (c *dctcp) acked(_ fabric.Time, q *qp, p *packet, packets, at int32, late b
 // wentBack forgets the present round trip: marks of retransmitted packets belong to another one. Otherwise a QP
 // that had sent its whole message would never slow down again.
 func (c *dctcp) wentBack(q *qp) {
-	q.rounds.end = min(q.rounds.end, q.nextOut)
-	q.rounds.cutEnd = min(q.rounds.cutEnd, q.nextOut)
+	q.rounds.end = min(q.rounds.end, q.sndNxt)
+	q.rounds.cutEnd = min(q.rounds.cutEnd, q.sndNxt)
 }
 
 func (c *dctcp) notified(fabric.Time, *qp, *packet) {}

@@ -231,7 +231,7 @@ func (e *Endpoint) Sending() (inFlight int64, allowed fabric.Rate) {
 	open := fabric.Rate(0)
 	for _, q := range e.qps {
 		if q.live {
-			inFlight += q.payload(q.unacked, q.sent, int64(e.cfg.MTU))
+			inFlight += q.payload(q.sndUna, q.sent, int64(e.cfg.MTU))
 			allowed += q.rate.now
 			open++
 		}

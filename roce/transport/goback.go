@@ -19,14 +19,14 @@ func goBackNSpec() Spec {
 	}
 }
 
-func (t goBackN) open(q *qp) { q.window = unlimited }
+func (t goBackN) open(q *qp) { q.cwnd = unlimited }
 
 func (t goBackN) pick(q *qp) (packet int32, ok bool) {
-	return q.nextOut, q.nextOut < min(q.total(), q.unacked+q.window) && !q.failed
+	return q.sndNxt, q.sndNxt < min(q.total(), q.sndUna+q.cwnd) && !q.failed
 }
 
 func (t goBackN) sent(now fabric.Time, q *qp, i int32, asks bool) (more bool) {
-	q.nextOut++
+	q.sndNxt++
 	if i < q.data || q.expireAt == never { // probes do not hide a loss from the timer
 		t.restart(now, q)
 	}
@@ -36,7 +36,7 @@ func (t goBackN) sent(now fabric.Time, q *qp, i int32, asks bool) (more bool) {
 }
 
 func (t goBackN) expired(now fabric.Time, q *qp) {
-	t.reportLost(now, q, q.unacked)
+	t.reportLost(now, q, q.sndUna)
 	t.lost(q)
 	t.timedOut(now, q)
 }
@@ -44,8 +44,8 @@ func (t goBackN) expired(now fabric.Time, q *qp) {
 // lost makes the first unacknowledged packet the next to send. The message's packets will show a gap themselves, so
 // nudges are not retransmitted.
 func (t goBackN) lost(q *qp) {
-	q.nextOut, q.once = q.unacked, q.sent
-	q.noTail()
+	q.sndNxt, q.once = q.sndUna, q.sent
+	q.tail.becomeIdle()
 	t.control.pacer.wentBack(q)
 	q.nudges = 0
 	if q.state != nil {
@@ -59,7 +59,7 @@ func (t goBackN) answered(now fabric.Time, q *qp, p *packet, s frame.Syndrome) {
 		t.refused(now, q, p, s)
 		return
 	}
-	upTo := q.unacked + psnDiff(p.psn, q.firstPSN+uint32(q.unacked))
+	upTo := q.sndUna + psnDiff(p.psn, q.firstPSN+uint32(q.sndUna))
 	if !nak {
 		upTo++
 	}
@@ -68,21 +68,21 @@ func (t goBackN) answered(now fabric.Time, q *qp, p *packet, s frame.Syndrome) {
 		return
 	}
 	if q.balanced && !nak {
-		t.cfg.Balancer.Echo(now, q.id, Echo{Label: p.label, Marked: p.becn, RTT: q.state.timing.acked(now, q.unacked, upTo)})
+		t.cfg.Balancer.Echo(now, q.id, Echo{Label: p.label, Marked: p.becn, RTT: q.state.timing.acked(now, q.sndUna, upTo)})
 	}
-	if upTo < q.unacked || !nak && upTo == q.unacked {
+	if upTo < q.sndUna || !nak && upTo == q.sndUna {
 		t.stats.StaleAcks++
 		return
 	}
-	newly := upTo - q.unacked
-	bytes := q.payload(q.unacked, upTo, int64(t.cfg.MTU))
+	newly := upTo - q.sndUna
+	bytes := q.payload(q.sndUna, upTo, int64(t.cfg.MTU))
 	lost := Loss{}
 	if t.cfg.Watcher != nil {
 		lost = t.lostBy(q, upTo, nak)
 	}
-	q.unacked = upTo
-	late := upTo > q.nextOut
-	q.nextOut = max(q.nextOut, upTo)
+	q.sndUna = upTo
+	late := upTo > q.sndNxt
+	q.sndNxt = max(q.sndNxt, upTo)
 	t.answerCame(now, q)
 	if p.becn = p.becn && !nak; p.becn { // a NAK's mark is repeated in the next ACK
 		t.stats.Marked++
@@ -95,7 +95,7 @@ func (t goBackN) answered(now fabric.Time, q *qp, p *packet, s frame.Syndrome) {
 		t.lost(q)
 	}
 	t.activate(q)
-	if q.unacked < q.nextOut {
+	if q.sndUna < q.sndNxt {
 		t.restart(now, q)
 	} else {
 		q.expireAt = never
@@ -112,13 +112,13 @@ func (t goBackN) answered(now fabric.Time, q *qp, p *packet, s frame.Syndrome) {
 // refused processes a NAK of a responder without place for a packet. The QP sends no more: it stays until its owner
 // closes it, and no longer times out.
 func (t goBackN) refused(now fabric.Time, q *qp, p *packet, s frame.Syndrome) {
-	upTo := q.unacked + psnDiff(p.psn, q.firstPSN+uint32(q.unacked))
-	if upTo < q.unacked || upTo >= q.sent {
+	upTo := q.sndUna + psnDiff(p.psn, q.firstPSN+uint32(q.sndUna))
+	if upTo < q.sndUna || upTo >= q.sent {
 		t.stats.StaleAcks++
 		return
 	}
-	bytes := q.payload(q.unacked, upTo, int64(t.cfg.MTU))
-	q.unacked = upTo
+	bytes := q.payload(q.sndUna, upTo, int64(t.cfg.MTU))
+	q.sndUna = upTo
 	t.lost(q)
 	q.failed = true
 	t.leave(q)
@@ -135,12 +135,12 @@ func (t goBackN) refused(now fabric.Time, q *qp, p *packet, s frame.Syndrome) {
 // answeredBy returns the last packet that is acknowledged.
 func (t goBackN) answeredBy(_ *qp, _ *packet, at int32) int32 { return at - 1 }
 
-func (t goBackN) outstanding(q *qp) int32 { return q.nextOut - q.unacked }
+func (t goBackN) outstanding(q *qp) int32 { return q.sndNxt - q.sndUna }
 
 func (t goBackN) begin(*context) {}
 
 func (t goBackN) receive(now fabric.Time, c *context, p *packet) {
-	switch ahead := psnDiff(p.psn, c.next); {
+	switch ahead := psnDiff(p.psn, c.rcvNxt); {
 	case ahead < 0: // the sender went back too far, or an ACK was lost
 		t.stats.Duplicates++
 		if p.ackReq {
@@ -180,7 +180,7 @@ func (t goBackN) receive(now fabric.Time, c *context, p *packet) {
 		}
 	}
 	c.gap = false
-	c.next = (c.next + 1) & psnMask
+	c.rcvNxt = (c.rcvNxt + 1) & psnMask
 	c.got += int64(payload)
 	t.stats.BytesDelivered += uint64(payload)
 	complete := !c.writing
@@ -227,7 +227,7 @@ func (c *context) take(p *packet) bool {
 
 // reply queues an ACK for all packets before the expected one, or a NAK for it.
 func (t goBackN) reply(now fabric.Time, c *context, p *packet, syndrome frame.Syndrome) {
-	psn, becn := c.next, c.ce
+	psn, becn := c.rcvNxt, c.ce
 	if syndrome == frame.ACK {
 		psn, c.ce = psn-1, false
 	}
@@ -244,8 +244,8 @@ func (e *Endpoint) lostBy(q *qp, upTo int32, nak bool) (l Loss) {
 	if nak {
 		l.Packets = 1
 	}
-	if e.ask == 1 && q.unacked >= q.once && upTo > q.unacked {
-		l.Acks = int(upTo-q.unacked) - 1 + l.Packets
+	if e.ask == 1 && q.sndUna >= q.once && upTo > q.sndUna {
+		l.Acks = int(upTo-q.sndUna) - 1 + l.Packets
 	}
 	return l
 }

@@ -73,7 +73,7 @@ func (*hpcc) writeAck(p *packet, field []byte) {
 func (c *hpcc) bound(q *qp, s *hpccState) {
 	packet, whole := int64(c.full), c.product(c.trip)
 	s.window = min(max(s.window, whole/1000), max(whole, packet))
-	q.window = int32(max(1, (s.window+packet-1)/packet))
+	q.cwnd = int32(max(1, (s.window+packet-1)/packet))
 	c.setRate(q, min(c.cfg.LineRate, max(c.cfg.MinRate, fabric.Rate(int64(c.cfg.LineRate)/1000*s.window/whole*1000))))
 }
 

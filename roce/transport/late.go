@@ -133,7 +133,7 @@ func (l *late) forget(packet int32) {
 // settle drops answered packets from the front of those in flight.
 func (l *late) settle(q *qp) {
 	n := 0
-	for n < len(l.out) && (l.out[n].packet < q.unacked || q.state.selective.acked.has(l.out[n].packet)) {
+	for n < len(l.out) && (l.out[n].packet < q.sndUna || q.state.selective.acked.has(l.out[n].packet)) {
 		n++
 	}
 	if n > 0 {
@@ -172,13 +172,13 @@ func (e *Endpoint) lookForLate(now fabric.Time, q *qp) {
 	}
 	if silent {
 		_, more := e.transport.pick(q)
-		if more && q.nextOut < q.total() { // retransmissions wait for their turn: an answer to later packets will show
+		if more && q.sndNxt < q.total() { // retransmissions wait for their turn: an answer to later packets will show
 			e.lateAt(q, now+patience)
 			return
 		}
 		l.probed = min(l.probed+1, maxSilence)
 		if l.probed == 1 {
-			if q.nextOut == q.total() { // otherwise the window is full
+			if q.sndNxt == q.total() { // otherwise the window is full
 				q.nudges++
 				e.stats.Nudges++
 				e.stats.TailProbes++
@@ -196,7 +196,7 @@ func (e *Endpoint) lookForLate(now fabric.Time, q *qp) {
 			break
 		}
 		switch {
-		case d.packet < q.unacked || q.state.selective.acked.has(d.packet):
+		case d.packet < q.sndUna || q.state.selective.acked.has(d.packet):
 			continue
 		case d.at+patience > now && !l.passed(d): // only if soonest is less
 			next = min(next, d.at+patience)

@@ -79,7 +79,7 @@ func (c *nscc) open(q *qp) {
 func (c *nscc) bound(q *qp, n *nsccState) {
 	packet := int64(c.full)
 	n.window = min(max(n.window, packet), max(n.most, packet))
-	q.window = int32(n.window / packet)
+	q.cwnd = int32(n.window / packet)
 }
 
 func (c *nscc) acked(now fabric.Time, q *qp, p *packet, packets, at int32, _ bool) {

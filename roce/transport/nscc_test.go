@@ -58,8 +58,8 @@ func TestWindowsDeliver(t *testing.T) {
 			f.cut = rng.Float64() < 0.1
 			for _, q := range e.qps {
 				if cc, ok := e.control.pacer.(*nscc); ok && q.live {
-					if n := cc.qps.at(q); n.window < int64(e.full) || n.window > n.most || int64(q.window) != n.window/int64(e.full) {
-						t.Fatalf("seed %d: window of %d bytes, %d packets; the most is %d", seed, n.window, q.window, n.most)
+					if n := cc.qps.at(q); n.window < int64(e.full) || n.window > n.most || int64(q.cwnd) != n.window/int64(e.full) {
+						t.Fatalf("seed %d: window of %d bytes, %d packets; the most is %d", seed, n.window, q.cwnd, n.most)
 					}
 				}
 			}
@@ -130,7 +130,7 @@ func TestNSCCQuickAdapt(t *testing.T) {
 	e := w.hosts[0].e
 	q, cc := e.qps[0], e.control.pacer.(*nscc)
 	n := cc.qps.at(q)
-	packets := q.window
+	packets := q.cwnd
 	cc.adapt(fabric.Microsecond, q, n, false, false, 0) // a period begins
 	for i := range packets - 1 {
 		cc.cut(2*fabric.Microsecond, q, i)
@@ -140,8 +140,8 @@ func TestNSCCQuickAdapt(t *testing.T) {
 	}
 	n.window, n.achieved = n.most, 3*int64(e.full)
 	cc.cut(n.periodEnd+1, q, packets)
-	if n.window != 3*int64(e.full) || q.window != 3 {
-		t.Errorf("%d bytes, %d packets when three arrived in a period with cuts", n.window, q.window)
+	if n.window != 3*int64(e.full) || q.cwnd != 3 {
+		t.Errorf("%d bytes, %d packets when three arrived in a period with cuts", n.window, q.cwnd)
 	}
 }
 

@@ -21,13 +21,13 @@ func feed(t *testing.T, c Config, rounds, packets int, marked func(round, i int)
 	}
 	q := &qp{rate: rate{e.cfg.LineRate, e.fullGap}}
 	e.control.pacer.open(q)
-	q.nextOut = int32(packets)
+	q.sndNxt = int32(packets)
 	var rates []int64
 	for r := range rounds {
 		for i := range packets {
-			q.unacked++
-			q.nextOut = q.unacked + int32(packets) - 1 // a round trip is this many packets
-			e.control.pacer.acked(0, q, &packet{becn: marked(r, i)}, 1, q.unacked, false)
+			q.sndUna++
+			q.sndNxt = q.sndUna + int32(packets) - 1 // a round trip is this many packets
+			e.control.pacer.acked(0, q, &packet{becn: marked(r, i)}, 1, q.sndUna, false)
 		}
 		rates = append(rates, int64(q.rate.now/fabric.Gbps))
 	}
@@ -68,17 +68,17 @@ func TestRateAfterGoingBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		q := &qp{rate: rate{e.cfg.LineRate, e.fullGap}, nextOut: 100, sent: 100, data: 100}
+		q := &qp{rate: rate{e.cfg.LineRate, e.fullGap}, sndNxt: 100, sent: 100, data: 100}
 		e.control.pacer.open(q)
-		q.unacked = 10
-		e.control.pacer.acked(0, q, &packet{}, 10, q.unacked, false)
+		q.sndUna = 10
+		e.control.pacer.acked(0, q, &packet{}, 10, q.sndUna, false)
 		e.setRate(q, 100*fabric.Gbps)
 		e.transport.lost(q)
 		ack := func(n int32, late bool) {
 			for range n {
-				q.unacked++
-				q.nextOut = max(q.nextOut, q.unacked)
-				e.control.pacer.acked(0, q, &packet{becn: marked}, 1, q.unacked, late)
+				q.sndUna++
+				q.sndNxt = max(q.sndNxt, q.sndUna)
+				e.control.pacer.acked(0, q, &packet{becn: marked}, 1, q.sndUna, late)
 			}
 		}
 		ack(60, true)
@@ -90,7 +90,7 @@ func TestRateAfterGoingBack(t *testing.T) {
 			t.Errorf("marked %v: %v after late ACKs, want %v", marked, q.rate.now, want)
 		}
 		e.transport.lost(q)
-		q.nextOut = 100
+		q.sndNxt = 100
 		ack(30, false)
 		if marked && q.rate.now >= want {
 			t.Errorf("marks of what was sent again leave the rate at %v", q.rate.now)

@@ -7,7 +7,7 @@ import (
 )
 
 // A rateControl is a congestion control, divided into parts. It sets a QP's rate by [Endpoint.setRate], and the
-// largest number of packets in flight, q.window. It has no timer: it updates a QP's state when it is called. Every
+// largest number of packets in flight, q.cwnd. It has no timer: it updates a QP's state when it is called. Every
 // control has a pacer; absent parts are nil.
 //
 // An endpoint has one, for all its queue pairs. Its state of a QP is a [perQP]. None of its calls may allocate once
@@ -29,7 +29,7 @@ type pacer interface {
 	// answer, with the network's and the responder's information: marks, or measurements behind its AETH. late
 	// means that the packets were in flight when the QP went back: they belong to the previous round trip.
 	acked(now fabric.Time, q *qp, p *packet, packets, at int32, late bool)
-	// wentBack is called when the packets from q.nextOut on are to be retransmitted.
+	// wentBack is called when the packets from q.sndNxt on are to be retransmitted.
 	wentBack(q *qp)
 	// notified processes a congestion notification packet.
 	notified(now fabric.Time, q *qp, p *packet)

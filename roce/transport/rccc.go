@@ -57,20 +57,20 @@ func (c *rccc) first() int32 { return max(1, int32(c.product(c.idleTrip())*3/2/i
 // open begins with the initial credit. The window of a queue pair is the number of packets in flight plus the
 // remaining credit: sending a packet does not change it.
 func (c *rccc) open(q *qp) {
-	q.window = c.first()
-	*c.granted.open(q) = q.window
+	q.cwnd = c.first()
+	*c.granted.open(q) = q.cwnd
 }
 
 // acked subtracts spent credit.
 func (c *rccc) acked(_ fabric.Time, q *qp, _ *packet, packets, _ int32, _ bool) {
-	q.window = max(0, q.window-packets)
+	q.cwnd = max(0, q.cwnd-packets)
 }
 
 // cut implements [losses].
-func (c *rccc) cut(_ fabric.Time, q *qp, _ int32) { q.window = max(0, q.window-1) }
+func (c *rccc) cut(_ fabric.Time, q *qp, _ int32) { q.cwnd = max(0, q.cwnd-1) }
 
 // lost implements [losses].
-func (c *rccc) lost(_ fabric.Time, q *qp, _ int32) { q.window = max(q.window, 1) }
+func (c *rccc) lost(_ fabric.Time, q *qp, _ int32) { q.cwnd = max(q.cwnd, 1) }
 
 func (c *rccc) wentBack(*qp) {}
 
@@ -79,7 +79,7 @@ func (c *rccc) notified(_ fabric.Time, q *qp, p *packet) {
 	granted := c.granted.at(q)
 	if more := psnDiff(p.psn, uint32(*granted)&psnMask); more > 0 {
 		*granted += more
-		q.window += more
+		q.cwnd += more
 		c.activate(q)
 	}
 }

@@ -28,7 +28,7 @@ func (t selectiveRepeat) begin(c *context) {
 // receive accepts packets in any order.
 func (t selectiveRepeat) receive(now fabric.Time, c *context, p *packet) {
 	r := c.reorder
-	ahead := psnDiff(p.psn, c.next)
+	ahead := psnDiff(p.psn, c.rcvNxt)
 	i := r.next + ahead
 	if i < 0 {
 		t.stats.Malformed++
@@ -65,7 +65,7 @@ func (t selectiveRepeat) receive(now fabric.Time, c *context, p *packet) {
 	before := r.next
 	r.next = r.got.next(before)
 	r.got.forget(r.next)
-	c.next = (c.next + uint32(r.next-before)) & psnMask
+	c.rcvNxt = (c.rcvNxt + uint32(r.next-before)) & psnMask
 	whole = !whole && r.last >= 0 && r.next > r.last
 	// A packet that fills a gap acknowledges more than itself, and one that arrives early shows the gap.
 	if p.ackReq || whole || !t.cfg.AckWhenAsked && r.next != before+1 {
@@ -113,7 +113,7 @@ func (t selectiveRepeat) reply(now fabric.Time, c *context, p *packet, syndrome 
 	becn := c.ce
 	c.ce = false
 	t.answer(control{
-		dst: p.src, qpn: p.qpn, psn: c.next - 1, msn: p.psn, label: t.ackLabel(now, p),
+		dst: p.src, qpn: p.qpn, psn: c.rcvNxt - 1, msn: p.psn, label: t.ackLabel(now, p),
 		syndrome: syndrome, becn: becn,
 	})
 }

@@ -95,8 +95,8 @@ type qp struct {
 	data      int32  // packets of the message
 	nudges    int32
 	lastBytes int32 // payload of the message's last packet
-	unacked   int32 // first packet not acknowledged
-	nextOut   int32 // next packet to send
+	sndUna    int32 // first packet that is not acknowledged
+	sndNxt    int32 // next packet to send
 	sent      int32 // packets sent at least once
 	once      int32 // packets from this one on were sent at most once
 
@@ -105,7 +105,7 @@ type qp struct {
 	tail     tail
 	rate     rate
 	rounds   rounds // of DCTCP
-	window   int32  // largest number of packets in flight
+	cwnd     int32  // largest number of packets in flight
 	state    *state // nil unless the QP needs it, so that most stay small
 }
 
@@ -162,11 +162,10 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	}
 	q.data = int32(packets)
 	q.lastBytes = int32(m.Bytes - int64(q.data-1)*mtu)
-	q.nudges, q.unacked, q.nextOut, q.sent, q.once = 0, 0, 0, 0, 0
+	q.nudges, q.sndUna, q.sndNxt, q.sent, q.once = 0, 0, 0, 0, 0
 	q.sendAt, q.expireAt = m.Start, never
-	q.noTail()
 	q.moved = false
-	q.tail.asked, q.tail.timed = 0, -1
+	q.tail.open()
 	q.rate = rate{e.cfg.LineRate, e.fullGap}
 	if q.balanced {
 		q.keep().timing = timing{}
@@ -208,8 +207,8 @@ func (e *Endpoint) Relabel(id QP, l fabric.Label) error {
 	q := e.qps[pos]
 	e.stack.setLabel(q.hdr[:], l)
 	e.changePort(q, l)
-	q.noTail() // it waits anew, from its next packet on
-	if _, more := e.transport.pick(q); e.cfg.ProbeOnFlip && !more && q.unacked < q.sent && q.nextOut == q.total() {
+	q.tail.becomeIdle() // it waits anew, from its next packet on
+	if _, more := e.transport.pick(q); e.cfg.ProbeOnFlip && !more && q.sndUna < q.sent && q.sndNxt == q.total() {
 		q.nudges++
 		e.stats.Nudges++
 		e.activate(q)

@@ -19,7 +19,7 @@ type responder struct {
 // context is the receiver's state of the latest QP of a slot.
 type context struct {
 	qpn     uint32
-	next    uint32 // expected PSN
+	rcvNxt  uint32 // expected PSN
 	msn     uint32 // messages completed
 	writing bool   // between first and last packet of a message
 	gap     bool   // a NAK was sent for the expected PSN
@@ -105,7 +105,7 @@ func (e *Endpoint) contextOf(p *packet) *context {
 		e.keepContext(p.src, p.qpn&slotMask, at)
 	}
 	c := e.contexts.at(at)
-	*c = context{qpn: p.qpn, next: first, reorder: c.reorder}
+	*c = context{qpn: p.qpn, rcvNxt: first, reorder: c.reorder}
 	e.transport.begin(c)
 	return c
 }

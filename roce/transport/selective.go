@@ -9,7 +9,7 @@ import (
 )
 
 // selective is a QP's knowledge of its packets if the receivers accept them in any order. All packets below the
-// QP's unacked are acknowledged.
+// QP's sndUna are acknowledged.
 //
 // A packet is lost if one that was sent at least `threshold` later has been acknowledged, or if the timer has
 // expired since it was sent. Then it is retransmitted, once for each of the two reasons, unless it is acknowledged.
@@ -55,7 +55,7 @@ func idealSpec() Spec {
 func newSelectiveRepeat(e *Endpoint) transport { return selectiveRepeat{e} }
 
 func (t selectiveRepeat) open(q *qp) {
-	q.window = unlimited
+	q.cwnd = unlimited
 	s := &q.keep().selective
 	s.acked.reset()
 	s.again, s.lost, s.old, s.threshold = 0, 0, 0, t.threshold(q)
@@ -80,17 +80,17 @@ func (t selectiveRepeat) threshold(q *qp) int32 {
 
 func (t selectiveRepeat) pick(q *qp) (packet int32, ok bool) {
 	s := &q.state.selective
-	if s.onTheWay >= q.window || q.balanced && t.roomy != nil && !t.roomy.Room(q.id, s.onTheWay) {
+	if s.onTheWay >= q.cwnd || q.balanced && t.roomy != nil && !t.roomy.Room(q.id, s.onTheWay) {
 		return 0, false
 	}
 	for len(s.cut) > 0 {
-		if i := s.cut[0]; i >= q.unacked && !s.acked.has(i) {
+		if i := s.cut[0]; i >= q.sndUna && !s.acked.has(i) {
 			return i, true
 		}
 		s.cut = slices.Delete(s.cut, 0, 1)
 	}
 	for s.again < s.lost {
-		if s.again = s.acked.next(max(s.again, q.unacked)); s.again >= s.lost {
+		if s.again = s.acked.next(max(s.again, q.sndUna)); s.again >= s.lost {
 			break
 		}
 		if !s.reportedCut.has(s.again) {
@@ -98,17 +98,17 @@ func (t selectiveRepeat) pick(q *qp) (packet int32, ok bool) {
 		}
 		s.again++
 	}
-	return q.nextOut, q.nextOut < min(q.total(), q.unacked+t.span)
+	return q.sndNxt, q.sndNxt < min(q.total(), q.sndUna+t.span)
 }
 
 func (t selectiveRepeat) sent(now fabric.Time, q *qp, i int32, asks bool) (more bool) {
 	s := &q.state.selective
 	s.onTheWay++
 	if t.isLate(q) {
-		t.lateSent(now, q, i, i != q.nextOut)
+		t.lateSent(now, q, i, i != q.sndNxt)
 	}
-	if i == q.nextOut {
-		q.nextOut++
+	if i == q.sndNxt {
+		q.sndNxt++
 	} else {
 		if len(s.cut) > 0 && s.cut[0] == i {
 			s.cut = slices.Delete(s.cut, 0, 1)
@@ -135,14 +135,14 @@ func (t selectiveRepeat) restart(now fabric.Time, q *qp) {
 
 // answeredBy returns the packet that the answer names.
 func (t selectiveRepeat) answeredBy(q *qp, p *packet, _ int32) int32 {
-	return q.unacked + psnDiff(frame.AETH(p.rest).MSN(), q.firstPSN+uint32(q.unacked))
+	return q.sndUna + psnDiff(frame.AETH(p.rest).MSN(), q.firstPSN+uint32(q.sndUna))
 }
 
 func (t selectiveRepeat) outstanding(q *qp) int32 { return q.state.selective.onTheWay }
 
 func (t selectiveRepeat) expired(now fabric.Time, q *qp) {
 	s := &q.state.selective
-	s.again, s.lost = q.unacked, max(s.lost, s.old)
+	s.again, s.lost = q.sndUna, max(s.lost, s.old)
 	t.control.losses.lost(now, q, s.onTheWay)
 	t.reportLosses(now, q, s.old)
 	t.repeats(q)
@@ -151,7 +151,7 @@ func (t selectiveRepeat) expired(now fabric.Time, q *qp) {
 
 func (t selectiveRepeat) lost(q *qp) {
 	s := &q.state.selective
-	s.again, s.lost = q.unacked, q.sent
+	s.again, s.lost = q.sndUna, q.sent
 	t.repeats(q)
 }
 
@@ -159,7 +159,7 @@ func (t selectiveRepeat) lost(q *qp) {
 // copy, and the last packet is still to come.
 func (t selectiveRepeat) repeats(q *qp) {
 	q.state.timing.packet, q.once = 0, q.sent
-	q.noTail()
+	q.tail.becomeIdle()
 	s := &q.state.selective
 	s.onTheWay = 0
 	s.reportedCut.reset()
@@ -174,8 +174,8 @@ func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome fr
 		return
 	}
 	s := &q.state.selective
-	upTo := q.unacked + psnDiff(p.psn, q.firstPSN+uint32(q.unacked)) + 1
-	own := q.unacked + psnDiff(frame.AETH(p.rest).MSN(), q.firstPSN+uint32(q.unacked))
+	upTo := q.sndUna + psnDiff(p.psn, q.firstPSN+uint32(q.sndUna)) + 1
+	own := q.sndUna + psnDiff(frame.AETH(p.rest).MSN(), q.firstPSN+uint32(q.sndUna))
 	if upTo > q.sent || own >= q.sent {
 		t.stats.Malformed++
 		return
@@ -195,13 +195,13 @@ func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome fr
 		newly++
 		bytes += q.payload(i, i+1, int64(t.cfg.MTU))
 	}
-	if own >= q.unacked && !s.acked.has(own) {
+	if own >= q.sndUna && !s.acked.has(own) {
 		if t.isLate(q) {
 			t.lateAnswered(now, q, own)
 		}
 		take(own)
 	}
-	for i := s.acked.next(q.unacked); i < upTo; i = s.acked.next(i + 1) {
+	for i := s.acked.next(q.sndUna); i < upTo; i = s.acked.next(i + 1) {
 		take(i)
 	}
 	if newly == 0 {
@@ -211,18 +211,18 @@ func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome fr
 	if p.becn {
 		t.stats.Marked++
 	}
-	before := q.unacked
-	q.unacked = s.acked.next(before)
-	s.acked.forget(q.unacked)
-	s.reportedCut.forget(q.unacked)
-	if s.onTheWay = max(0, s.onTheWay-newly); q.unacked == q.sent {
+	before := q.sndUna
+	q.sndUna = s.acked.next(before)
+	s.acked.forget(q.sndUna)
+	s.reportedCut.forget(q.sndUna)
+	if s.onTheWay = max(0, s.onTheWay-newly); q.sndUna == q.sent {
 		s.onTheWay = 0
 	}
 	since := q.tail.since
 	t.answerCame(now, q)
 	t.control.pacer.acked(now, q, p, newly, max(upTo, own+1), false)
-	if q.tail.behind && own >= q.data && own == q.nextOut-1 && t.threshold(q) == 1 {
-		s.again, s.lost = q.unacked, q.unacked // retransmissions, too, were sent before the answered probe
+	if q.tail.behind && own >= q.data && own == q.sndNxt-1 && t.threshold(q) == 1 {
+		s.again, s.lost = q.sndUna, q.sndUna // retransmissions, too, were sent before the answered probe
 	}
 	if lost := t.lose(now, q, own-s.threshold+1); lost > 0 {
 		q.once = q.sent
@@ -236,9 +236,9 @@ func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome fr
 	}
 	t.activate(q)
 	switch {
-	case q.unacked == q.sent && (q.window > 0 || q.sent == q.total()):
+	case q.sndUna == q.sent && (q.cwnd > 0 || q.sent == q.total()):
 		q.expireAt = never
-	case q.unacked > before || t.restartsTimer(q):
+	case q.sndUna > before || t.restartsTimer(q):
 		t.restart(now, q)
 	}
 	t.taken(now, q, bytes)
@@ -248,13 +248,13 @@ func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome fr
 // one path, any answer does. With several paths, answers by working paths must not hide a dead one: they restart the
 // timer only while the first unacknowledged packet is known to be trimmed.
 func (t selectiveRepeat) restartsTimer(q *qp) bool {
-	return !q.balanced && !t.cfg.Reordered || q.state.selective.reportedCut.has(q.unacked)
+	return !q.balanced && !t.cfg.Reordered || q.state.selective.reportedCut.has(q.sndUna)
 }
 
 // sentCut handles the report that a switch trimmed a packet: it is retransmitted.
 func (t selectiveRepeat) sentCut(now fabric.Time, q *qp, p *packet, packet int32) {
 	s := &q.state.selective
-	if packet < q.unacked || s.acked.has(packet) {
+	if packet < q.sndUna || s.acked.has(packet) {
 		t.stats.StaleAcks++
 		return
 	}
@@ -276,7 +276,7 @@ func (t selectiveRepeat) sentCut(now fabric.Time, q *qp, p *packet, packet int32
 // lose marks the packets below to as lost, unless they are acknowledged, and returns the number of newly lost ones.
 func (t selectiveRepeat) lose(now fabric.Time, q *qp, to int32) (n int) {
 	s := &q.state.selective
-	for i := s.acked.next(max(s.lost, q.unacked)); i < to; i = s.acked.next(i + 1) {
+	for i := s.acked.next(max(s.lost, q.sndUna)); i < to; i = s.acked.next(i + 1) {
 		if !s.reportedCut.has(i) {
 			n++
 			t.reportLost(now, q, i)
@@ -291,7 +291,7 @@ func (t selectiveRepeat) reportLosses(now fabric.Time, q *qp, to int32) {
 	if t.cfg.Losses == nil {
 		return
 	}
-	for i := q.state.selective.acked.next(q.unacked); i < to; i = q.state.selective.acked.next(i + 1) {
+	for i := q.state.selective.acked.next(q.sndUna); i < to; i = q.state.selective.acked.next(i + 1) {
 		t.reportLost(now, q, i)
 	}
 }

@@ -23,8 +23,8 @@ func (e *Endpoint) enqueueIfReady(q *qp) {
 // to every host. A QP with more to retransmit would delay the others for more than a round trip.
 func (e *Endpoint) enqueue(q *qp) {
 	q.where = inTurn
-	again := q.once - q.unacked
-	e.ports[q.port].put(q, 0 < again && fabric.Time(again)*e.fullGap <= e.cfg.Trip || q.nextOut >= q.data)
+	again := q.once - q.sndUna
+	e.ports[q.port].put(q, 0 < again && fabric.Time(again)*e.fullGap <= e.cfg.Trip || q.sndNxt >= q.data)
 }
 
 // nextData lets the QPs send in turn, until one does. Its share then becomes the last.
@@ -60,7 +60,7 @@ func (e *Endpoint) sendOne(now fabric.Time, q *qp, dst []byte) (Frame, bool) {
 		e.stack.setLabel(dst, e.cfg.Balancer.Label(now, q.id))
 	}
 	if e.keepsSends {
-		q.state.sends.put(i, now, e.stack.label(dst), q.unacked)
+		q.state.sends.put(i, now, e.stack.label(dst), q.sndUna)
 	}
 	if i == q.sent {
 		if q.balanced {
@@ -86,7 +86,7 @@ func (e *Endpoint) sendOne(now fabric.Time, q *qp, dst []byte) (Frame, bool) {
 // asks reports whether the QP's packet i requests an ACK: the last one, a retransmission, and one in each half of the
 // window, so that a window that is cut by half has one on the way.
 func (e *Endpoint) asks(q *qp, i int32) bool {
-	return e.ask == 1 || i >= q.data-1 || i < q.sent || int(i+1)%e.ask == 0 || i+1-q.tail.asked >= max(1, q.window/2)
+	return e.ask == 1 || i >= q.data-1 || i < q.sent || int(i+1)%e.ask == 0 || i+1-q.tail.asked >= max(1, q.cwnd/2)
 }
 
 // buildData writes the headers of the QP's packet i.

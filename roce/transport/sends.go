@@ -18,8 +18,8 @@ func (s *sends) reset() { clear(*s) }
 
 func (s sends) slot(packet int32) *send { return &s[int(packet)&(len(s)-1)] }
 
-// put records that a packet was sent. Packets below unacked are no longer needed.
-func (s *sends) put(packet int32, now fabric.Time, label fabric.Label, unacked int32) {
+// put records that a packet was sent. Packets below sndUna are no longer needed.
+func (s *sends) put(packet int32, now fabric.Time, label fabric.Label, sndUna int32) {
 	for {
 		if len(*s) > 0 {
 			t := s.slot(packet)
@@ -27,7 +27,7 @@ func (s *sends) put(packet int32, now fabric.Time, label fabric.Label, unacked i
 			case t.packet == packet+1:
 				t.at, t.label = never, label
 				return
-			case t.packet <= unacked || len(*s) == maxSends:
+			case t.packet <= sndUna || len(*s) == maxSends:
 				*t = send{packet + 1, label, now}
 				return
 			}
@@ -35,7 +35,7 @@ func (s *sends) put(packet int32, now fabric.Time, label fabric.Label, unacked i
 		old := *s
 		*s = make(sends, max(8, 2*len(old)))
 		for _, t := range old {
-			if t.packet > unacked {
+			if t.packet > sndUna {
 				*s.slot(t.packet - 1) = t
 			}
 		}

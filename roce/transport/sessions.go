@@ -77,7 +77,7 @@ func (e *Endpoint) begunAnew(now fabric.Time, peer fabric.NodeID) {
 		if q == nil || !q.live || q.session == 0 || q.session == e.sessions[peer].count || q.failed {
 			return
 		}
-		if q.unacked > 0 {
+		if q.sndUna > 0 {
 			failed = append(failed, q)
 			return
 		}

@@ -100,7 +100,7 @@ func (c *srd) endRound(now fabric.Time, s *srdState) {
 // a round trip.
 func (e *Endpoint) windowed(q *qp, window int64, trip fabric.Time) {
 	packet, rate := int64(e.full), e.cfg.LineRate
-	q.window = int32(min(max(1, window/packet), math.MaxInt32))
+	q.cwnd = int32(min(max(1, window/packet), math.MaxInt32))
 	if window < packet {
 		rate = min(rate, max(e.cfg.MinRate, fabric.Rate(8*window*int64(fabric.Microsecond)/max(1, int64(trip))*1e6)))
 	}

@@ -65,8 +65,8 @@ func TestSwift(t *testing.T) {
 	}
 	s.Window = packet / 10
 	c.apply(q)
-	if q.window != 1 || q.rate.now >= e.cfg.LineRate/10 {
-		t.Errorf("a tenth of a packet: %d packets at %v", q.window, q.rate.now)
+	if q.cwnd != 1 || q.rate.now >= e.cfg.LineRate/10 {
+		t.Errorf("a tenth of a packet: %d packets at %v", q.cwnd, q.rate.now)
 	}
 }
 

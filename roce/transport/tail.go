@@ -16,32 +16,64 @@ import (
 
 // overdues are the QPs that wait for an answer.
 type overdues struct {
-	waiting    timers // by tail.at, or earlier
+	waiting    timers // QPs whose tail waits; see tail
 	fabric.RTT        // of packets that asked for an ACK, sent once
 }
 
-// tail is a QP's wait for an answer.
+// tail is a QP's wait for an answer. It is in one of these states:
+//
+//	idle      No answer is awaited, or the probe to wait for has not left yet. due is never.
+//	waiting   An answer is awaited. due is when to act if none comes. The QP is listed: at due, or at an earlier wait's time,
+//	          which can be later than due after an answer that ended doubled waits. Then it acts that late.
+//
+// probes is 0 until the QP probes: then all else that it has sent was sent before, and probes and tries double the waits. An
+// answer ends probing; so do a retransmission and a new path, after which the QP waits anew from its next packet on.
 type tail struct {
-	at      fabric.Time // when to act next; never: no answer is awaited
-	from    fabric.Time // time of the last answer, or of the first packet after it that asks for one
-	since   fabric.Time // the first packet that is not answered was sent then, or later
-	asked   int32       // 1 + the latest packet that asks for an answer
-	timed   int32       // a packet that is not answered; -1: none is noted
-	timedAt fabric.Time // when it was
-	probes  int8        // sent behind the last packet since the last answer
-	tries   int8        // doublings of the wait since the last answer
-	behind  bool        // a probe was sent last: all else on the way was sent before
-	listed  bool        // in overdues.waiting
+	due    fabric.Time
+	from   fabric.Time // waiting: time of the last answer, or of the first packet after it that asks for one; at most due
+	probes int8        // sent behind the last packet since the last answer; 0 to maxTailProbes
+	tries  int8        // doublings of the wait since the last answer; 0 to maxTries
+	behind bool        // the packet sent last is a probe
+	listed bool        // in overdues.waiting; true while waiting
+
+	asked int32       // 1 + the latest packet that asks for an answer; at most qp.sent
+	since fabric.Time // the first packet that is not answered was sent then, or later
+	trip  sample
+}
+
+// sample is the measurement of one round trip at a time: packet and time of sending; packet -1: none is in progress.
+type sample struct {
+	packet int32
+	sent   fabric.Time
+}
+
+func (t *tail) idle() bool { return t.due == never }
+
+// open makes the tail that of a new QP.
+func (t *tail) open() {
+	t.becomeIdle()
+	t.asked, t.trip.packet = 0, -1
+}
+
+// becomeIdle ends the wait and the probing.
+func (t *tail) becomeIdle() { t.due, t.probes, t.tries, t.behind = never, 0, 0, false }
+
+// becomeWaiting makes a QP wait until a time. Without [Config].Trip no QP waits.
+func (e *Endpoint) becomeWaiting(q *qp, until fabric.Time) {
+	if e.cfg.Trip == 0 {
+		return
+	}
+	q.tail.due = until
+	if !q.tail.listed {
+		q.tail.listed = true
+		e.overdues.waiting.push(until, q)
+	}
 }
 
 const (
 	maxTries      = 6 // the wait doubles that often
 	maxTailProbes = 8 // without an answer in between, if paths are watched; otherwise 1
 )
-
-func (q *qp) noTail() {
-	q.tail.at, q.tail.probes, q.tail.tries, q.tail.behind = never, 0, 0, false
-}
 
 // tripTo returns the round trip of a full packet to a QP's destination through the idle fabric.
 func (e *Endpoint) tripTo(q *qp) fabric.Time { return e.peers[q.peer].trip }
@@ -67,13 +99,13 @@ func (e *Endpoint) awaitAnswer(now fabric.Time, q *qp, packet int32, asks bool) 
 	}
 	t.asked = max(t.asked, packet+1)
 	switch {
-	case t.at == never:
-		if t.since, t.timed, t.timedAt = now, packet, now; e.watched(q) {
+	case t.idle():
+		if t.since, t.trip = now, (sample{packet, now}); e.watched(q) {
 			t.from = now
-			e.waitFor(q, now+e.patience(q))
+			e.becomeWaiting(q, now+e.patience(q))
 		}
-	case t.timed < 0:
-		t.timed, t.timedAt = packet, now
+	case t.trip.packet < 0:
+		t.trip = sample{packet, now}
 	}
 }
 
@@ -87,18 +119,7 @@ func (e *Endpoint) watched(q *qp) bool {
 	return e.cfg.Trip > 0 && !q.balanced && q.bytes > 0 && !e.isLate(q)
 }
 
-func (e *Endpoint) waitFor(q *qp, until fabric.Time) {
-	if e.cfg.Trip == 0 {
-		return
-	}
-	q.tail.at = until
-	if !q.tail.listed {
-		q.tail.listed = true
-		e.overdues.waiting.push(until, q)
-	}
-}
-
-// answerCame processes an answer to a QP. q.unacked is up to date.
+// answerCame processes an answer to a QP. q.sndUna is up to date.
 func (e *Endpoint) answerCame(now fabric.Time, q *qp) {
 	if e.cfg.Watcher == nil {
 		e.lastAnswered(now, q)
@@ -106,15 +127,15 @@ func (e *Endpoint) answerCame(now fabric.Time, q *qp) {
 	}
 	t := &q.tail
 	t.probes, t.tries = 0, 0
-	if t.timed >= 0 && q.unacked > t.timed {
-		if t.timed >= q.once {
-			e.overdues.Sample(now - t.timedAt)
+	if t.trip.packet >= 0 && q.sndUna > t.trip.packet {
+		if t.trip.packet >= q.once {
+			e.overdues.Sample(now - t.trip.sent)
 		}
-		t.since, t.timed = t.timedAt, -1
+		t.since, t.trip.packet = t.trip.sent, -1
 	}
-	if t.at = never; t.asked > q.unacked && e.transport.outstanding(q) > 0 && e.watched(q) {
+	if t.due = never; t.asked > q.sndUna && e.transport.outstanding(q) > 0 && e.watched(q) {
 		t.from = now
-		e.waitFor(q, now+e.patience(q))
+		e.becomeWaiting(q, now+e.patience(q))
 	}
 }
 
@@ -126,20 +147,20 @@ func (e *Endpoint) noticeOverdue(now fabric.Time) {
 			return
 		}
 		q := e.overdues.waiting.pop()
-		q.tail.listed, q.tail.at = false, never
+		q.tail.listed, q.tail.due = false, never
 		if e.cfg.Watcher == nil {
 			e.probeTail(q, 1)
 			continue
 		}
 		id, from := q.id, q.tail.from
 		e.cfg.Watcher.Overdue(now, id, Overdue{Since: from, Probes: int(q.tail.probes)})
-		if !q.live || q.id != id || q.tail.at != never || q.tail.from != from {
+		if !q.live || q.id != id || !q.tail.idle() || q.tail.from != from {
 			continue
 		}
 		trip := e.tripTo(q)
 		probeAt := from + max(2*trip, min(e.overdues.SRTT+4*e.overdues.RTTVar, e.cfg.RTO/8))<<q.tail.probes
 		next := now + max(e.patience(q), trip<<q.tail.tries)
-		if _, more := e.transport.pick(q); !more && q.nextOut == q.total() {
+		if _, more := e.transport.pick(q); !more && q.sndNxt == q.total() {
 			if now >= probeAt {
 				e.probeTail(q, maxTailProbes)
 			} else {
@@ -147,7 +168,7 @@ func (e *Endpoint) noticeOverdue(now fabric.Time) {
 			}
 		}
 		q.tail.tries = min(q.tail.tries+1, maxTries)
-		e.waitFor(q, next)
+		e.becomeWaiting(q, next)
 	}
 }
 
@@ -165,13 +186,13 @@ func (e *Endpoint) probeTail(q *qp, most int8) {
 
 // awaitLast makes a QP whose paths nobody watches wait for the answer to its last packet, if that is sent.
 func (e *Endpoint) awaitLast(now fabric.Time, q *qp) {
-	if _, more := e.transport.pick(q); more || q.nextOut < q.total() || q.balanced || q.bytes == 0 || e.isLate(q) {
+	if _, more := e.transport.pick(q); more || q.sndNxt < q.total() || q.balanced || q.bytes == 0 || e.isLate(q) {
 		return
 	}
 	if q.tail.probes == 0 {
 		q.tail.since = now
 	}
-	e.waitFor(q, now+e.lastPatience()<<q.tail.probes)
+	e.becomeWaiting(q, now+e.lastPatience()<<q.tail.probes)
 }
 
 func (e *Endpoint) lastPatience() fabric.Time {
@@ -181,9 +202,9 @@ func (e *Endpoint) lastPatience() fabric.Time {
 // lastAnswered processes an answer to a QP whose paths nobody watches.
 func (e *Endpoint) lastAnswered(now fabric.Time, q *qp) {
 	switch {
-	case q.tail.at == never:
-	case q.unacked < q.data:
-		e.waitFor(q, now+e.lastPatience())
+	case q.tail.idle():
+	case q.sndUna < q.data:
+		e.becomeWaiting(q, now+e.lastPatience())
 	case q.once == 0 && q.tail.probes == 0: // otherwise it can be the answer to either copy
 		if e.overdues.SRTT == 0 {
 			e.overdues.SRTT, e.overdues.Samples = now-q.tail.since, 1 // without a variation
@@ -197,11 +218,11 @@ func (e *Endpoint) nextOverdue() (fabric.Time, bool) {
 	for len(e.overdues.waiting) > 0 {
 		t := e.overdues.waiting[0]
 		switch {
-		case !t.qp.live || t.qp.tail.at == never:
+		case !t.qp.live || t.qp.tail.idle():
 			t.qp.tail.listed = false
 			e.overdues.waiting.pop()
-		case t.qp.tail.at > t.at:
-			e.overdues.waiting.postpone(t.qp.tail.at)
+		case t.qp.tail.due > t.at:
+			e.overdues.waiting.postpone(t.qp.tail.due)
 		default:
 			return t.at, true
 		}

@@ -54,6 +54,31 @@ func TestTail(t *testing.T) {
 	}
 }
 
+// checkTails fails the test if a QP's wait for an answer breaks an invariant of [tail].
+func (e *Endpoint) checkTails(t testing.TB) {
+	t.Helper()
+	listed := map[*qp]bool{}
+	for _, x := range e.overdues.waiting {
+		if listed[x.qp] {
+			t.Fatalf("QP %d is listed twice", x.qp.id)
+		}
+		listed[x.qp] = true
+	}
+	for _, q := range e.qps {
+		x := &q.tail
+		if listed[q] != x.listed || q.live && !x.idle() && !x.listed {
+			t.Fatalf("QP %d: listed %v, %+v", q.id, listed[q], *x)
+		}
+		if !q.live {
+			continue
+		}
+		if x.probes < 0 || x.probes > maxTailProbes || x.tries < 0 || x.tries > maxTries || x.asked > q.sent || x.trip.packet >= q.sent ||
+			e.cfg.Watcher != nil && !x.idle() && x.from > x.due {
+			t.Fatalf("QP %d, %d sent: %+v", q.id, q.sent, *x)
+		}
+	}
+}
+
 // losing loses some packets and ACKs, counted from 1.
 func losing(data, acks []int) func(fabric.Time, []byte, bool) fate {
 	n := map[bool]int{}

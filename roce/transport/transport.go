@@ -85,7 +85,7 @@ func (e *Endpoint) timedOut(now fabric.Time, q *qp) {
 // taken reports newly acknowledged bytes, and the end of a QP that has come to
 // it.
 func (e *Endpoint) taken(now fabric.Time, q *qp, bytes int64) {
-	id, done := q.id, q.unacked >= q.data
+	id, done := q.id, q.sndUna >= q.data
 	if done {
 		e.release(q)
 		e.stats.QPsDone++

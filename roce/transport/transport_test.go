@@ -15,14 +15,14 @@ type oneByOne struct {
 	losses int
 }
 
-func (c *oneByOne) open(q *qp) { q.window = 1 }
+func (c *oneByOne) open(q *qp) { q.cwnd = 1 }
 
 func (c *oneByOne) acked(_ fabric.Time, q *qp, _ *packet, packets, _ int32, _ bool) {
-	q.window = min(q.window+packets, c.most)
+	q.cwnd = min(q.cwnd+packets, c.most)
 }
 
 func (c *oneByOne) wentBack(q *qp) {
-	q.window = 1
+	q.cwnd = 1
 	c.losses++
 }
 
@@ -40,7 +40,7 @@ func TestControlledWindow(t *testing.T) {
 			w.fate = func(_ fabric.Time, _ []byte, control bool) fate {
 				if !control {
 					q := e.qps[0]
-					onTheWay := q.nextOut - q.unacked
+					onTheWay := q.sndNxt - q.sndUna
 					if r != GoBackN {
 						onTheWay = q.state.selective.onTheWay
 					}

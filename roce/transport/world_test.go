@@ -130,6 +130,9 @@ func (h *host) Quench(_ fabric.Time, payload []byte, _ netip.Addr) {
 func (w *world) step() bool { return w.stepUntil(never) }
 
 func (w *world) stepUntil(limit fabric.Time) bool {
+	for _, h := range w.hosts {
+		h.e.checkTails(w.t)
+	}
 	next, who := never, -1
 	for i, h := range w.hosts {
 		if at, ok := h.e.NextWake(); ok {
