@@ -154,7 +154,7 @@ func (n *NIC) newClient(memory int) *client {
 }
 
 // pipe makes a pipe whose writing end never blocks. The program has the other end, with
-// flags of its own.
+// its own flags.
 func pipe() (read, write int, err error) {
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {

@@ -11,8 +11,7 @@ import (
 // maxMessage is the longest message in bytes.
 const maxMessage = 1 << 30
 
-// Place takes the payload of a packet whose key is a stream's. It is
-// soft.Config.Place.
+// Place accepts, or refuses, the payload of a packet whose key names a stream. It is soft.Config.Place.
 func (n *NIC) Place(now fabric.Time, p *transport.Placement, payload []byte) transport.Placing {
 	kind, number := parseKey(p.RKey)
 	q := n.qps[number]
@@ -38,7 +37,7 @@ func (n *NIC) Place(now fabric.Time, p *transport.Placement, payload []byte) tra
 	return s.accept(now, p.Address+uint64(p.Offset), payload)
 }
 
-// accept takes bytes of the stream, in whatever order they come.
+// accept takes bytes of the stream, in any order.
 func (s *inStream) accept(now fabric.Time, at uint64, b []byte) transport.Placing {
 	off := int64(at - s.next)
 	switch {
@@ -72,7 +71,7 @@ func (s *inStream) accept(now fabric.Time, at uint64, b []byte) transport.Placin
 	return transport.Placed
 }
 
-// drain takes what has come to its turn off the stage.
+// drain consumes staged bytes that are next in order.
 func (s *inStream) drain(now fabric.Time) {
 	for s.open && !s.blocked && s.stage != nil {
 		b := s.stage.from(s.next)
@@ -110,7 +109,7 @@ func (n *NIC) freeStage(g *stage) {
 	n.stages = append(n.stages, g)
 }
 
-// close ends the stream: what still comes is refused.
+// close ends the stream: bytes that still arrive are refused.
 func (s *inStream) close() {
 	if s.stage != nil {
 		s.q.n.freeStage(s.stage)
@@ -121,7 +120,7 @@ func (s *inStream) close() {
 // beginAt opens the stream.
 func (s *inStream) beginAt(psn uint32) { *s = inStream{q: s.q, open: true, next: firstPosition(psn)} }
 
-// inMessage is a message of which some bytes are still to come.
+// inMessage is a message that has not arrived completely.
 type inMessage struct {
 	header
 	left, done uint64
@@ -173,8 +172,7 @@ func (s *inStream) consume(now fabric.Time, b []byte) (n int) {
 	return n
 }
 
-// begin begins the message whose header is there. It reports false if the stream
-// cannot go on.
+// begin begins the message whose header has arrived. It returns false if the stream cannot continue.
 func (s *inStream) begin(now fabric.Time) bool {
 	in := &inMessage{header: parseHeader(s.head[:])}
 	in.left = in.data()
@@ -191,7 +189,7 @@ func (s *inStream) begin(now fabric.Time) bool {
 	return false
 }
 
-// resume goes on with a stream that waited for a receive request.
+// resume continues a stream that waited for a receive request.
 func (s *inStream) resume(now fabric.Time) {
 	s.blocked = false
 	if !s.begin(now) {

@@ -16,18 +16,18 @@ import (
 	"github.com/ethereal-fabric/ethereal/roce/transport"
 )
 
-// Host is what a NIC sends by: the process that has the interface and the agent.
+// Host is the process that has the interface and the agent. A NIC sends by it.
 type Host interface {
-	// PostFlow has the agent deal a flow's bytes out. It opens queue pairs for them, and
-	// asks [NIC.Open] for each.
+	// PostFlow makes the agent split a flow of that many bytes. It opens queue pairs for the pieces, and calls [NIC.Open] for
+	// each.
 	PostFlow(now fabric.Time, flow uint64, dst fabric.NodeID, bytes int64)
-	// CloseFlow ends a queue pair that was opened so.
+	// CloseFlow ends a queue pair that PostFlow opened.
 	CloseFlow(now fabric.Time, qp transport.QP)
 	// Connected reports whether bytes for a host are sent in their turn, or wait for its answer.
 	Connected(dst fabric.NodeID) bool
 }
 
-// Config is what a [NIC] needs to know.
+// Config sets up a [NIC].
 type Config struct {
 	Fabric  *fabric.Fabric
 	Host    fabric.NodeID
@@ -58,7 +58,7 @@ type NIC struct {
 	pieces     map[transport.QP]*piece
 	grams      map[gramKey][]byte // datagrams of which the end is missing
 
-	dirty   []*queuePair // to be looked at
+	dirty   []*queuePair // see touch
 	waiting map[*queuePair]struct{}
 	checkAt fabric.Time
 	local   []*flow                    // to this host itself
@@ -76,10 +76,10 @@ type NIC struct {
 // maxStages bounds what is kept of streams out of turn: 256 MiB.
 const maxStages = 256
 
-// checkEvery is how often queue pairs that wait for the other side are looked at.
+// checkEvery is the period of checks of queue pairs that wait for the other side.
 const checkEvery = 10 * fabric.Millisecond
 
-// New returns a NIC that nobody uses.
+// New returns a NIC without programs. Call [NIC.Serve] next.
 func New(c Config, h Host) *NIC {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -97,7 +97,7 @@ func New(c Config, h Host) *NIC {
 	return n
 }
 
-// Reset ends what is under way: the host's endpoint has begun anew.
+// Reset fails all queue pairs with status retry exceeded, because the host's endpoint has restarted.
 func (n *NIC) Reset(now fabric.Time) {
 	lost := n.sending
 	n.local, n.sending = nil, nil
@@ -117,9 +117,8 @@ func (n *NIC) Reset(now fabric.Time) {
 	}
 }
 
-// Open says what the bytes of a new queue pair of the endpoint's are, which are those
-// of a flow from off on, by which key and address they go, and in whose turn. ok is false
-// if the flow is not wanted any more.
+// Open describes a new queue pair of the endpoint, which carries bytes of a flow from offset off on: their source, key,
+// address, and the program whose share of the link they use. ok is false if the flow is no longer needed.
 func (n *NIC) Open(qp transport.QP, id uint64, off, bytes int64) (m soft.Message, ok bool) {
 	f := n.flows[id]
 	if f == nil {
@@ -151,14 +150,14 @@ func (n *NIC) shareOf(pid int32) uint16 {
 	return share
 }
 
-// Acked takes note that bytes of a queue pair have arrived.
+// Acked processes the endpoint's report that bytes of a queue pair are acknowledged.
 func (n *NIC) Acked(now fabric.Time, qp transport.QP) {
 	if p := n.pieces[qp]; p != nil {
 		p.f.s.moved = now
 	}
 }
 
-// Done takes note that all of a queue pair has arrived.
+// Done processes the endpoint's report that all bytes of a queue pair are acknowledged.
 func (n *NIC) Done(now fabric.Time, qp transport.QP) {
 	p := n.pieces[qp]
 	if p == nil {
@@ -168,7 +167,7 @@ func (n *NIC) Done(now fabric.Time, qp transport.QP) {
 	n.arrived(now, p.f, p.n)
 }
 
-// arrived takes note that bytes of a flow have arrived.
+// arrived records that bytes of a flow are acknowledged.
 func (n *NIC) arrived(now fabric.Time, f *flow, bytes int64) {
 	if f.left -= bytes; f.left == 0 {
 		if f.gram != nil && n.flows[f.id] == f {
@@ -204,8 +203,8 @@ func (n *NIC) repost(now fabric.Time, s *outStream) {
 	}
 }
 
-// Refused takes note that the other side has no such queue pair, or none that is
-// ready: it may have one soon. Or it has no room: then it is there, at least.
+// Refused processes the endpoint's report of a NAK: the other side has no such queue pair, or none that is ready yet, or no
+// room. The bytes are retransmitted, see refuseWait, except after an invalid request, which fails the queue pair.
 func (n *NIC) Refused(now fabric.Time, qp transport.QP, s frame.Syndrome) {
 	p := n.pieces[qp]
 	if p == nil {
@@ -270,7 +269,7 @@ func (n *NIC) refused(now fabric.Time, p *piece) {
 	n.wait(s.q)
 }
 
-// touch has a queue pair looked at soon.
+// touch schedules work on a queue pair, for this or the next Tick.
 func (n *NIC) touch(q *queuePair) {
 	if q != nil && !q.touched {
 		q.touched = true
@@ -278,7 +277,7 @@ func (n *NIC) touch(q *queuePair) {
 	}
 }
 
-// wait has a queue pair looked at now and then.
+// wait makes Tick check a queue pair every checkEvery.
 func (n *NIC) wait(q *queuePair) {
 	if q == nil {
 		return
@@ -328,7 +327,7 @@ func (n *NIC) carry(now fabric.Time, f *flow) {
 	n.host.PostFlow(now, f.id, f.s.dst, f.span.n)
 }
 
-// closeStream forgets a stream's flows and ends their queue pairs.
+// closeStream removes a stream's flows and closes their queue pairs.
 func (n *NIC) closeStream(now fabric.Time, s *outStream) {
 	for qp, p := range n.pieces {
 		if p.f.s == s {
@@ -385,7 +384,7 @@ func (n *NIC) carryLocal(now fabric.Time) {
 	}
 }
 
-// Tick does what programs ask for, and what is due.
+// Tick processes programs' requests, and expired timers.
 func (n *NIC) Tick(now fabric.Time) {
 	n.takeFetched(now)
 	for c := range n.clients {
@@ -417,8 +416,7 @@ func (n *NIC) Tick(now fabric.Time) {
 	}
 }
 
-// Wake returns when Tick is to be called; ok is false if not at all. Programs that
-// post from now on wake the NIC.
+// Wake returns when to call Tick next; ok is false if no timer runs. Programs that post from now on wake the driver.
 func (n *NIC) Wake() (at fabric.Time, ok bool) {
 	for c := range n.clients {
 		if c.rung() {

@@ -78,7 +78,7 @@ type request struct {
 
 func (r *request) fetches() bool { return fetches(r.op) }
 
-// work does what the program has posted, and answers what the other side has sent.
+// work processes the program's work requests, and acknowledges those of the other side.
 func (q *queuePair) work(now fabric.Time) {
 	if q.n.qps[q.number] != q {
 		return // destroyed meanwhile
@@ -116,7 +116,7 @@ func (q *queuePair) take(now fabric.Time) {
 	}
 }
 
-// room returns whether another request may be taken. What waits for it is in the program's memory.
+// room returns whether another request may be taken. Requests that wait stay in the program's memory.
 func (q *queuePair) room(now fabric.Time) bool {
 	if q.typ != qptUD {
 		return q.requests.room()
@@ -233,7 +233,7 @@ func (q *queuePair) leave(now fabric.Time) {
 	q.n.send(now, &last)
 }
 
-// acked takes note that the other side has carried out all requests up to one.
+// acked records that the other side has executed all requests up to an MSN.
 func (q *queuePair) acked(msn uint32) {
 	for _, w := range q.sent {
 		if int32(msn-w.msn) < 0 {
@@ -247,7 +247,7 @@ func (q *queuePair) acked(msn uint32) {
 	q.n.touch(q)
 }
 
-// retire completes requests that are done, in order.
+// retire reports the completions of requests that are done, in order.
 func (q *queuePair) retire() {
 	k := 0
 	for ; k < len(q.sent) && q.sent[k].done; k++ {
@@ -291,7 +291,7 @@ func (q *queuePair) fail(now fabric.Time, st status) {
 	}
 }
 
-// flush ends what the program posts to a queue pair that has failed.
+// flush completes work requests that the program posts to a failed queue pair, with status flushed.
 func (q *queuePair) flush() {
 	// The program may go on posting, and is served again when it says so: what waits now is what ends.
 	for waits := q.sq.waiting(); waits > 0; waits-- {
@@ -326,8 +326,7 @@ func (q *queuePair) limit() fabric.Time {
 	return max(patience, fabric.Time(4096<<min(q.timeout, 31))*fabric.Time(q.retries+1)*fabric.Nanosecond)
 }
 
-// check does what is due of a queue pair that waits for the other side. It reports
-// whether there is anything to wait for.
+// check handles the timers of a queue pair that waits for the other side. It reports whether the queue pair still waits.
 func (q *queuePair) check(now fabric.Time) bool {
 	if q.n.qps[q.number] != q {
 		return false
@@ -377,7 +376,7 @@ func (s *outStream) queued() bool {
 	return true
 }
 
-// waits reports whether something of the stream has to come back.
+// waits reports whether an answer to something in the stream is missing.
 func (s *outStream) waits() bool {
 	return s.base != s.next || len(s.again) > 0 || s == &s.q.requests && len(s.q.sent) > 0
 }
@@ -392,13 +391,13 @@ func (s *outStream) probe(now fabric.Time) {
 	s.q.n.post(now, &flow{s: s, span: span{s.next - 1, 1}, left: 1, probe: true})
 }
 
-// rnrTimers are what a receiver that is not ready asks for, by code, in us.
+// rnrTimers are the waits that an RNR NAK asks for, by its code, in us.
 var rnrTimers = [32]fabric.Time{
 	655360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1280, 1920, 2560, 3840, 5120, 7680, 10240, 15360, 20480,
 	30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520,
 }
 
-// notReady takes note that the other side has no receive request for a message.
+// notReady processes the other side's report that it has no receive request for a message (RNR).
 func (q *queuePair) notReady(now fabric.Time, msn, code uint32) {
 	if q.rnr == 7 || q.rnrAt != 0 && q.rnrMSN == msn {
 		return

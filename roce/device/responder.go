@@ -16,8 +16,8 @@ func (q *queuePair) memoryFault(now fabric.Time, in *inMessage) {
 	q.refuse(now, in, remOpErr, locProtErr, 1)
 }
 
-// refuse answers a request with an error, and ends the queue pair: the program's
-// receive request, if there is one, gets a status of its own.
+// refuse answers a request with an error status, and ends the queue pair. The program's receive request, if there is one,
+// completes with status ours.
 func (q *queuePair) refuse(now fabric.Time, in *inMessage, theirs, ours status, event uint32) {
 	q.respond(&header{op: msgNak, msn: in.msn, aux: uint32(theirs)}, content{})
 	if in.recv != nil {
@@ -39,7 +39,7 @@ const (
 // the protocol has maxReads requests without an answer, and [window] bytes of answers under way.
 const maxAnswers = 1 << 16
 
-// beginRequest begins a message of the other side's.
+// beginRequest begins a request of the other side.
 func (q *queuePair) beginRequest(now fabric.Time, in *inMessage) bool {
 	n := uint64(in.length)
 	if n > maxMessage || len(q.responses.segs) > maxAnswers {
@@ -104,7 +104,7 @@ func (q *queuePair) beginRequest(now fabric.Time, in *inMessage) bool {
 	return false
 }
 
-// atomic carries an atomic out: one at a time, as all of a NIC's.
+// atomic executes an atomic. A NIC executes one at a time.
 func (q *queuePair) atomic(now fabric.Time, in *inMessage) bool {
 	if in.addr%8 != 0 {
 		q.refuse(now, in, remInvReqErr, flushErr, eventRequestErr)
@@ -140,7 +140,7 @@ func (q *queuePair) atomic(now fabric.Time, in *inMessage) bool {
 	return true
 }
 
-// remote finds memory that the other side may use.
+// remote returns the program's address of memory that the other side may access by a key.
 func (q *queuePair) remote(key uint32, addr, n, access uint64) (uint64, bool) {
 	if q.access&access == 0 {
 		return 0, false
@@ -213,7 +213,7 @@ func (q *queuePair) receive(now fabric.Time, in *inMessage) bool {
 	return ok
 }
 
-// endRequest takes note that a message of the other side's is whole.
+// endRequest processes the end of a request from the other side.
 func (q *queuePair) endRequest(now fabric.Time, in *inMessage) {
 	if in.op == wrSendInv && !q.invalidate(in.rkey) {
 		// A class J fault of the specification: the other side is not answered.
@@ -250,7 +250,7 @@ func (q *queuePair) receiveDone(in *inMessage, st status) {
 	q.recvCQ.push(&c)
 }
 
-// beginAnswer begins a message that answers one of ours.
+// beginAnswer begins a response to a request of this side.
 func (q *queuePair) beginAnswer(now fabric.Time, in *inMessage) bool {
 	switch in.op {
 	case msgAck:
@@ -295,7 +295,7 @@ func (q *queuePair) beginAnswer(now fabric.Time, in *inMessage) bool {
 		}
 		return true
 	}
-	q.fail(now, remOpErr) // the other side makes no sense
+	q.fail(now, remOpErr) // the other side breaks the protocol
 	return false
 }
 
@@ -308,7 +308,7 @@ func (q *queuePair) endAnswer(in *inMessage) {
 	q.acked(in.msn) // all before it were carried out
 }
 
-// failAt fails the request with a number; those before it were carried out.
+// failAt fails the request with an MSN; those before it are complete.
 func (q *queuePair) failAt(now fabric.Time, msn uint32, st status) {
 	q.acked(msn - 1)
 	q.retire()

@@ -16,9 +16,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/loglimit"
 )
 
-// Driver is what drives a NIC, in a goroutine of its own. soft.Shell is one.
+// Driver drives a NIC, in one goroutine. soft.Shell is one.
 type Driver interface {
-	// Call has f called in the driver's goroutine, and waits for it.
+	// Call calls f in the driver's goroutine and waits for it. The error is ctx's, or means that the driver has ended.
 	Call(ctx context.Context, f func(now fabric.Time)) error
 	// Watch wakes the driver whenever a descriptor becomes readable.
 	Watch(fd int) error

@@ -35,7 +35,7 @@ type Handler interface {
 	Quench(now fabric.Time, q frame.Quench)
 }
 
-// Config is what an [Engine] needs to know.
+// Config sets up an [Engine].
 type Config struct {
 	// NIC says how the endpoint behaves; its Place must be nil.
 	NIC transport.Config
@@ -123,7 +123,7 @@ func New(c Config, h Handler) (*Engine, error) {
 	return e, nil
 }
 
-// MaxFrame returns the most bytes a frame has.
+// MaxFrame returns the size in bytes of the longest frame.
 func (e *Engine) MaxFrame() int { return transport.MaxHeader + e.mtu + 3 + frame.ICRCSize }
 
 // Stats returns the counts so far.
@@ -147,7 +147,7 @@ func (e *Engine) TakeSent() []uint64 {
 	return sent
 }
 
-// Message is what Write is to send.
+// Message is a write that [Engine.Write] sends.
 type Message struct {
 	QP   transport.QP
 	ID   uint64 // of the message that this is a part of; parts go side by side
@@ -166,7 +166,7 @@ type Message struct {
 	Share          uint16 // as in [transport.Message]
 }
 
-// Source has the bytes of a message elsewhere than in memory of this process.
+// Source reads the bytes of a message that are not in this process's memory.
 type Source interface {
 	// Read fills b with the bytes from off on. After an error the queue pair is closed,
 	// and only the source is notified.
@@ -207,11 +207,11 @@ func (e *Engine) Close(qp transport.QP) {
 // Relabel moves an open queue pair to another path; see [transport.Endpoint.Relabel].
 func (e *Engine) Relabel(qp transport.QP, l fabric.Label) error { return e.ep.Relabel(qp, l) }
 
-// Resend has an open queue pair send again what it has on the way; see
+// Resend makes an open queue pair retransmit its packets in flight; see
 // [transport.Endpoint.Resend].
 func (e *Engine) Resend(qp transport.QP) error { return e.ep.Resend(qp) }
 
-// Restart has an open queue pair begin anew where it is; see [transport.Endpoint.Restart].
+// Restart makes an open queue pair continue as a new one; see [transport.Endpoint.Restart].
 func (e *Engine) Restart(qp transport.QP) error { return e.ep.Restart(qp) }
 
 // Ask sends a path probe; see [transport.Endpoint.Ask].
@@ -219,7 +219,7 @@ func (e *Engine) Ask(dst fabric.NodeID, l fabric.Label, question uint32) error {
 	return e.ep.Ask(dst, l, question)
 }
 
-// Hold has an open queue pair send nothing before a time; see
+// Hold makes an open queue pair send nothing before a time; see
 // [transport.Endpoint.Hold].
 func (e *Engine) Hold(qp transport.QP, until fabric.Time) error { return e.ep.Hold(qp, until) }
 
@@ -232,7 +232,7 @@ func (e *Engine) Register(key uint32, buf []byte) error {
 	return nil
 }
 
-// Deregister ends what Register began. An unknown key is ignored.
+// Deregister removes the memory of a key: later writes to it are refused. An unknown key is ignored.
 func (e *Engine) Deregister(key uint32) { delete(e.regions, key) }
 
 // Connected reports whether packets to a host are sent at once, or wait for its answer.

@@ -19,12 +19,12 @@ type Driven interface {
 	Next(now fabric.Time, buf []byte) (n int, ok bool)
 	// Receive takes a frame, valid during the call.
 	Receive(now fabric.Time, frame []byte)
-	// Tick does what is due.
+	// Tick processes expired timers.
 	Tick(now fabric.Time)
 	// Wake returns when Next or Tick is to be called if nothing else happens; ok
 	// is false when neither is.
 	Wake() (at fabric.Time, ok bool)
-	// MaxFrame returns the most bytes a frame has.
+	// MaxFrame returns the size in bytes of the longest frame.
 	MaxFrame() int
 	// LineRate returns the rate at which it sends at most, frame overheads included;
 	// 0: as fast as the link goes.
@@ -45,7 +45,7 @@ type ShellConfig struct {
 // longest is how long a shell's clock may run: a fabric.Time has room for what is due later.
 const longest = 100 * 24 * time.Hour
 
-// errLong is why a shell ends after so long.
+// errLong ends a shell whose clock has run for the longest time.
 var errLong = fmt.Errorf("endpoint: the shell's clock has run for %v; start the host again", longest)
 
 // maxBatch is how many frames the shell takes or sends between two looks at
@@ -94,8 +94,8 @@ func (s *Shell) Now() fabric.Time {
 	return fabric.Time(time.Since(s.cfg.Origin)) * fabric.Nanosecond
 }
 
-// Do has f called in the shell's goroutine, soon, and does not wait for it. After
-// Run has ended f is not called; Do then returns false.
+// Do makes the shell call f in its goroutine, and does not wait for it. After Run has ended f is not called; Do then returns
+// false.
 func (s *Shell) Do(f func(now fabric.Time)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,11 +140,10 @@ func (s *Shell) Call(ctx context.Context, f func(now fabric.Time)) error {
 	return nil
 }
 
-// Watch has every write to a descriptor wake the shell, which then asks Driven's Wake,
-// until Unwatch.
+// Watch makes every write to a descriptor wake the shell, until Unwatch. The shell then calls [Driven].Wake.
 func (s *Shell) Watch(fd int) error { return s.poller.Watch(fd) }
 
-// Unwatch ends what Watch began.
+// Unwatch undoes Watch.
 func (s *Shell) Unwatch(fd int) { s.poller.Unwatch(fd) }
 
 // Run drives the endpoint until ctx ends, and closes the port. It returns ctx's

@@ -32,7 +32,7 @@ func (x *Fabric) nameHosts() error {
 		fmt.Fprintf(&all, "%s %s\n", x.f.HostAddr4(fabric.NodeID(h)), x.f.Name(fabric.NodeID(h)))
 	}
 	all.Write(text)
-	// The sandbox has mounts of its own, which the system may have set to be passed on.
+	// The sandbox has its own mounts, which the system may have set to be propagated.
 	if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("live: keep mounts private: %w", err)
 	}

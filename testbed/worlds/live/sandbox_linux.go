@@ -18,7 +18,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 )
 
-// sandboxEnv names the folder of a program that runs in namespaces of its own.
+// sandboxEnv names the folder of a program that runs in its own namespaces.
 const sandboxEnv = "ETHEREAL_LIVE_SANDBOX"
 
 // Inside returns the folder for sockets and logs if this process runs in
@@ -117,7 +117,7 @@ func Command(args []string) (cmd *exec.Cmd, done func() error, err error) {
 	return cmd, dir.close, nil
 }
 
-// Enter runs this program again, with args, in namespaces of its own, and returns
+// Enter runs this program again, with args, in its own namespaces, and returns
 // its exit code. It passes the end of ctx on as SIGTERM, and dies with this
 // process. page, if not nil, is the socket of a [PassedPage]. The error says why there are no namespaces, and what
 // would help.
@@ -286,7 +286,7 @@ func (t *thread) newNamespace(name string) (ns namespace, err error) {
 }
 
 // quiet sets up the thread's network namespace: the loopback is up, and the
-// kernel sends nothing of its own.
+// kernel itself sends nothing.
 func quiet() error {
 	for _, name := range []string{"all", "default"} {
 		// Where it cannot be written, hosts and switches drop what comes.
