@@ -1,11 +1,11 @@
-// The balancers: how a packet that goes up without a known label gets its
-// uplink. Table `balancer` chooses one at run time; a packet whose label is known
-// never comes here.
+// The balancers choose the uplink of a packet that goes up without a known label.
+// Table `balancer` selects the balancer at run time. Packets with a known label do
+// not use it.
 //
-// What each knows of is kept in registers. Ingress cannot see a queue in v1model,
-// so the depth of an uplink's queue is kept in `uplink_depth`: egress writes what
-// it sees when a packet leaves the queue, ingress adds every packet that it sends
-// there since. See docs/balancers.md for how stale that is.
+// Balancers keep their state in registers. In v1model, ingress cannot read a queue's
+// depth, so register `uplink_depth` has it: egress writes the depth when a packet
+// leaves the queue, and ingress adds each packet that it sends there afterwards.
+// docs/balancers.md says how stale that is.
 #ifndef ETHEREAL_BALANCERS_P4
 #define ETHEREAL_BALANCERS_P4
 
@@ -27,13 +27,13 @@ const bit<16> EACH_UPLINK = 0xFFFF; // the group whose slots are the uplinks, in
 // The depth of an uplink's data queue, in the target's unit.
 @name(".uplink_depth")
 register<bit<32>>(64) uplink_depth;
-// What the shortest-queue and flowlet balancers choose by, less being better: the
-// depth, or the bin it is in; or the time in ns at which the uplink is free. Twice,
-// one after the other, so that all can be read in order from any on.
+// The shortest-queue and flowlet balancers choose the uplink of the smallest rank: its
+// depth, or the depth's bin, or the time in ns at which it is free. The ranks are there
+// twice, one after the other, so that they can be read in order from any start.
 @name(".uplink_rank")
 register<bit<48>>(128) uplink_rank;
 
-// rank becomes what a depth counts for.
+// rank becomes the rank of a depth.
 #define RANK_OF(rank, depth)                                                    \
     if (meta.bin3 == 0) { rank = (bit<48>)(depth); }                            \
     else if ((depth) < (bit<32>)meta.bin1) { rank = 0; }                        \
@@ -85,7 +85,7 @@ control Balancer(inout headers_t hdr, inout metadata_t meta,
         size = 1024;
     }
 
-    // Where a packet goes, for the rotation that it belongs to.
+    // Chooses a packet's uplink, by the rotation that it belongs to.
     @name(".set_rotation")
     action set_rotation(bit<12> index) { meta.rotation = index; }
     @name(".rotation_v4")
@@ -247,7 +247,7 @@ control Balancer(inout headers_t hdr, inout metadata_t meta,
                     if (meta.flowlet_mode != FLOWLET_PACKET) {
                         flowset.write(entry, now ++ (uplink + 1));
                     }
-                    // The uplink is busy for longer by what the packet counts for.
+                    // The uplink is busy longer, by the packet's time on the wire.
                     uplink_rank.read(rank, (bit<32>)uplink);
                     if (rank < floor) { rank = floor; }
                     rank = rank + (((bit<48>)standard_metadata.packet_length * (bit<48>)meta.cost) >> 8);

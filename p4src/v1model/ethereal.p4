@@ -1,11 +1,11 @@
 // Ethereal for v1model targets: BMv2 (simple_switch_grpc) and p4switch.
 //
-// A packet is routed by its destination. Where the route leads down there is
-// one port. Where it leads up, the label the sending host chose names the
-// uplink; a packet without a known label falls back to ECMP. If the chosen port
-// is dead, the packet goes round it (upward) or is dropped (downward), and its
-// source is told by a source quench made from a clone. Who has no packet left to be
-// answered is told by the notice that the port's event becomes: see notices.p4.
+// A packet is routed by its destination. Downward there is one port. Upward, the
+// label that the sending host chose names the uplink; the switch chooses by ECMP
+// for a packet without a known label. If the chosen port is dead, the packet takes
+// another uplink (upward) or is dropped (downward), and the switch sends a source
+// quench, made from a clone, to the packet's source. The port's event itself becomes
+// a notice to hosts that send no more packets: see notices.p4.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -302,7 +302,7 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
 
         bit<1> notice = 0;
         if (hdr.port_event.isValid()) {
-            // The switch learns that a port of its own changed. If it died, the packet goes on as a notice.
+            // One of the switch's ports changed its state. If it died, the packet continues as a notice.
             if (standard_metadata.ingress_port != PORT_EVENT_PORT || hdr.port_event.version != 1 ||
                 hdr.port_event.port >= 512) {
                 refuse(DROP_BAD_PORT_EVENT);
@@ -347,7 +347,7 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
             segments.apply(hdr);
             route_v6.apply();
         } else {
-            // Cabling is for the controller to look into: LLDP comes and goes by it.
+            // LLDP: the controller sends and receives it, to check the cabling.
             if (hdr.packet_out.isValid() && hdr.packet_out.egress_port < 512) {
                 standard_metadata.egress_spec = (port_t)hdr.packet_out.egress_port;
             } else if (hdr.ethernet.isValid() && hdr.ethernet.type == ETHERTYPE_LLDP) {

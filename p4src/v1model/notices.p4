@@ -1,14 +1,14 @@
-// Notices: what a switch tells of a port of its own that died, unasked.
+// Notices: a switch reports its dead port to hosts without being asked.
 //
-// A source quench answers a packet. Who lost its last packets in the dead port has
-// none left to be answered. So a port's down event itself becomes a notice, a
-// quench without a packet, and goes to all hosts that could have sent by the port:
-// below the switch when it leads up; below all its neighbours when it leads down.
-// Switches pass it down hop by hop. Hosts that do not use the port take no action.
+// A source quench answers a packet. A host that lost its last packets at the dead port
+// sends no packet that could be answered. So the port's down event itself becomes a
+// notice, a quench without a packet, to all hosts that could have sent by the port:
+// those below the switch if it leads up, those below all its neighbours if it leads
+// down. Switches pass it down hop by hop. Hosts that do not use the port ignore it.
 //
-// No state is kept for a sender. An event costs each port of the fabric at most one
-// packet of 66 bytes in either direction, and within a quench interval a port's
-// events make one notice: a copy that comes again, by another way, goes no further.
+// Switches keep no state per sender. An event costs each port of the fabric at most one
+// packet of 66 bytes per direction. Within a quench interval a port's events make one
+// notice: a copy that arrives again by another path is not forwarded.
 #ifndef ETHEREAL_NOTICES_P4
 #define ETHEREAL_NOTICES_P4
 

@@ -3,7 +3,7 @@
 #ifndef ETHEREAL_SOURCES_P4
 #define ETHEREAL_SOURCES_P4
 
-// One more reason of counter `drops`: a host sent the packet by another's address.
+// One more reason of counter `drops`: a host sent the packet with another host's address.
 const bit<8> DROP_FOREIGN_SOURCE = 6;
 
 const bit<10> LINK_LOCAL   = 0b1111111010; // fe80::/10, RFC 4291
@@ -30,8 +30,8 @@ control Sources(in headers_t hdr, in standard_metadata_t standard_metadata, out 
     apply {
         foreign = 0;
         if (source_guard.apply().hit) {
-            // No address, and link-local ones, are nobody else's: hosts look for addresses and neighbours by them. IPv6
-            // packets without an address go to multicast groups, which lead to no host.
+            // Hosts use the unspecified address and link-local ones to find addresses and neighbours. They belong to no
+            // other host. IPv6 packets from the unspecified address go to multicast groups, which lead to no host.
             if (hdr.ipv4.isValid()) {
                 if (hdr.ipv4.src != own_v4 && hdr.ipv4.src != 0) { foreign = 1; }
             } else {
@@ -39,8 +39,8 @@ control Sources(in headers_t hdr, in standard_metadata_t standard_metadata, out 
                     hdr.ipv6.dst[127:120] != MULTICAST_V6) {
                     foreign = 1;
                 }
-                // Switches and receivers take outer headers off RoCEv2 packets only: addresses in other tunnels are
-                // the tunnel's own.
+                // Switches and receivers remove outer headers of RoCEv2 packets only. Addresses inside other tunnels
+                // do not matter here.
                 if (hdr.bth.isValid()) {
                     if (hdr.inner_ipv4.isValid() && hdr.inner_ipv4.src != own_v4) { foreign = 1; }
                     if (hdr.inner_ipv6.isValid() && hdr.inner_ipv6.src != own_v6) { foreign = 1; }

@@ -1,6 +1,6 @@
 // SRv6 micro segments (uSID, RFC 9800): an outer IPv6 header whose destination lists
-// the switches of a path, 16 bits each, behind a block of 32. Who finds itself first
-// takes itself off the list; route_v6 has a static route to each neighbour.
+// the switches of a path, 16 bits each, behind a block of 32. A switch that is first in
+// the list removes itself; route_v6 has a static route to each neighbour.
 #ifndef ETHEREAL_USID_P4
 #define ETHEREAL_USID_P4
 
@@ -25,8 +25,8 @@ control MicroSegments(inout headers_t hdr) {
     }
 }
 
-// Takes the outer header off a packet that has one. A mark of congestion stays, as RFC 6040
-// has it for packets that can be marked.
+// Removes the outer header of a packet that has one. An ECN mark is copied to the inner
+// header if the packet is ECN-capable (RFC 6040).
 action outer_off(inout headers_t hdr) {
     if (hdr.inner_ipv4.isValid()) {
         if (hdr.vlan.isValid()) { hdr.vlan.type = ETHERTYPE_IPV4; } else { hdr.ethernet.type = ETHERTYPE_IPV4; }
