@@ -66,7 +66,7 @@ func (a *app) liveCommand() *cobra.Command {
 		Long: `Builds a fabric on this machine: a process per switch and host, with veth pairs between them, in anonymous namespaces
 that the kernel removes when the program ends. It needs root, or user namespaces.`,
 	}
-	c.AddCommand(a.liveUpCommand(), liveExecCommand(), liveShellCommand(), liveMPICommand(), a.liveStatusCommand(), liveDownCommand(),
+	c.AddCommand(a.liveUpCommand(), liveExecCommand(), a.liveRunCommand(), liveShellCommand(), liveMPICommand(), a.liveStatusCommand(), liveDownCommand(),
 		a.liveReactCommand())
 	return c
 }

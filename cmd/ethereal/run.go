@@ -40,6 +40,7 @@ type runFlags struct {
 	strict       bool
 	replay       replayFlags
 	given        func(flag string) bool
+	attached     *deployment.File // of ethereal live run; nil: as deployment says
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -218,11 +219,13 @@ func plan(files []string, flags runFlags) (p planned, err error) {
 	if flags.replay.log != "" && len(files) > 1 {
 		return p, errors.New("--replay: several scenarios; name one")
 	}
+	d := flags.attached
 	if flags.deployment != "" {
-		d, err := deployment.Load(flags.deployment)
-		if err != nil {
+		if d, err = deployment.Load(flags.deployment); err != nil {
 			return p, err
 		}
+	}
+	if d != nil {
 		spec, err := fabric.LoadSpec(d.Fabric)
 		if err != nil {
 			return p, err
@@ -242,6 +245,9 @@ func plan(files []string, flags runFlags) (p planned, err error) {
 		}
 		if s, p.replayed, err = flags.replayed(s); err != nil {
 			return p, err
+		}
+		if flags.attached != nil && s.Adapts() && s.Worlds.Live.Rate == 0 {
+			s.Worlds.Live.Rate = over.Fabric.HostLink.Rate
 		}
 		if s, err = s.Override(over); err != nil {
 			return p, fromFlags(err)

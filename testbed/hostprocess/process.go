@@ -82,6 +82,7 @@ func NewProcess(cfg ProcessConfig) (*Process, error) {
 	var err error
 	p.rank, err = New(Config{
 		Fabric: cfg.Fabric, Host: cfg.Host, Origin: origin, Notify: p.server.Notify, EventLog: cfg.EventLog, Log: cfg.Log,
+		Payload: cfg.Settings.Payload,
 		Report: func(failed []hostagent.Failed, at int64) {
 			if p.watcher != nil {
 				p.watcher.Report(daemon.Suspicions(failed, at))

@@ -37,6 +37,8 @@ type Config struct {
 	// EventLog receives the host's event log, see package host; may be nil.
 	EventLog io.Writer
 	Log      *slog.Logger
+	// Payload is of a full packet, in bytes, where settings do not say it; 0: 1024.
+	Payload int
 	// Random returns numbers that other hosts cannot guess: queue pairs' numbers and first PSNs follow from them. nil:
 	// the system's.
 	Random func() uint64
@@ -138,6 +140,7 @@ func inSoftware(s *host.Settings) {
 // Configure restarts the endpoint and the balancer. Everything in progress is forgotten. After an error nothing has
 // changed.
 func (r *Rank) Configure(now fabric.Time, s host.Settings) error {
+	orDefault(&s.Payload, r.cfg.Payload)
 	inSoftware(&s)
 	coreConfig := s.Core(r.cfg.Fabric, r.cfg.Host)
 	coreConfig.Log = r.events

@@ -70,6 +70,19 @@ func AttachedNotifier(n scenario.Notifier) error {
 
 // Run is a [Run].
 func (a *Attached) Run(ctx context.Context, run scenario.Run, obs scenario.Observer) (*report.Result, error) {
+	return a.run(ctx, run, obs, a.w.session.Run)
+}
+
+// Beside is a [Run] in which a program takes the place of the collective: the run's events happen while it runs, and
+// its hosts' device sends by the run's scheme.
+func (a *Attached) Beside(ctx context.Context, run scenario.Run, obs scenario.Observer, program coordinator.Program) (*report.Result, error) {
+	a.w.touched = true // by an earlier command, maybe
+	return a.run(ctx, run, obs, func(ctx context.Context, run scenario.Run, opt coordinator.Options) (*report.Result, error) {
+		return a.w.session.Beside(ctx, run, opt, program)
+	})
+}
+
+func (a *Attached) run(ctx context.Context, run scenario.Run, obs scenario.Observer, carry carrier) (*report.Result, error) {
 	if err := AttachedNotifier(run.Notifier); err != nil {
 		return nil, err
 	}
@@ -81,5 +94,5 @@ func (a *Attached) Run(ctx context.Context, run scenario.Run, obs scenario.Obser
 	if err := a.w.session.Ended(); err != nil {
 		return nil, err
 	}
-	return a.w.run(ctx, run, obs)
+	return a.w.run(ctx, run, obs, carry)
 }

@@ -88,7 +88,7 @@ func (l *Live) Run(ctx context.Context, run scenario.Run, obs scenario.Observer)
 		if run.Scenario.Slowed != 0 {
 			l.w.actuator.Cuts = deployment.BySet
 		}
-		result, err = l.w.run(ctx, run, obs)
+		result, err = l.w.run(ctx, run, obs, l.w.session.Run)
 	}
 	if err != nil && l.fabric != nil && !errors.Is(err, coordinator.ErrUnsupported) {
 		select { // a process's connections end before the process has

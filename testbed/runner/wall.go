@@ -41,8 +41,11 @@ type wall struct {
 	check    func() error // names processes of the fabric that ended unasked; nil: it has others to look after them
 }
 
+// carrier carries out a run's messages and acts: [coordinator.Session.Run], or beside a program.
+type carrier func(ctx context.Context, run scenario.Run, opt coordinator.Options) (*report.Result, error)
+
 // run carries out one run and then undoes its acts.
-func (w *wall) run(ctx context.Context, run scenario.Run, obs scenario.Observer) (result *report.Result, err error) {
+func (w *wall) run(ctx context.Context, run scenario.Run, obs scenario.Observer, carry carrier) (result *report.Result, err error) {
 	if _, err := coordinator.Settings(run); err != nil {
 		return nil, err
 	}
@@ -70,7 +73,7 @@ func (w *wall) run(ctx context.Context, run scenario.Run, obs scenario.Observer)
 	if obs.Progress != nil {
 		opt.Progress = func(now fabric.Time) { obs.Progress(scenario.Progress{Now: now}) }
 	}
-	result, err = w.session.Run(ctx, run, opt)
+	result, err = carry(ctx, run, opt)
 	if watching := stop(); err == nil {
 		err = watching
 	}

@@ -92,10 +92,13 @@ func (w Worlds) For(world string) Setting {
 	return s
 }
 
+// Adapts reports whether the scenario is another in each world: it has expectations, or settings for worlds.
+func (s *Scenario) Adapts() bool { return len(s.Expect) > 0 || s.Worlds != (Worlds{}) }
+
 // In returns the scenario as adapted to a world's capabilities. A scenario without expectations and without
 // settings for worlds is not changed.
 func (s *Scenario) In(world string) *Scenario {
-	if len(s.Expect) == 0 && s.Worlds == (Worlds{}) {
+	if !s.Adapts() {
 		return s
 	}
 	set := s.Worlds.For(world)

@@ -57,18 +57,11 @@ func (r *live) measure(ctx context.Context, before []deployment.Counted, end int
 		cct := r.micros(end)
 		out.CCT, out.End = &cct, report.Finished
 	}
-	// Links change when the machine gets to it, so the bound is computed for the actual events, not the planned
-	// ones.
-	bounded := run
-	bounded.Events = r.happened
-	slices.SortStableFunc(bounded.Events, func(a, b scenario.LinkEvent) int { return cmp.Compare(a.At, b.At) })
-	if r.opt.Unshaped {
-		if bounded.Fabric, err = hostsAlone(run.Fabric); err != nil {
+	if r.job != nil {
+		if err := r.bounds(out); err != nil {
 			return nil, err
 		}
 	}
-	out.Bound, out.StepBound = virtual.Bounds(bounded, r.job)
-	out.BusBandwidth = virtual.BusBandwidth(run, out.CCT)
 	lost := r.addHosts(out, stats)
 	r.addLinks(out, stats, before, after)
 	if len(r.opt.Acts) > 0 {
@@ -81,6 +74,22 @@ func (r *live) measure(ctx context.Context, before []deployment.Counted, end int
 	sum := r.s.hash.Sum(nil)
 	out.EventsSHA256 = hex.EncodeToString(sum)
 	return out, nil
+}
+
+// bounds adds the lower bounds of a collective. Links change when the machine gets to it, so they are computed for the
+// actual events, not the planned ones.
+func (r *live) bounds(out *report.Result) (err error) {
+	bounded := r.run
+	bounded.Events = r.happened
+	slices.SortStableFunc(bounded.Events, func(a, b scenario.LinkEvent) int { return cmp.Compare(a.At, b.At) })
+	if r.opt.Unshaped {
+		if bounded.Fabric, err = hostsAlone(r.run.Fabric); err != nil {
+			return err
+		}
+	}
+	out.Bound, out.StepBound = virtual.Bounds(bounded, r.job)
+	out.BusBandwidth = virtual.BusBandwidth(r.run, out.CCT)
+	return nil
 }
 
 // hostsAlone returns a fabric whose links between switches never limit: each can carry what all hosts together

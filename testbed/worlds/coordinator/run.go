@@ -85,7 +85,7 @@ type live struct {
 	run   scenario.Run
 	opt   Options
 	start int64
-	job   *collective.Job
+	job   *collective.Job // nil: beside a program
 	cuts  []report.Event
 	cutAt int64 // the first cut; 0: none yet
 	cut   map[fabric.LinkID]bool
@@ -93,6 +93,7 @@ type live struct {
 	happened []scenario.LinkEvent
 	// notices report the executed acts.
 	notices chan notice
+	carried int // number of acts
 }
 
 // notice is an executed act.
@@ -124,7 +125,7 @@ func (s *Session) Run(ctx context.Context, run scenario.Run, opt Options) (*repo
 	if err != nil {
 		return nil, err
 	}
-	end, finished, err := r.drive(ctx)
+	end, finished, err := r.drive(ctx, nil)
 	if err != nil && !errors.Is(err, context.Cause(ctx)) {
 		return nil, err
 	}
@@ -194,8 +195,8 @@ func (r *live) prepare(ctx context.Context) (before []deployment.Counted, err er
 }
 
 // drive listens until the last rank is done, the deadline has passed, or ctx ends. end is that time, unless the run
-// finished.
-func (r *live) drive(ctx context.Context) (end int64, finished bool, err error) {
+// finished. With a program it listens until that has ended.
+func (r *live) drive(ctx context.Context, ended <-chan error) (end int64, finished bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -203,16 +204,22 @@ func (r *live) drive(ctx context.Context) (end int64, finished bool, err error) 
 		r.playEvents(ctx)
 	}()
 	defer func() { cancel(); <-done; r.take() }()
-	deadline := r.start + int64(r.run.Scenario.Deadline/fabric.Nanosecond)
-	timer := time.NewTimer(time.Duration(deadline - r.opt.Clock()))
-	defer timer.Stop()
+	var late <-chan time.Time
+	if ended == nil {
+		deadline := r.start + int64(r.run.Scenario.Deadline/fabric.Nanosecond)
+		timer := time.NewTimer(time.Duration(deadline - r.opt.Clock()))
+		defer timer.Stop()
+		late = timer.C
+	}
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for len(r.s.ledger.done) < len(r.s.hosts) {
+	for ended != nil || len(r.s.ledger.done) < len(r.s.hosts) {
 		select {
+		case err := <-ended:
+			return r.opt.Clock(), err == nil, err
 		case <-ctx.Done():
 			return r.opt.Clock(), false, context.Cause(ctx)
-		case <-timer.C:
+		case <-late:
 			return r.opt.Clock(), false, nil
 		case e := <-r.s.events:
 			r.s.take(e)
@@ -251,6 +258,7 @@ func (r *live) notice(n notice) error {
 	if n.err != nil {
 		return fmt.Errorf("%s %s: %w", n.Name, n.Where, n.err)
 	}
+	r.carried++
 	if r.opt.Did != nil {
 		r.opt.Did(n.Act, n.began, n.done)
 	}

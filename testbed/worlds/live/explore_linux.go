@@ -28,6 +28,7 @@ type order struct {
 	Dir    string   `json:"dir,omitempty"`
 	Down   bool     `json:"down,omitempty"`
 	Status bool     `json:"status,omitempty"`
+	deployment.Order
 }
 
 // answer is what it says when that is done.
@@ -71,7 +72,7 @@ func (x *Fabric) Keep(ctx context.Context) error {
 				json.NewEncoder(c).Encode(answer{Error: err.Error()}) //nolint:errcheck // who asked is gone
 				return
 			}
-			a, down := x.serveOrder(c)
+			a, down := x.serveOrder(ctx, c)
 			json.NewEncoder(c).Encode(a) //nolint:errcheck // who asked is gone
 			if down {
 				cancel()
@@ -97,7 +98,7 @@ func (x *Fabric) status() Status {
 	return s
 }
 
-func (x *Fabric) serveOrder(c *net.UnixConn) (a answer, down bool) {
+func (x *Fabric) serveOrder(ctx context.Context, c *net.UnixConn) (a answer, down bool) {
 	text, oob := make([]byte, 256<<10), make([]byte, unix.CmsgSpace(3*4))
 	n, m, _, _, err := c.ReadMsgUnix(text, oob)
 	var o order
@@ -112,6 +113,12 @@ func (x *Fabric) serveOrder(c *net.UnixConn) (a answer, down bool) {
 	}
 	if o.Status {
 		return answer{Status: x.status()}, false
+	}
+	if o.Do != "" {
+		if err := x.do(ctx, o.Order); err != nil {
+			return answer{Error: err.Error()}, false
+		}
+		return answer{}, false
 	}
 	files, err := received(oob[:m])
 	for _, f := range files {
@@ -221,12 +228,21 @@ func received(oob []byte) ([]*os.File, error) {
 func (x *Fabric) deployment() *deployment.File {
 	d := &deployment.File{
 		Fabric: x.path("fabric.yaml"), Targets: x.path("targets.yaml"), Admin: "unix:" + x.path("admin.sock"),
-		Token: x.path("token"), EventLog: x.EventLog(),
+		Token: x.path("token"), EventLog: x.EventLog(), Control: x.path(exploreSocket),
 	}
 	for h := range x.f.Hosts() {
 		d.Hosts = append(d.Hosts, x.Socket(fabric.NodeID(h)))
 	}
 	return d
+}
+
+// Deployment says how the fabric that is up is reached.
+func Deployment() (*deployment.File, error) {
+	socket, err := find()
+	if err != nil {
+		return nil, err
+	}
+	return deployment.Load(filepath.Join(filepath.Dir(socket), deployment.FileName))
 }
 
 // Up builds a fabric with addresses, hosts and a controller, calls ready, and
