@@ -119,6 +119,7 @@ func TestExamples(t *testing.T) {
 				continue
 			}
 			seen++
+			rest, _, _ = strings.Cut(rest, " -- ") // then another program's
 			for _, m := range long.FindAllStringSubmatch(rest, -1) {
 				if m[1] == "--tls-" { // --tls-... stands for all of them
 					continue
