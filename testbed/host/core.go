@@ -187,7 +187,7 @@ func (c *Core) act(now fabric.Time) {
 	if c.holder != nil {
 		for _, h := range c.holder.Holds() {
 			if _, open := c.qps[transport.QP(h.QP)]; open {
-				c.check(now, c.endpoint.Hold(transport.QP(h.QP), h.Until))
+				c.moves(now, c.endpoint.Hold(transport.QP(h.QP), h.Until))
 			}
 		}
 	}
@@ -225,6 +225,14 @@ func (c *Core) check(now fabric.Time, err error) bool {
 	return err == nil
 }
 
+// moves is check for an open queue pair of which all may be acknowledged: then Done follows.
+func (c *Core) moves(now fabric.Time, err error) bool {
+	if errors.Is(err, transport.ErrUnknown) {
+		return false
+	}
+	return c.check(now, err)
+}
+
 // open opens the queue pair of a piece, or a probe.
 func (c *Core) open(now fabric.Time, p hostagent.Piece) {
 	qp := transport.QP(p.QP)
@@ -257,15 +265,15 @@ func (c *Core) flip(now fabric.Time, f hostagent.Flip) {
 	}
 	switch {
 	case f.Reason == hostagent.BySlow:
-		if !c.check(now, c.endpoint.Restart(qp)) {
+		if !c.moves(now, c.endpoint.Restart(qp)) {
 			return
 		}
 	case f.Dead && c.cfg.ResendOnFlip:
-		if !c.check(now, c.endpoint.Resend(qp)) {
+		if !c.moves(now, c.endpoint.Resend(qp)) {
 			return
 		}
 	}
-	if c.check(now, c.endpoint.Relabel(qp, f.To)) {
+	if c.moves(now, c.endpoint.Relabel(qp, f.To)) {
 		c.shell.Flipped(now, f)
 	}
 }

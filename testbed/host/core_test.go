@@ -123,3 +123,47 @@ func FuzzLog(f *testing.F) {
 		}
 	})
 }
+
+// finished is an endpoint whose queue pairs are all acknowledged, which the core does not know yet.
+type finished struct{ Endpoint }
+
+func (finished) Open(fabric.Time, transport.Message) error     { return nil }
+func (finished) Resend(transport.QP) error                     { return transport.ErrUnknown }
+func (finished) Relabel(transport.QP, fabric.Label) error      { return transport.ErrUnknown }
+func (finished) Ask(fabric.NodeID, fabric.Label, uint32) error { return nil }
+
+// faults counts what a shell is told.
+type faults struct {
+	quiet
+	flips int
+	errs  []error
+}
+
+func (f *faults) Flipped(fabric.Time, hostagent.Flip) { f.flips++ }
+func (f *faults) Fault(_ fabric.Time, err error)      { f.errs = append(f.errs, err) }
+
+// TestFlipOfFinished: an endpoint reports the last acknowledged bytes of a queue pair before its end, and the agent may
+// want to move the queue pair then. That is no fault, and no flip.
+func TestFlipOfFinished(t *testing.T) {
+	f := k4(t)
+	for _, resend := range []bool{true, false} {
+		cfg := Config{Scheme: balance.Ethereal, ResendOnFlip: resend}
+		cfg.Fabric, cfg.Seed, cfg.MTU, cfg.Packet = f, 1, 4096, 4096
+		c, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var shell faults
+		c.Attach(finished{}, &shell)
+		c.Post(0, hostagent.Flow{ID: 1, Dst: 15, Bytes: 1 << 20})
+		c.Tick(fabric.Microsecond)
+		flips := 0
+		for qp := range c.qps {
+			c.flip(2*fabric.Microsecond, hostagent.Flip{QP: hostagent.QP(qp), To: 1, Dead: true})
+			flips++
+		}
+		if flips == 0 || shell.flips != 0 || len(shell.errs) != 0 {
+			t.Errorf("of %d queue pairs, %d flipped; faults %v", flips, shell.flips, shell.errs)
+		}
+	}
+}
