@@ -30,15 +30,14 @@ import chakra
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--job", choices=["dense", "experts"], default="dense")
-    p.add_argument("--steps", type=int, default=120)
+    p.add_argument("--steps", type=int, default=40)
     p.add_argument("--layers", type=int, default=4, help="hidden layers (default 4)")
     p.add_argument("--width", type=int, default=128, help="neurons of a hidden layer (default 128)")
     p.add_argument("--batch", type=int, default=64, help="samples per rank and step (default 64)")
     p.add_argument("--bucket", type=int, default=100_000, help="bytes of gradients per all-reduce (default 100000)")
-    p.add_argument("--least", type=float, default=0, metavar="SECONDS", help="begin a step at least this long after the one before")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--trace", metavar="PREFIX", help="write Chakra traces PREFIX.RANK.et")
-    p.add_argument("--trace-ranks", type=int, default=0, metavar="N", help="ranks of the traces (default: those of the job)")
+    p.add_argument("--trace-ranks", type=int, default=0, metavar="N", help="ranks of the traces (default: the job's)")
     return p.parse_args()
 
 
@@ -204,7 +203,6 @@ def main():
         loss = job.step(number)
         now = time.monotonic()
         say("step", step=number, at=round(now - begun, 6), seconds=round(now - before, 6), loss=loss)
-        time.sleep(max(0, before + args.least - now))
     sha256, agree = job.weights()
     say("end", sha256=sha256, agree=agree)
     if job.trace and job.rank == 0:
