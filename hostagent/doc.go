@@ -15,7 +15,7 @@
 //
 // # Parts
 //
-// Each part has its own state, which no other part writes:
+// Each part has its own state. Detectors write their own only:
 //
 //	paths      links' states, destinations, bytes outstanding; which paths are dead or slow, and the evidence
 //	timeouts   paths that timed out, until the memory ends
