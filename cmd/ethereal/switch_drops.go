@@ -25,6 +25,7 @@ const dropsLogged = 10 * time.Second
 var dropRemedies = map[string]string{
 	"priority out of range": "give the switch more --priority-queues, as many as the highest priority and one",
 	"no program":            "push a program over P4Runtime, or name its JSON",
+	"longer than the MTU":   "of UDP, turn off segmentation at its origin (ethtool -K IFACE gso off), or raise the MTU of the switch's interface",
 	"too many passes":       "raise --max-passes",
 	"action loop":           "raise --max-loops, if the loop ends",
 	"recirculation full":    "more than 1024 packets circulate at once, as many as BMv2 takes",
@@ -56,7 +57,7 @@ func switchHandler(d *process.Device, more ...prometheus.Collector) http.Handler
 		for _, x := range s.Drops() {
 			drops = append(drops, droppedFor{x, dropRemedies[x.Reason]})
 		}
-		status := map[string]any{"packets_in": s.Ingress, "packets_out": s.Sent, "to_controllers": s.PacketIn, "dropped": drops}
+		status := map[string]any{"packets_in": s.Ingress, "packets_out": s.Sent, "to_controllers": s.PacketIn, "segmented": s.Cut, "dropped": drops}
 		if s.Kernel != nil {
 			status["kernel"] = s.Kernel
 		}
@@ -95,7 +96,7 @@ func printNewDrops(ctx context.Context, d *process.Device, log *slog.Logger, std
 	said := map[string]bool{}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	last := time.Time{}
+	last, cut := time.Time{}, false
 	for {
 		select {
 		case <-ctx.Done():
@@ -105,7 +106,12 @@ func printNewDrops(ctx context.Context, d *process.Device, log *slog.Logger, std
 			if full {
 				last = now
 			}
-			for _, x := range d.Stats().Drops() {
+			s := d.Stats()
+			if !cut && s.Cut > 0 {
+				cut = true
+				log.Info("TCP super-frames are cut into segments; with tso off and gso off the hosts do so for less", "frames", s.Cut)
+			}
+			for _, x := range s.Drops() {
 				n := x.Packets - logged[x.Reason]
 				if n == 0 || !full && said[x.Reason] {
 					continue

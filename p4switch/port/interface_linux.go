@@ -22,6 +22,8 @@ import (
 type Interface struct {
 	name    string
 	index   int
+	mtu     int    // when it was opened
+	large   []byte // a super-frame
 	rx, tx  int
 	held    []int        // sockets of the UDP ports that the kernel leaves alone
 	owner   net.Listener // holds InterfaceOptions.Owner; may be nil
@@ -38,7 +40,7 @@ type Interface struct {
 
 	inPkts, inOctets, outPkts, outOctets      atomic.Uint64
 	inCasts, outCasts                         casts
-	inTooLong, inChecksums                    atomic.Uint64
+	inTooLong, inCut, inChecksums             atomic.Uint64
 	outDown, outTooLong, outLost, inLostTotal atomic.Uint64
 
 	closing sync.Mutex
@@ -60,7 +62,8 @@ const (
 	packetType        = 32 + 10 // sll_pkttype of that
 	frameOffset       = 80 - 14 // of a frame in its slot, as the kernel lays it out
 	ringBlock         = 64 << 10
-	statusUser        = 0x1 // TP_STATUS_USER
+	statusUser        = 0x1     // TP_STATUS_USER
+	copies            = 4 << 20 // bytes of super-frames that wait besides the ring
 )
 
 // OpenInterface opens a network interface of the calling thread's network
@@ -71,7 +74,7 @@ func OpenInterface(name string, opt InterfaceOptions) (*Interface, error) {
 		return nil, fmt.Errorf("port: interface %s: %w", name, err)
 	}
 	opt = opt.withDefaults(ifi.MTU)
-	p := &Interface{name: name, index: ifi.Index, rx: -1, tx: -1}
+	p := &Interface{name: name, index: ifi.Index, mtu: ifi.MTU, rx: -1, tx: -1}
 	if err := p.open(opt); err != nil {
 		p.Close() //nolint:errcheck // the first error is reported
 		return nil, fmt.Errorf("port: interface %s: %w", name, err)
@@ -95,6 +98,14 @@ func (p *Interface) open(opt InterfaceOptions) (err error) {
 	if !opt.Sent {
 		if err := unix.SetsockoptInt(p.rx, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1); err != nil {
 			return fmt.Errorf("PACKET_IGNORE_OUTGOING: %w (it takes Linux 4.20)", err)
+		}
+	}
+	if err := unix.SetsockoptInt(p.rx, unix.SOL_PACKET, unix.PACKET_COPY_THRESH, 1); err != nil {
+		return fmt.Errorf("PACKET_COPY_THRESH: %w", err)
+	}
+	if unix.SetsockoptInt(p.rx, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, copies) != nil { // it takes CAP_NET_ADMIN
+		if err := unix.SetsockoptInt(p.rx, unix.SOL_SOCKET, unix.SO_RCVBUF, copies); err != nil {
+			return fmt.Errorf("receive buffer: %w", err)
 		}
 	}
 	slot := (frameOffset + opt.MaxFrame + 63) &^ 63
@@ -186,7 +197,19 @@ func (p *Interface) Receive(limit int, f func([]byte)) int {
 		}
 		n++
 		if h.Len > h.Snaplen {
-			p.inTooLong.Add(1)
+			p.stamp = int64(h.Sec)*1e9 + int64(h.Nsec)
+			p.sent = *(*uint8)(unsafe.Add(at, packetType)) == unix.PACKET_OUTGOING
+			cut := segment(p.whole(h, status), p.mtu, func(frame []byte) {
+				octets += uint64(len(frame))
+				delivered++
+				p.inCasts.count(frame)
+				f(frame)
+			})
+			if cut > 0 {
+				p.inCut.Add(1)
+			} else {
+				p.inTooLong.Add(1)
+			}
 		} else {
 			mac, length := int(h.Mac), int(h.Snaplen)
 			if status&unix.TP_STATUS_VLAN_VALID != 0 && length >= 12 && mac >= tpacket2HeaderLen+4 {
@@ -214,6 +237,29 @@ func (p *Interface) Receive(limit int, f func([]byte)) int {
 		p.inOctets.Add(octets)
 	}
 	return n
+}
+
+// longest is a super-frame with its VLAN tags.
+const longest = 1<<16 + 14 + 2*4
+
+// whole returns the frame that did not fit into a slot, of which the kernel keeps a copy besides the ring; nil: it had
+// no room for that.
+func (p *Interface) whole(h *unix.Tpacket2Hdr, status uint32) []byte {
+	if status&unix.TP_STATUS_COPY == 0 {
+		return nil
+	}
+	if p.large == nil {
+		p.large = make([]byte, 4+longest)
+	}
+	n, err := unix.Read(p.rx, p.large[4:])
+	if err != nil {
+		return nil
+	}
+	if status&unix.TP_STATUS_VLAN_VALID == 0 || n < 12 {
+		return p.large[4 : 4+n]
+	}
+	restoreTag(p.large[:4+n], h, status)
+	return p.large[:4+n]
 }
 
 // OnlyMarked has the port receive only frames that the kernel has marked so; 0 ends it.
@@ -342,7 +388,7 @@ func (p *Interface) Counters() Counters {
 		InMulticast: p.inCasts.multi.Load(), InBroadcast: p.inCasts.broad.Load(),
 		OutMulticast: p.outCasts.multi.Load(), OutBroadcast: p.outCasts.broad.Load(),
 		InPkts: p.inPkts.Load(), InOctets: p.inOctets.Load(), OutPkts: p.outPkts.Load(), OutOctets: p.outOctets.Load(),
-		InLost: p.inLostTotal.Load(), InTooLong: p.inTooLong.Load(), InChecksums: p.inChecksums.Load(),
+		InLost: p.inLostTotal.Load(), InTooLong: p.inTooLong.Load(), InCut: p.inCut.Load(), InChecksums: p.inChecksums.Load(),
 		OutDown: p.outDown.Load(), OutTooLong: p.outTooLong.Load(), OutLost: p.outLost.Load(),
 	}
 }

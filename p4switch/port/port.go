@@ -32,7 +32,8 @@ type Counters struct {
 
 	InFCS       uint64 // not received: their checksum was wrong; [Links] alone knows
 	InLost      uint64 // arrived while the receive ring was full
-	InTooLong   uint64 // longer than a slot of the receive ring; not delivered
+	InTooLong   uint64 // longer than a slot of the receive ring and no TCP; not delivered
+	InCut       uint64 // TCP super-frames, delivered as segments, which alone count as packets
 	InChecksums uint64 // delivered after their checksum was completed here
 	OutDown     uint64 // not sent: the link was down or gone
 	OutTooLong  uint64 // not sent: longer than the link takes

@@ -216,6 +216,11 @@ func (d *Device) Stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.stats
+	for _, e := range d.ports {
+		c := e.port.Counters()
+		s.TooLong += c.InTooLong + c.OutTooLong
+		s.Cut += c.InCut
+	}
 	s.LongestHold = d.mu.longest
 	if d.sw != nil {
 		for i, n := range d.sw.Drops() {

@@ -16,6 +16,8 @@ type Stats struct {
 	NoPort        uint64 // sent to a port without interface
 	PortDown      uint64 // their port was down
 	NoProgram     uint64 // arrived before the first program
+	TooLong       uint64 // longer than the MTU of their port, and no TCP
+	Cut           uint64 // TCP super-frames that were cut into segments
 	Recirculated  uint64
 	RecircDrops   uint64        // too many waited for another pass
 	InjectDrops   uint64        // too many control packets waited
@@ -35,7 +37,7 @@ type Drop struct {
 // Drops returns the reasons for which packets were dropped.
 func (s Stats) Drops() []Drop {
 	all := []Drop{
-		{"queue full", s.TailDrops}, {"no port", s.NoPort}, {"port down", s.PortDown}, {"no program", s.NoProgram},
+		{"queue full", s.TailDrops}, {"no port", s.NoPort}, {"port down", s.PortDown}, {"no program", s.NoProgram}, {"longer than the MTU", s.TooLong},
 		{"recirculation full", s.RecircDrops}, {"too many control packets waiting", s.InjectDrops}, {"controllers too slow", s.NoticeDrops},
 	}
 	for i, n := range s.PipelineDrops {
