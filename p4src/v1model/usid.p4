@@ -25,8 +25,8 @@ control MicroSegments(inout headers_t hdr) {
     }
 }
 
-// Removes the outer header of a packet that has one. An ECN mark is copied to the inner
-// header if the packet is ECN-capable (RFC 6040).
+// Removes the outer header of a packet that has one. CE is copied to the inner header, as
+// RFC 6040 says for ECN-capable packets.
 action outer_off(inout headers_t hdr) {
     if (hdr.inner_ipv4.isValid()) {
         if (hdr.vlan.isValid()) { hdr.vlan.type = ETHERTYPE_IPV4; } else { hdr.ethernet.type = ETHERTYPE_IPV4; }
