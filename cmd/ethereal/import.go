@@ -55,7 +55,7 @@ standard error and in the scenario. Kinds:
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&dir, "dir", "", "write the files into the folder `DIR`, which is made; files that are there are not overwritten")
+	f.StringVar(&dir, "dir", "", "use the folder `DIR`; it is made, and files that are there are not overwritten")
 	f.IntVar(&o.Servers, "servers", 2, "nccl: `N` servers as the file describes one")
 	return c
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Compare writes the differences between two sets of results, for runs that both have: the number of runs that are
-// the same to every event, and the others with both completion times, the largest change first. If they have no run
+// the same to every event, and the others with both completion times, the largest change first; then whether seeds alone explain the difference. If they have no run
 // in common, it writes nothing and returns false. names are the sets' names.
 func Compare(w io.Writer, before, after []*Result, names [2]string) (bool, error) {
 	before, after = byFabric(Distinct(before)), byFabric(Distinct(after))
@@ -55,6 +55,9 @@ func Compare(w io.Writer, before, after []*Result, names [2]string) (bool, error
 			arrow(c.was.LostToFailure, c.is.LostToFailure), c.is)
 	}
 	if err := t.Flush(); err != nil {
+		return true, fmt.Errorf("report: %w", err)
+	}
+	if err := chance(&out, before, after); err != nil {
 		return true, fmt.Errorf("report: %w", err)
 	}
 	if before[0].Version != after[0].Version {

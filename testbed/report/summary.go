@@ -89,13 +89,17 @@ func CSV(w io.Writer, rs []*Result) error {
 	out := csv.NewWriter(w)
 	rows := [][]string{{"scenario", "fabric", "failure", "notifier", "collective", "bytes", "variant", "scheme", "seed", "cct_us", "bound_us",
 		"qps_per_host_max", "timeouts", "retransmissions", "lost_to_failure", "drops", "ecn_marked", "end", "version", "run_sha256", "failure_us", "healthy_us", "failure_after_end",
-		"step_bound_us", "flows", "fct_p50_us", "fct_p99_us", "fct_max_us", "slowdown_p50", "slowdown_p99", "slowdown_max", "bus_gb_per_s"}}
+		"step_bound_us", "flows", "fct_p50_us", "fct_p99_us", "fct_max_us", "slowdown_p50", "slowdown_p99", "slowdown_max", "bus_gb_per_s",
+		"flips", "quenches", "last_flip_us", "uplink_bytes_max", "uplink_bytes_mean"}}
 	for _, r := range Distinct(rs) {
 		rows = append(rows, append([]string{r.Scenario, r.fabricName(), r.Failure, r.Notifier, r.Collective, strconv.FormatInt(r.Bytes, 10), r.variantText(""), r.Scheme,
 			strconv.FormatUint(r.Seed, 10), csvNumber(r.CCT), csvNumber(r.Bound), strconv.Itoa(r.QPsPerHostMax),
 			strconv.FormatInt(r.Timeouts, 10), strconv.FormatInt(r.Retransmissions, 10), strconv.FormatInt(r.LostToFailure, 10),
 			strconv.FormatInt(r.Drops, 10), strconv.FormatInt(r.Marked, 10), string(r.End), r.Version, r.RunSHA256},
-			slices.Concat(r.csvFailure(), []string{csvNumber(r.StepBound)}, r.csvFlows(), []string{csvNumber(r.BusBandwidth)})...))
+			slices.Concat(r.csvFailure(), []string{csvNumber(r.StepBound)}, r.csvFlows(), []string{
+				csvNumber(r.BusBandwidth), strconv.Itoa(r.Flips), strconv.FormatInt(r.Quenches, 10), csvNumber(r.LastFlip),
+				strconv.FormatInt(r.UplinkBytesMax, 10), csvNumber(&r.UplinkBytesMean),
+			})...))
 	}
 	if err := out.WriteAll(rows); err != nil {
 		return fmt.Errorf("report: %w", err)
