@@ -276,7 +276,7 @@ func (c Collective) check(path string, f *fabric.Fabric, payload fabric.Bytes, b
 		text := strings.TrimPrefix(err.Error(), collective.ErrSpec.Error()+": ")
 		problem, remedy, _ := strings.Cut(text, "; ")
 		// "bytes is 8": name the field, if the error is about one.
-		fields := []string{"bytes", "shift", "target", "senders", "skew", "spread", "group"}
+		fields := []string{"bytes", "shift", "target", "senders", "skew", "spread", "group", "channels"}
 		if key, rest, _ := strings.Cut(problem, " "); slices.Contains(fields, key) {
 			path, problem = path+"."+key, rest
 		}

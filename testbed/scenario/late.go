@@ -68,6 +68,8 @@ func (c Collective) checkClear(path string, f *fabric.Fabric, bad complain) {
 		bad(path+".clear_to_send", fmt.Sprintf("%v is not a time from %v to 1s", c.ClearToSend, leastClear), "write for example 2us")
 	case c.Algorithm != "halving-doubling" && c.Algorithm != "ring":
 		bad(path+".clear_to_send", "not all ranks send in each step of "+c.Name(), "use algorithm halving-doubling or ring, or remove it")
+	case c.Channels > 1:
+		bad(path+".clear_to_send", "channels do not wait for each other", "remove it, or channels")
 	case f != nil && f.Spec().HostLink.Delay > c.ClearToSend:
 		bad(path+".clear_to_send", fmt.Sprintf("%v is less than the delay of a link", c.ClearToSend), "write a round trip of the fabric")
 	}

@@ -55,7 +55,11 @@ func (r Run) Slug() string {
 
 // CollectiveSpec returns the run's collective in the form of [collective.New].
 func (r Run) CollectiveSpec() collective.Spec {
-	return r.Collective.Spec(r.Fabric.Hosts(), r.Seed)
+	spec := r.Collective.Spec(r.Fabric.Hosts(), r.Seed)
+	if spec.Channels > 0 {
+		spec.Server = r.Scenario.Servers.GPUs
+	}
+	return spec
 }
 
 // maxRuns is the largest number of runs of a scenario.

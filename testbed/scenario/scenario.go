@@ -236,6 +236,7 @@ type Collective struct {
 	Senders   int          `yaml:"senders"`   // incast: number of senders; 0: all others
 	Group     int          `yaml:"group"`     // number of ranks per group; each group runs alone; 0: all together
 	Stride    int          `yaml:"stride"`    // distance between a group's ranks; 0: 1
+	Channels  int          `yaml:"channels"`  // ring: number of rings, each with its part of the data; 0: 1
 	Skew      float64      `yaml:"skew"`      // all-to-all: exponent of Zipf's law for each rank's share; 0: even
 	Spread    float64      `yaml:"spread"`    // all-to-all: standard deviation of the logarithm of the sizes; 0: equal
 	// File is the file of a workload; see package workload.
@@ -283,6 +284,9 @@ func (c Collective) Name() string {
 	case c.Algorithm != "" && len(collective.Algorithms(c.Kind)) > 1:
 		name += "/" + c.Algorithm
 	}
+	if c.Channels != 0 {
+		name += "/channels-" + strconv.Itoa(c.Channels)
+	}
 	if c.Group != 0 {
 		name += "/of-" + strconv.Itoa(c.Group)
 	}
@@ -313,7 +317,7 @@ func (c Collective) Spec(ranks int, seed uint64) collective.Spec {
 	return collective.Spec{
 		Kind: c.Kind, Algorithm: c.Algorithm, Ranks: ranks, Bytes: int64(c.Bytes),
 		Shift: c.Shift, Seed: seed, Target: c.Target, Senders: c.Senders, Skew: c.Skew, Spread: c.Spread,
-		Group: c.Group, Stride: c.Stride,
+		Group: c.Group, Stride: c.Stride, Channels: c.Channels,
 	}
 }
 

@@ -25,6 +25,8 @@
 //     the surplus ranks first send their vectors to a neighbour, and get the
 //     sum back last.
 //   - ring: N-1 steps, twice for an all-reduce; S/N bytes to rank i+1 in each.
+//     With channels there are several rings, each with a part of the data; a
+//     channel's steps wait for its own only.
 //   - double-binary-tree: two trees, each with half the data. Every rank but
 //     one is a leaf in one of them and the trees' leaves are disjoint. Data is
 //     summed towards the roots, then sent back.

@@ -75,6 +75,10 @@ type Spec struct {
 	// ranks are Stride apart, 0 meaning 1. The seed draws the same values in all groups.
 	Group, Stride int
 
+	// Channels is the number of rings, each with its part of the data; 0 and 1: one ring in the order of the ranks.
+	// Server is the number of GPUs per server, 0 meaning 1: see [rings].
+	Channels, Server int
+
 	// Shift makes a permutation send from i to i+Shift mod Ranks. 0 draws a random one in which no rank sends to
 	// itself.
 	Shift int
@@ -107,6 +111,14 @@ func (s Spec) Validate() error {
 	}
 	if s.Ranks < 2 || s.Ranks > MaxRanks {
 		return bad("ranks is %d; use 2 to %d", s.Ranks, MaxRanks)
+	}
+	if s.Channels != 0 {
+		if s.Algorithm != Ring || s.Group != 0 {
+			return bad("channels is for algorithm ring without group; remove it")
+		}
+		if s.Channels < 0 || s.Channels > MaxChannels {
+			return bad("channels is %d; use 1 to %d", s.Channels, MaxChannels)
+		}
 	}
 	if s.Group != 0 || s.Stride != 0 {
 		if s.Group < 2 || s.Stride < 0 || s.Group > s.Ranks || s.Ranks%(s.Group*max(s.Stride, 1)) != 0 {
@@ -168,8 +180,11 @@ func (s Spec) leastBytes() int64 {
 	case s.Algorithm == DoubleBinaryTree:
 		return 2
 	}
-	return int64(s.Ranks)
+	return int64(s.Ranks) * int64(max(1, s.Channels))
 }
+
+// MaxChannels is the largest number of rings, NCCL's.
+const MaxChannels = 64
 
 // ofGroup returns the spec of each group.
 func (s Spec) ofGroup() Spec {
@@ -214,6 +229,10 @@ func (s Spec) plan() plan {
 	case WholeVectorDoubling:
 		return steps{newDoubling(n, s.Bytes)}
 	case Ring:
+		if s.Channels > 1 {
+			one := ring{ranks: n, bytes: s.Bytes / int64(s.Channels) / int64(n), rounds: phases}
+			return rings{ring: one, channels: s.Channels, server: max(1, s.Server)}
+		}
 		return steps{ring{ranks: n, bytes: share, rounds: phases}}
 	case DoubleBinaryTree:
 		return trees{ranks: n, bytes: [2]int64{s.Bytes - s.Bytes/2, s.Bytes / 2}}

@@ -85,6 +85,15 @@ func carry(s Spec, send Send) (blocks []int, replace bool) {
 	step := send.Step + offset
 	switch s.Algorithm {
 	case Ring:
+		if s.Channels > 1 {
+			channel, round := step%s.Channels, step/s.Channels
+			place := send.Src/s.Server*s.Server + (send.Src%s.Server-channel%s.Server+s.Server)%s.Server
+			block := (place - round + 2*n) % n
+			if round >= n-1 {
+				block = (place + 1 - (round - (n - 1)) + 2*n) % n
+			}
+			return []int{channel*n + block}, round >= n-1
+		}
 		// Scatter: rank r passes on block r-step; gather: block r+1-(step-(n-1)).
 		if step < n-1 {
 			return []int{(send.Src - step + 2*n) % n}, false
@@ -133,6 +142,8 @@ func execute(t *rapid.T, s Spec) {
 		blocks = 2
 	case WholeVectorDoubling:
 		blocks = 1
+	case Ring:
+		blocks *= max(1, s.Channels)
 	}
 	v := newVectors(s.Ranks, blocks)
 	if s.Kind == AllGather {
@@ -263,6 +274,39 @@ func TestSums(t *testing.T) {
 					execute(t, Spec{Kind: kind, Algorithm: algorithm, Ranks: n, Bytes: bytes, Job: rapid.Uint8().Draw(t, "job")})
 				})
 			})
+		}
+	}
+}
+
+// TestChannels: rings of several channels sum, and each channel leaves every server from another GPU.
+func TestChannels(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		gpus, servers, channels := rapid.IntRange(1, 4).Draw(t, "gpus"), rapid.IntRange(2, 3).Draw(t, "servers"), rapid.IntRange(2, 5).Draw(t, "channels")
+		s := Spec{Kind: AllReduce, Algorithm: Ring, Ranks: gpus * servers, Channels: channels, Server: gpus}
+		s.Bytes = int64(s.Ranks*channels) * rapid.Int64Range(1, 100).Draw(t, "share")
+		execute(t, s)
+		j, err := New(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		between := map[int]int{} // messages to other servers, by GPU
+		for c := range channels {
+			for send := range j.Traffic(c) {
+				if send.Src/gpus != send.Dst/gpus {
+					between[send.Src%gpus]++
+				}
+			}
+		}
+		if len(between) != min(gpus, channels) {
+			t.Fatalf("GPUs %v of %d send to other servers, in %d channels", between, gpus, channels)
+		}
+	})
+	for _, s := range []Spec{
+		{Kind: AllReduce, Ranks: 8, Bytes: 8000, Channels: 2}, {Kind: AllReduce, Algorithm: Ring, Ranks: 8, Bytes: 8000, Channels: 2, Group: 4},
+		{Kind: AllReduce, Algorithm: Ring, Ranks: 8, Bytes: 8000, Channels: 65}, {Kind: AllReduce, Algorithm: Ring, Ranks: 8, Bytes: 15, Channels: 2},
+	} {
+		if err := s.Validate(); err == nil {
+			t.Errorf("%+v is taken", s)
 		}
 	}
 }

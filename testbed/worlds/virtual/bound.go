@@ -42,11 +42,13 @@ func micros(bound fabric.Time) *float64 {
 func Bound(run scenario.Run, job *collective.Job) fabric.Time {
 	servers := run.Scenario.Servers
 	phases := make([][]bound.Transfer, job.Phases())
+	// A rank's sends are not all on its own host's link, or channels do not wait for each other: assume no order.
+	unordered := servers.CrossRail == scenario.ByServer || job.Spec().Channels > 1
 	inside := make([]int64, run.Fabric.Hosts()) // bytes, by rank
 	for p := range phases {
 		to := p
-		if servers.CrossRail == scenario.ByServer {
-			to = 0 // a rank's sends are not all on its own host's link: assume no order
+		if unordered {
+			to = 0
 		}
 		for send := range job.Traffic(p) {
 			t, internal, ok := transferOf(run, send)
@@ -58,7 +60,7 @@ func Bound(run scenario.Run, job *collective.Job) fabric.Time {
 			}
 		}
 	}
-	if servers.CrossRail == scenario.ByServer {
+	if unordered {
 		phases = phases[:1]
 	}
 	return max(bound.CCT(run.Fabric, phases, format(run), outages(run)), insideBound(run, inside))
