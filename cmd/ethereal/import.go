@@ -25,9 +25,11 @@ func (a *app) importCommand() *cobra.Command {
 scenario.yaml with the fabric, and workload.yaml with the workload. What the files have and a scenario has not is said on
 standard error and in the scenario. Kinds:
 
+  aicb    workloads of AICB (CSV)
   hpcc    topologies and flows of HPCC's ns-3
   htsim   connection matrices (.cm) and topologies (.topo) of htsim
-  nccl    topologies and graphs of NCCL (XML, as NCCL_TOPO_DUMP_FILE and NCCL_GRAPH_DUMP_FILE name them)`,
+  nccl    topologies and graphs of NCCL (XML, as NCCL_TOPO_DUMP_FILE and NCCL_GRAPH_DUMP_FILE name them)
+  simai   workloads and topologies of SimAI`,
 		Example: `  ethereal import htsim incast.cm leaf_spine.topo --dir incast
   ethereal import hpcc flow.txt fat.txt --dir hpcc && ethereal run hpcc/scenario.yaml
   ethereal import nccl topo.xml graph.xml --servers 4 --dir nccl`,
@@ -50,6 +52,8 @@ standard error and in the scenario. Kinds:
 				return errors.New("import: write --dir DIR, the folder for scenario.yaml and workload.yaml")
 			case o.Servers < 1 || o.Servers > fabric.MaxPlaneHosts:
 				return fmt.Errorf("--servers: %d; write 1 or more", o.Servers)
+			case o.Ranks < 0 || o.Ranks > fabric.MaxPlaneHosts:
+				return fmt.Errorf("--ranks: %d; write 2 to %d", o.Ranks, fabric.MaxPlaneHosts)
 			}
 			return a.importFiles(args[0], args[1:], dir, o)
 		},
@@ -57,6 +61,7 @@ standard error and in the scenario. Kinds:
 	f := c.Flags()
 	f.StringVar(&dir, "dir", "", "use the folder `DIR`; it is made, and files that are there are not overwritten")
 	f.IntVar(&o.Servers, "servers", 2, "nccl: `N` servers as the file describes one")
+	f.IntVar(&o.Ranks, "ranks", 0, "simai, aicb: `N` ranks in all, if the workload does not say it or is to have fewer")
 	return c
 }
 

@@ -44,6 +44,7 @@ type Servers struct {
 // Options are what files do not say.
 type Options struct {
 	Servers int // number of servers, for files about one
+	Ranks   int // number of ranks, for workloads that do not say it
 }
 
 // format is a kind of files, and how one is recognised and read.
@@ -60,6 +61,9 @@ func formats() []format {
 		{"nccl", "graphs of NCCL (NCCL_GRAPH_DUMP_FILE)", isXML("graphs"), readNCCLGraphs},
 		{"htsim", "a topology of htsim", firstWords("nodes", "tiers", "podsize"), readHtsimTopology},
 		{"htsim", "a connection matrix of htsim", firstWords("nodes", "connections"), readHtsimMatrix},
+		{"aicb", "a workload of AICB", isAICB, readAICB},
+		{"simai", "a workload of SimAI", isSimAI, readSimAI},
+		{"simai", "a topology of SimAI", isSimAITopology, readSimAITopology},
 		{"hpcc", "a topology of HPCC's ns-3", isHPCCTopology, readHPCCTopology},
 		{"hpcc", "flows of HPCC's ns-3", isHPCCFlows, readHPCCFlows},
 	}

@@ -340,6 +340,7 @@ func TestRecognise(t *testing.T) {
 	for want, text := range map[string]string{
 		"a topology of htsim": htsimTopology, "a topology of HPCC's ns-3": hpccTopology,
 		"a topology of NCCL (NCCL_TOPO_DUMP_FILE)": ncclTopology, "graphs of NCCL (NCCL_GRAPH_DUMP_FILE)": ncclGraphs,
+		"a workload of SimAI": simaiWorkload, "a topology of SimAI": simaiTopology, "a workload of AICB": aicbWorkload,
 		"a connection matrix of htsim": "Nodes 4\nConnections 1\n0->1 start 0 size 1\n", "flows of HPCC's ns-3": "1\n0 1 3 100 10 2\n",
 		"": "name: x\nfabric: {kind: fat-tree, k: 4}\n",
 	} {
@@ -383,7 +384,7 @@ func TestHtsimErrors(t *testing.T) {
 
 // FuzzRead reads what is no file of these kinds: it ends, and what it takes is a scenario, or is refused with a reason.
 func FuzzRead(f *testing.F) {
-	for _, text := range []string{htsimTopology, hpccTopology, ncclTopology, ncclGraphs, "Nodes 4\nConnections 1\nTriggers 1\n0->1 id 1 start 0 size 9 send_done_trigger 1\ntrigger id 1 oneshot\n",
+	for _, text := range []string{htsimTopology, hpccTopology, ncclTopology, ncclGraphs, simaiWorkload, simaiTopology, aicbWorkload, "Nodes 4\nConnections 1\nTriggers 1\n0->1 id 1 start 0 size 9 send_done_trigger 1\ntrigger id 1 oneshot\n",
 		"1\n0 1 3 100 10 2\n"} {
 		f.Add([]byte(text))
 	}
@@ -396,7 +397,7 @@ func FuzzRead(f *testing.F) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		im, err := importer.Read(kind, []string{path}, importer.Options{Servers: 2})
+		im, err := importer.Read(kind, []string{path}, importer.Options{Servers: 2, Ranks: 16})
 		if err != nil {
 			return
 		}

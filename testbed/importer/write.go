@@ -53,13 +53,13 @@ type scenarioYAML struct {
 }
 
 // Scenario returns the scenario, which names [WorkloadFile] if there is a workload, and notes about what the files did not
-// say. A fabric that the files lack is the smallest fat-tree for the ranks.
+// say. A fabric that the files lack is the smallest fat-tree for the ranks, with 8 GPUs a server for workloads of GPUs.
 func (im *Imported) Scenario(name string) (text []byte, notes []string, err error) {
 	s := scenarioYAML{Name: name, Servers: im.Servers, Schemes: []string{"ethereal", "ecmp"}}
 	if im.Fabric != nil {
 		s.Fabric = *im.Fabric
 	} else {
-		s.Fabric = im.fabricFor()
+		s.Fabric, s.Servers = im.fabricFor()
 		notes = append(notes, "the files have no topology: the fabric is one of ours for the ranks; name a topology, or change fabric")
 	}
 	if im.Ranks > 0 {
@@ -100,12 +100,20 @@ func printable(r rune) rune {
 }
 
 // fabricFor returns a fabric for the workload's ranks.
-func (im *Imported) fabricFor() fabric.Spec {
+func (im *Imported) fabricFor() (fabric.Spec, *Servers) {
+	gpus := 0
+	if im.Kind == "simai" || im.Kind == "aicb" {
+		gpus = 8
+	}
+	link := fabric.LinkSpec{Rate: fabric.DefaultRate, Delay: fabric.DefaultDelay}
+	if gpus > 0 && im.Ranks%gpus == 0 && im.Ranks > gpus && im.Ranks/gpus <= fabric.MaxUplinks {
+		return *railFabric(gpus, im.Ranks/gpus, link), &Servers{GPUs: gpus, Wiring: "rail", CrossRail: "internal"}
+	}
 	k := 4
 	for k*k*k/4 < im.Ranks {
 		k += 2
 	}
-	return fabric.Spec{Kind: fabric.KindFatTree, K: k}
+	return fabric.Spec{Kind: fabric.KindFatTree, K: k}, nil
 }
 
 // deadline returns a time in which the workload should be over: ten times what its busiest host needs, and its
@@ -116,7 +124,7 @@ func (im *Imported) deadline(s fabric.Spec) (fabric.Time, error) {
 		return 0, fmt.Errorf("%w: %w", ErrFile, err)
 	}
 	rate := float64(f.Spec().HostLink.Rate)
-	var last fabric.Time
+	var last, compute fabric.Time
 	bytes := map[int]float64{}
 	for _, fl := range im.Flows {
 		last = max(last, fl.At)
@@ -128,12 +136,16 @@ func (im *Imported) deadline(s fabric.Spec) (fabric.Time, error) {
 	}
 	for _, j := range im.Jobs {
 		bytes[0] += 2 * float64(j.Bytes)
+		for _, st := range j.Steps {
+			compute += st.Compute
+			bytes[0] += 2 * float64(st.Bytes)
+		}
 	}
 	most := 0.0
 	for _, b := range bytes {
 		most = max(most, b)
 	}
-	seconds := last.Micros()/1e6 + 10*most*8/rate
+	seconds := (last+2*compute).Micros()/1e6 + 10*most*8/rate
 	ms := 100.0
 	for ms < seconds*1000 {
 		ms *= 10
@@ -166,7 +178,33 @@ func (im *Imported) Workload(out io.Writer) error {
 	}
 	w.WriteString("jobs:\n")
 	for _, j := range im.Jobs {
-		fmt.Fprintf(w, "  - {kind: %s, algorithm: %s, bytes: %v, ranks: \"%s\"}\n", j.Kind, j.Algorithm, j.Bytes, j.Ranks)
+		if len(j.Steps) == 0 {
+			fmt.Fprintf(w, "  - {kind: %s, algorithm: %s, bytes: %v, ranks: \"%s\"}\n", j.Kind, j.Algorithm, j.Bytes, j.Ranks)
+			continue
+		}
+		fmt.Fprintf(w, "  - ranks: %s\n    steps:\n", j.Ranks)
+		for _, s := range j.Steps {
+			fmt.Fprintf(w, "      - %s\n", s)
+		}
 	}
 	return w.Flush()
+}
+
+// String returns the step as YAML.
+func (s Step) String() string {
+	if s.What == "" {
+		return fmt.Sprintf("{compute: %v}", s.Compute)
+	}
+	text := fmt.Sprintf("{%s: %v", s.What, s.Bytes)
+	if a := ring(s.What); a != "" {
+		text += ", algorithm: " + a
+	}
+	text += fmt.Sprintf(", group: %d", s.Group)
+	if s.Stride > 1 {
+		text += fmt.Sprintf(", stride: %d", s.Stride)
+	}
+	if s.Background {
+		text += ", background: true"
+	}
+	return text + "}"
 }

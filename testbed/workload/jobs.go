@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -49,6 +50,10 @@ type jobStep struct {
 	What      string // kind of the collective; empty: a computation
 	Bytes     fabric.Bytes
 	Algorithm string
+	Group     int // number of ranks of a group, each of which carries the collective out; 0: all
+	Stride    int // distance of a group's ranks in the job's list; 0: 1
+	// Background: later steps of the repetition do not wait for the collective, except others in the background.
+	Background bool
 }
 
 // keyCompute is the key of a computation.
@@ -57,12 +62,18 @@ const keyCompute = "compute"
 // UnmarshalStrict implements [strictyaml.Unmarshaler].
 func (s *jobStep) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string) {
 	what := append([]string{keyCompute}, collective.Kinds()...)
-	seen, _ := d.Keys(n, path, append(what, "algorithm"), func(key string, n *yaml.Node, path string) {
+	seen, _ := d.Keys(n, path, append(what, "algorithm", "group", "stride", "background"), func(key string, n *yaml.Node, path string) {
 		switch key {
 		case keyCompute:
 			d.Value(n, &s.Compute, path)
 		case "algorithm":
 			d.Value(n, &s.Algorithm, path)
+		case "group":
+			d.Value(n, &s.Group, path)
+		case "stride":
+			d.Value(n, &s.Stride, path)
+		case "background":
+			d.Value(n, &s.Background, path)
 		default:
 			s.What = key
 			d.Value(n, &s.Bytes, path)
@@ -79,8 +90,9 @@ func (s *jobStep) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path stri
 	case given != 1:
 		d.ComplainAt(n, path, fmt.Sprintf("it has %d of %s", given, strings.Join(what, ", ")),
 			"write one a step, for example {compute: 2ms} or {all-reduce: 100MB}")
-	case s.What == "" && s.Algorithm != "":
-		d.Complain(path+".algorithm", "belongs to a collective", "remove it")
+	case s.What == "" && *s != (jobStep{Compute: s.Compute}):
+		key := seen[slices.IndexFunc(seen, func(k string) bool { return k != keyCompute })]
+		d.Complain(path+"."+key, "belongs to a collective", "remove it")
 	case s.What == "" && (s.Compute < 0 || s.Compute > maxCompute):
 		d.Complain(path+".compute", fmt.Sprintf("%v is outside 0 to %v", s.Compute, maxCompute), "write for example 2ms")
 	}
@@ -126,7 +138,14 @@ func (j job) add(p *Program, number int, seed uint64, path string, d *strictyaml
 	}
 	steps, repeat, wrong := j.Steps, max(j.Repeat, 1), err != nil
 	for i, s := range steps {
-		wrong = s.complain(d, fmt.Sprintf("%s.steps[%d]", path, i), len(group), s.What) || wrong
+		step := fmt.Sprintf("%s.steps[%d]", path, i)
+		if s.What != "" && len(group) > 0 && !s.divides(len(group)) {
+			d.Complain(step+".group", fmt.Sprintf("%d ranks are no whole number of groups of %d with stride %d", len(group), s.Group, max(s.Stride, 1)),
+				"write a group of 2 or more, and of the ranks a whole number of group times stride")
+			wrong = true
+			continue
+		}
+		wrong = s.complain(d, step, cmp.Or(s.Group, len(group)), s.What) || wrong
 	}
 	if len(steps) == 0 {
 		steps = []jobStep{{What: j.Kind, Algorithm: j.Algorithm, Bytes: j.Bytes}}
@@ -140,15 +159,23 @@ func (j job) add(p *Program, number int, seed uint64, path string, d *strictyaml
 			"use fewer")
 		return
 	}
-	last := make(map[int][]int, len(group)) // of each rank's operations
-	add := func(r int, op Op) {
+	last := make(map[int][]int, len(group))   // of each rank's operations
+	behind := make(map[int][]int, len(group)) // of those in the background
+	add := func(r int, op Op, background bool) {
 		op.After = last[r]
+		if background {
+			op.After = slices.Concat(op.After, behind[r])
+		}
 		p.Ranks[r] = append(p.Ranks[r], op)
-		last[r] = []int{len(p.Ranks[r]) - 1}
+		if at := []int{len(p.Ranks[r]) - 1}; background {
+			behind[r] = at
+		} else {
+			last[r] = at
+		}
 	}
 	for _, r := range group {
 		if j.At > 0 {
-			add(r, Op{Kind: Compute, Duration: j.At})
+			add(r, Op{Kind: Compute, Duration: j.At}, false)
 		}
 	}
 	for n := range repeat {
@@ -162,11 +189,47 @@ func (j job) add(p *Program, number int, seed uint64, path string, d *strictyaml
 			if s.What == collective.Permutation {
 				p.Random, op.Seed = true, seed
 			}
-			for _, r := range group {
-				add(r, op)
+			groups := s.groups(group)
+			for i, r := range group {
+				if op.Kind == Collective {
+					op.Group = groups[s.groupOf(i)]
+				}
+				add(r, op, s.Background)
 			}
 		}
+		for _, r := range group {
+			last[r], behind[r] = slices.Concat(last[r], behind[r]), nil
+		}
 	}
+}
+
+// divides reports whether so many ranks are a whole number of groups.
+func (s jobStep) divides(ranks int) bool {
+	if s.Group == 0 {
+		return s.Stride == 0
+	}
+	return s.Group > 1 && s.Stride >= 0 && s.Group <= ranks && s.Stride <= ranks && ranks%(s.Group*max(s.Stride, 1)) == 0
+}
+
+// groupOf returns the number of the group of a rank by its place in the job's list.
+func (s jobStep) groupOf(i int) int {
+	if s.Group == 0 {
+		return 0
+	}
+	stride := max(s.Stride, 1)
+	return i/(s.Group*stride)*stride + i%stride
+}
+
+// groups returns the ranks of each group.
+func (s jobStep) groups(ranks []int) [][]int {
+	if s.Group == 0 {
+		return [][]int{ranks}
+	}
+	out := make([][]int, len(ranks)/s.Group)
+	for i, r := range ranks {
+		out[s.groupOf(i)] = append(out[s.groupOf(i)], r)
+	}
+	return out
 }
 
 // complain reports an error of a collective among that many ranks. size is the key of its bytes.

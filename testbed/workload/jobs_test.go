@@ -120,3 +120,58 @@ func TestBadSteps(t *testing.T) {
 		}
 	}
 }
+
+// TestStepGroups: the ranks of a job carry a step out in groups, and later steps do not wait for one in the background, which
+// others in the background and the next repetition do.
+func TestStepGroups(t *testing.T) {
+	p, err := loadText(t, `jobs:
+  - repeat: 2
+    ranks: 1..8
+    steps:
+      - {all-reduce: 8MB, algorithm: ring, group: 2}
+      - {all-gather: 8MB, algorithm: ring, group: 2, stride: 2, background: true}
+      - {compute: 1ms}
+      - {all-to-all: 8MB, background: true}
+`, 9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []int{1, 2, 3, 4, 5, 6, 7, 8}
+	at := func(o int, kind Kind, what, algorithm string, group []int, after ...int) Op {
+		op := Op{Kind: kind, What: what, Algorithm: algorithm, Group: group, After: after, Part: o + 1}
+		if op.Bytes = 8e6; kind == Compute {
+			op.Bytes, op.Duration = 0, fabric.Millisecond
+		}
+		return op
+	}
+	want := []Op{
+		at(0, Collective, collective.AllReduce, collective.Ring, []int{3, 4}),
+		at(1, Collective, collective.AllGather, collective.Ring, []int{2, 4}, 0),
+		at(2, Compute, "", "", nil, 0),
+		at(3, Collective, collective.AllToAll, "", all, 2, 1),
+		at(4, Collective, collective.AllReduce, collective.Ring, []int{3, 4}, 2, 3),
+	}
+	if d := cmp.Diff(want, p.Ranks[4][:5]); d != "" {
+		t.Errorf("rank 4 (-want +got):\n%s", d)
+	}
+	if g := p.Ranks[5][1].Group; !cmp.Equal(g, []int{5, 7}) {
+		t.Errorf("rank 5 gathers with %v", g)
+	}
+	play(t, p, 1)
+}
+
+func TestBadStepGroups(t *testing.T) {
+	for step, want := range map[string]string{
+		"{all-reduce: 8MB, group: 3}":                 "jobs[0].steps[0].group: 8 ranks are no whole number of groups of 3 with stride 1",
+		"{all-reduce: 8MB, group: 4, stride: 4}":      "jobs[0].steps[0].group: 8 ranks are no whole number of groups of 4 with stride 4",
+		"{all-reduce: 8MB, stride: 2}":                "jobs[0].steps[0].group: 8 ranks are no whole number of groups of 0",
+		"{all-reduce: 8MB, group: 1}":                 "jobs[0].steps[0].group: 8 ranks are no whole number of groups of 1",
+		"{compute: 1ms, background: true}":            "jobs[0].steps[0].background: belongs to a collective",
+		"{all-reduce: 1B, algorithm: ring, group: 2}": "jobs[0].steps[0].all-reduce: bytes is 1; at least 2",
+	} {
+		_, err := loadText(t, "jobs: [{steps: ["+step+"]}]\n", 8)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", step, err, want)
+		}
+	}
+}

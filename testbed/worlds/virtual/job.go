@@ -124,7 +124,13 @@ func (p *workloadJob) steps() []report.Step {
 			part.BusBandwidth = report.BusBandwidth(parts[i].BusBytes, part.Begin, part.End)
 			s.Parts = append(s.Parts, part)
 		}
-		s.Begin, s.End = s.Parts[0].Begin, s.Parts[len(s.Parts)-1].End
+		last := s.Parts[len(s.Parts)-1]
+		for _, part := range s.Parts { // a collective in the background may end last
+			if last.End != nil && (part.End == nil || *part.End > *last.End) {
+				last = part
+			}
+		}
+		s.Begin, s.End = s.Parts[0].Begin, last.End
 		out = append(out, s)
 		from = to
 	}
