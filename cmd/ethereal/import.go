@@ -17,7 +17,7 @@ import (
 
 func (a *app) importCommand() *cobra.Command {
 	o := importer.Options{}
-	var dir string
+	var dir, rate string
 	c := &cobra.Command{
 		Use:   "import KIND FILE... --dir DIR",
 		Short: "Make a scenario of other programs' workloads and topologies",
@@ -50,6 +50,10 @@ standard error and in the scenario. Kinds:
 			switch {
 			case dir == "":
 				return errors.New("import: write --dir DIR, the folder for scenario.yaml and workload.yaml")
+			case o.Starts != "" && o.Starts != "us" && o.Starts != "ps":
+				return fmt.Errorf("--starts: %q; write us or ps", o.Starts)
+			case rate != "" && (o.Rate.UnmarshalText([]byte(rate)) != nil || o.Rate == 0):
+				return fmt.Errorf("--rate: %q; write for example 200Gb/s", rate)
 			case o.Servers < 1 || o.Servers > fabric.MaxPlaneHosts:
 				return fmt.Errorf("--servers: %d; write 1 or more", o.Servers)
 			case o.Ranks < 0 || o.Ranks > fabric.MaxPlaneHosts:
@@ -61,6 +65,8 @@ standard error and in the scenario. Kinds:
 	f := c.Flags()
 	f.StringVar(&dir, "dir", "", "use the folder `DIR`; it is made, and files that are there are not overwritten")
 	f.IntVar(&o.Servers, "servers", 2, "nccl: `N` servers as the file describes one")
+	f.StringVar(&o.Starts, "starts", "", "htsim: start times are in `UNIT`, us or ps (default: us, unless they are a second or more)")
+	f.StringVar(&rate, "rate", "", "nccl: network interfaces without a speed have `RATE` (default 400Gb/s)")
 	f.IntVar(&o.Ranks, "ranks", 0, "simai, aicb: `N` ranks in all, if the workload does not say it or is to have fewer")
 	return c
 }

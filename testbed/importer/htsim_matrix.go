@@ -3,6 +3,7 @@ package importer
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,6 +29,7 @@ type matrix struct {
 	ids      map[int64]bool
 	triggers map[int64]*trigger
 	failures []failed
+	starts   []float64 // of the flows, as the file has them
 }
 
 // failed is a link of an aggregation switch that fails.
@@ -36,10 +38,11 @@ type failed struct {
 	tier             string
 }
 
-// readHtsimMatrix reads a connection matrix as htsim's ConnectionMatrix::load does. Starts are in picoseconds. A flow that
+// readHtsimMatrix reads a connection matrix as htsim's ConnectionMatrix::load does. Starts are in microseconds for htsim_uec
+// and htsim_swift, in picoseconds for the others. A flow that
 // waits for a trigger waits for an event here: a oneshot starts all its flows when it is first activated, a barrier at the
 // activation of its count, and a multishot one flow at each activation.
-func readHtsimMatrix(f *file, _ Options, into *Imported) error {
+func readHtsimMatrix(f *file, o Options, into *Imported) error {
 	m := &matrix{file: f, counts: map[string]int64{}, found: map[string]int64{}, ids: map[int64]bool{}, triggers: map[int64]*trigger{}}
 	if err := f.lines(m.line); err != nil {
 		return err
@@ -56,6 +59,7 @@ func readHtsimMatrix(f *file, _ Options, into *Imported) error {
 	if err := m.events(); err != nil {
 		return err
 	}
+	m.times(o.Starts)
 	kept := m.flows[:0]
 	for _, fl := range m.flows {
 		if fl.From != fl.To {
@@ -105,18 +109,18 @@ func (m *matrix) connection(line int, w []string) error {
 		*end.into = m.host(int(n))
 	}
 	var id, waits int64
-	started := false
+	started, start := false, 0.0
 	for i := 1; i < len(w); i++ {
 		key := w[i]
 		if i++; i >= len(w) {
 			return m.fail(line, "%s has no value; write one behind it", key)
 		}
 		if key == "start" {
-			ps, err := m.real(line, key, w[i], float64(1000*fabric.Second))
-			if err != nil {
+			var err error
+			if start, err = m.real(line, key, w[i], float64(1000*fabric.Second)); err != nil {
 				return err
 			}
-			fl.At, started = fabric.Time(math.Round(ps)), true
+			started = true
 			continue
 		}
 		n, err := strconv.ParseInt(w[i], 10, 64)
@@ -168,8 +172,28 @@ func (m *matrix) connection(line int, w []string) error {
 		fl.After = event(waits)
 		t.targets = append(t.targets, len(m.flows))
 	}
-	m.flows = append(m.flows, fl)
+	m.flows, m.starts = append(m.flows, fl), append(m.starts, start)
 	return nil
+}
+
+// times sets the flows' start times, which are in the unit, or in the one that is likely: no simulation lasts a second.
+func (m *matrix) times(unit string) {
+	most := slices.Max(m.starts)
+	if unit == "" {
+		unit = "us"
+		if most >= 1e6 {
+			unit = "ps"
+		}
+		if most > 0 {
+			m.notes.add("start times are taken for "+unit+"; htsim_uec and htsim_swift read us, htsim_ndp, _roce, _eqds and _hpcc ps: see --starts", "")
+		}
+	}
+	for i, s := range m.starts {
+		if unit == "us" {
+			s = min(s, 1e9) * float64(fabric.Microsecond)
+		}
+		m.flows[i].At = fabric.Time(math.Round(s))
+	}
 }
 
 // event names the event of a trigger. Trigger 0 means none.

@@ -43,8 +43,10 @@ type Servers struct {
 
 // Options are what files do not say.
 type Options struct {
-	Servers int // number of servers, for files about one
-	Ranks   int // number of ranks, for workloads that do not say it
+	Servers int         // number of servers, for files about one
+	Ranks   int         // number of ranks, for workloads that do not say it
+	Starts  string      // unit of htsim's start times, us or ps; "": us, unless they are a second or more
+	Rate    fabric.Rate // of NCCL's network interfaces without a speed; 0: the fabric's default
 }
 
 // format is a kind of files, and how one is recognised and read.

@@ -125,7 +125,7 @@ func TestHtsimTopology(t *testing.T) {
 // TestHtsimMatrix: triggers become events; a oneshot begins at the first activation, a barrier at its count, and the flows
 // of a multishot one at each.
 func TestHtsimMatrix(t *testing.T) {
-	im, err := read(t, "htsim", importer.Options{}, `Nodes 32
+	im, err := read(t, "htsim", importer.Options{Starts: "ps"}, `Nodes 32
 Connections 8
 Triggers 3
 Failures 1
@@ -334,6 +334,34 @@ func TestNCCLGraphAlone(t *testing.T) {
 		t.Errorf("%v", im.Fabric.HostLink.Rate)
 	}
 	load(t, im)
+}
+
+// TestHtsimStarts: htsim_uec takes start times for microseconds, others for picoseconds.
+func TestHtsimStarts(t *testing.T) {
+	for _, c := range []struct {
+		start, unit string
+		want        fabric.Time
+	}{{"15", "", 15 * fabric.Microsecond}, {"2000000", "", 2 * fabric.Microsecond}, {"15", "ps", 15}, {"2000000", "us", 2 * fabric.Second}} {
+		im, err := read(t, "htsim", importer.Options{Starts: c.unit}, "Nodes 4\nConnections 1\n0->1 start "+c.start+" size 9\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if im.Flows[0].At != c.want || hasNote(im, "start times are taken for ") != (c.unit == "") {
+			t.Errorf("%+v: %v %q", c, im.Flows[0].At, im.Notes)
+		}
+	}
+}
+
+// TestNCCLTopologyToFill: files for NCCL_TOPO_FILE have PCI devices alone, whose classes say what they are.
+func TestNCCLTopologyToFill(t *testing.T) {
+	pci := `<pci busid="1" class="0x060400"><pci busid="2" class="0x030200"/><pci busid="3" class="0x020700"/></pci>`
+	im, err := read(t, "nccl", importer.Options{Servers: 2, Rate: 200 * fabric.Gbps}, `<system version="1"><cpu numaid="0">`+pci+pci+`</cpu></system>`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if im.Servers.GPUs != 2 || im.Fabric.HostLink.Rate != 200*fabric.Gbps || !hasNote(im, "network interfaces without a speed have 200Gb/s; see --rate: 2") {
+		t.Errorf("%+v %q", im.Fabric, im.Notes)
+	}
 }
 
 func TestRecognise(t *testing.T) {

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"math"
@@ -82,6 +83,22 @@ func nvlinkGBps(sm int) float64 {
 	return 18
 }
 
+// devices returns the number of PCI devices whose class begins so, as NCCL's kvDictPciClass has it, and which have no
+// element of this name below: a file for NCCL_TOPO_FILE leaves it to NCCL to add that.
+func (e element) devices(class, name string) (n int) {
+	if e.XMLName.Local == "pci" && strings.HasPrefix(e.attr("class"), class) {
+		filled := false
+		e.all(func(s element) { filled = filled || s.XMLName.Local == name })
+		if !filled {
+			n++
+		}
+	}
+	for _, s := range e.Subs {
+		n += s.devices(class, name)
+	}
+	return n
+}
+
 // readNCCLTopology reads the topology of a server, as ncclTopoGetSystemFromXml does: the fabric has Options.Servers of it,
 // GPU i of each under ToR i. Each GPU has its share of the NICs.
 func readNCCLTopology(f *file, o Options, into *Imported) error {
@@ -120,6 +137,12 @@ func readNCCLTopology(f *file, o Options, into *Imported) error {
 			f.notes.add("rates of PCI and CPU links are left out; GPUs reach their NIC at its rate", "")
 		}
 	})
+	gpus += root.devices("0x03", "gpu")
+	if n := root.devices("0x02", "net"); n > 0 {
+		each := cmp.Or(o.Rate, fabric.DefaultRate)
+		rate += fabric.Rate(n) * each
+		f.notes.add(fmt.Sprintf("network interfaces without a speed have %v; see --rate: %d", each, n), "")
+	}
 	switch {
 	case wrong != nil:
 		return wrong
