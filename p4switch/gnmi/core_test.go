@@ -272,6 +272,7 @@ func TestGNMIGetErrors(t *testing.T) {
 			{"wrong key", &gnmipb.GetRequest{Path: []*gnmipb.Path{gpath("/interfaces/interface[id=1]")}}, codes.InvalidArgument},
 			{"empty element", &gnmipb.GetRequest{Path: []*gnmipb.Path{{Elem: []*gnmipb.PathElem{{}}}}}, codes.InvalidArgument},
 			{"origin", &gnmipb.GetRequest{Path: []*gnmipb.Path{{Origin: "cli"}}}, codes.Unimplemented},
+			{"two origins", &gnmipb.GetRequest{Prefix: &gnmipb.Path{Origin: "openconfig"}, Path: []*gnmipb.Path{{Origin: "openconfig"}}}, codes.InvalidArgument},
 			{"target in path", &gnmipb.GetRequest{Path: []*gnmipb.Path{{Target: "x"}}}, codes.InvalidArgument},
 			{"encoding", &gnmipb.GetRequest{Path: []*gnmipb.Path{gpath("/")}, Encoding: gnmipb.Encoding_ASCII}, codes.Unimplemented},
 			{"model", &gnmipb.GetRequest{Path: []*gnmipb.Path{gpath("/")}, UseModels: []*gnmipb.ModelData{{Name: "openconfig-bgp"}}}, codes.Unimplemented},

@@ -26,6 +26,9 @@ func (g *Core) compile(prefix, path *gnmipb.Path) (*pattern, error) {
 			return nil, rpc.Errorf(codes.Unimplemented, "origin %q is not served; use openconfig", rpc.Cut(o))
 		}
 	}
+	if prefix.GetOrigin() != "" && path.GetOrigin() != "" {
+		return nil, rpc.Invalidf("origin is set in the prefix and in the path; it belongs to one of them")
+	}
 	if path.GetTarget() != "" {
 		return nil, rpc.Invalidf("target belongs to the prefix, not to a path")
 	}

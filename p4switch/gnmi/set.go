@@ -254,6 +254,8 @@ func (g *Core) walk(want changes, path []string, port int, data any, depth int) 
 		return rpc.Invalidf("the value is nested too deeply")
 	}
 	switch x := data.(type) {
+	case nil:
+		return rpc.Invalidf("/%s is null; delete resets a node", rpc.Cut(strings.Join(path, "/")))
 	case map[string]any:
 		if len(path) == 2 && port < 0 {
 			return g.walkItem(want, path, x, depth)

@@ -70,6 +70,8 @@ func TestGNMISet(t *testing.T) {
 		{"wrong type", &gnmipb.SetRequest{Update: []*gnmipb.Update{update(enabled, jsonVal(`"yes"`))}}, codes.InvalidArgument, []string{"Ethernet4"}},
 		{"no JSON", &gnmipb.SetRequest{Update: []*gnmipb.Update{update(enabled, jsonVal(`{`))}}, codes.InvalidArgument, []string{"Ethernet4"}},
 		{"null", &gnmipb.SetRequest{Replace: []*gnmipb.Update{update(enabled, jsonVal(`null`))}}, codes.InvalidArgument, []string{"Ethernet4"}},
+		{"null of a container", &gnmipb.SetRequest{Replace: []*gnmipb.Update{update(eth1+"/config", jsonVal(`null`))}}, codes.InvalidArgument, []string{"Ethernet4"}},
+		{"null in a container", &gnmipb.SetRequest{Replace: []*gnmipb.Update{update(eth1, jsonVal(`{"name":"Ethernet1","config":null}`))}}, codes.InvalidArgument, []string{"Ethernet4"}},
 		{"empty list element", &gnmipb.SetRequest{Replace: []*gnmipb.Update{update(eth1, jsonVal(`{}`))}}, codes.InvalidArgument, []string{"Ethernet4"}},
 		{"no value", &gnmipb.SetRequest{Update: []*gnmipb.Update{update(enabled, nil)}}, codes.InvalidArgument, []string{"Ethernet4"}},
 		{"read-only", &gnmipb.SetRequest{Update: []*gnmipb.Update{update(eth1+"/state/oper-status", jsonVal(`"DOWN"`))}}, codes.InvalidArgument, []string{"Ethernet4"}},
