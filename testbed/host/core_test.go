@@ -158,8 +158,8 @@ func TestFlipOfFinished(t *testing.T) {
 		c.Post(0, hostagent.Flow{ID: 1, Dst: 15, Bytes: 1 << 20})
 		c.Tick(fabric.Microsecond)
 		flips := 0
-		for qp := range c.qps {
-			c.flip(2*fabric.Microsecond, hostagent.Flip{QP: hostagent.QP(qp), To: 1, Dead: true})
+		for qp := range c.logic.qps {
+			c.logic.flip(2*fabric.Microsecond, hostagent.Flip{QP: hostagent.QP(qp), To: 1, Dead: true})
 			flips++
 		}
 		if flips == 0 || shell.flips != 0 || len(shell.errs) != 0 {

@@ -146,9 +146,10 @@ func (r *Record) Play(c *Core) error {
 	case r.Call == "quench" && r.Quench == nil, r.Call == "echo" && r.Echo == nil, r.Call == "probe" && r.Probe == nil,
 		r.Call == "lost" && r.Lost == nil, r.Call == "overdue" && r.Overdue == nil:
 		return fmt.Errorf("call %s: want %s as well", r.Call, r.Call)
-	case r.Call == "congested" && (r.Dst < 0 || int(r.Dst) >= c.cfg.Fabric.Hosts()):
+	case r.Call == "congested" && (r.Dst < 0 || int(r.Dst) >= c.logic.cfg.Fabric.Hosts()):
 		return fmt.Errorf("call congested: dst: %d is no host", r.Dst)
 	}
+	scheme := &c.logic.scheme
 	switch r.Call {
 	case "post":
 		c.Post(r.At, hostagent.Flow{ID: r.Message, Dst: r.Dst, Bytes: r.Bytes})
@@ -157,15 +158,15 @@ func (r *Record) Play(c *Core) error {
 	case "received":
 		c.Received(r.At)
 	case "label":
-		if _, open := c.qps[r.QP]; c.packets != nil && open {
+		if _, open := c.logic.qps[r.QP]; scheme.packets != nil && open {
 			c.Label(r.At, r.QP)
 		}
 	case "echo":
-		if c.packets != nil {
+		if scheme.packets != nil {
 			c.Echo(r.At, r.QP, *r.Echo)
 		}
 	case "lost-by":
-		if c.lostBy != nil {
+		if scheme.lostBy != nil {
 			c.LostBy(r.At, r.QP, r.Label)
 		}
 	case "acked":
@@ -179,19 +180,19 @@ func (r *Record) Play(c *Core) error {
 	case "timeout":
 		c.Timeout(r.At, r.QP)
 	case "lost":
-		if c.losses != nil {
+		if scheme.losses != nil {
 			c.Lost(r.At, r.QP, transport.Loss(*r.Lost))
 		}
 	case "overdue":
-		if c.losses != nil {
+		if scheme.losses != nil {
 			c.Overdue(r.At, r.QP, transport.Overdue(*r.Overdue))
 		}
 	case "path-answered":
-		if c.losses != nil {
+		if scheme.losses != nil {
 			c.PathAnswered(r.At, r.Dst, r.Question)
 		}
 	case "congested":
-		if c.losses != nil {
+		if scheme.losses != nil {
 			c.Congested(r.At, r.Dst, r.Label, r.Inbound)
 		}
 	case "quench":
@@ -208,85 +209,4 @@ func (r *Record) Play(c *Core) error {
 		return fmt.Errorf("call %q is unknown", r.Call)
 	}
 	return nil
-}
-
-// loggedEndpoint logs the calls of an endpoint.
-type loggedEndpoint struct {
-	Endpoint
-	log *Log
-}
-
-func (x *loggedEndpoint) Open(now fabric.Time, m transport.Message) error {
-	x.log.add(Record{
-		Do: "open", QP: m.QP, Message: m.ID, Dst: m.Dst, Offset: m.Address, Bytes: m.Bytes, Label: m.Label, Start: m.Start,
-	})
-	return x.Endpoint.Open(now, m)
-}
-
-func (x *loggedEndpoint) Resend(qp transport.QP) error {
-	x.log.add(Record{Do: "resend", QP: qp})
-	return x.Endpoint.Resend(qp)
-}
-
-func (x *loggedEndpoint) Restart(qp transport.QP) error {
-	x.log.add(Record{Do: "restart", QP: qp})
-	return x.Endpoint.Restart(qp)
-}
-
-func (x *loggedEndpoint) Relabel(qp transport.QP, l fabric.Label) error {
-	x.log.add(Record{Do: "relabel", QP: qp, Label: l})
-	return x.Endpoint.Relabel(qp, l)
-}
-
-func (x *loggedEndpoint) Hold(qp transport.QP, until fabric.Time) error {
-	x.log.add(Record{Do: "hold", QP: qp, Start: until})
-	return x.Endpoint.Hold(qp, until)
-}
-
-func (x *loggedEndpoint) Close(qp transport.QP) error {
-	x.log.add(Record{Do: "close", QP: qp})
-	return x.Endpoint.Close(qp)
-}
-
-func (x *loggedEndpoint) Ask(dst fabric.NodeID, l fabric.Label, question uint32) error {
-	x.log.add(Record{Do: "ask", Dst: dst, Label: l, Question: question})
-	return x.Endpoint.Ask(dst, l, question)
-}
-
-// loggedShell logs the calls of a shell.
-type loggedShell struct {
-	Shell
-	log *Log
-}
-
-func (x *loggedShell) Alarm(at fabric.Time) {
-	x.log.add(Record{Do: "alarm", Start: at})
-	x.Shell.Alarm(at)
-}
-
-func (x *loggedShell) Flipped(now fabric.Time, f hostagent.Flip) {
-	x.log.add(Record{Do: "flipped", Flip: &f})
-	x.Shell.Flipped(now, f)
-}
-
-func (x *loggedShell) Sent(now fabric.Time, message uint64) {
-	x.log.add(Record{Do: "sent", Message: message})
-	x.Shell.Sent(now, message)
-}
-
-func (x *loggedShell) PathsFailed(now fabric.Time, failed []hostagent.Failed) {
-	for _, f := range failed {
-		x.log.add(Record{Do: "failed", Dst: f.Dst, Label: f.Label})
-	}
-	x.Shell.PathsFailed(now, failed)
-}
-
-func (x *loggedShell) Probed(now fabric.Time, r ProbeResult) {
-	x.log.add(Record{Do: "probed", Probed: &r})
-	x.Shell.Probed(now, r)
-}
-
-func (x *loggedShell) Fault(now fabric.Time, err error) {
-	x.log.add(Record{Do: "fault", Fault: err.Error()})
-	x.Shell.Fault(now, err)
 }

@@ -86,12 +86,7 @@ func (a *asked) answer(now fabric.Time, qp transport.QP) (ended bool) {
 	return true
 }
 
-// Probe sends a controller's probe. Above the limits, or to a host that does not exist, nothing is sent, and the
-// result reports that. While the agent is absent there is no result.
-func (c *Core) Probe(now fabric.Time, r ProbeRequest) {
-	if c.log != nil {
-		c.log.add(Record{At: now, Call: "probe", Probe: &r})
-	}
+func (c *logic) Probe(now fabric.Time, r ProbeRequest) {
 	if c.away {
 		return
 	}
@@ -126,7 +121,7 @@ func (c *Core) Probe(now fabric.Time, r ProbeRequest) {
 }
 
 // endProbes reports the probes whose time has passed.
-func (c *Core) endProbes(now fabric.Time) {
+func (c *logic) endProbes(now fabric.Time) {
 	for len(c.asked.probes) > 0 && c.asked.probes[0].until <= now {
 		p := c.asked.probes[0]
 		c.asked.probes = c.asked.probes[1:]

@@ -99,13 +99,13 @@ func (s *Settings) Core(f *fabric.Fabric, id fabric.NodeID) Config {
 // Endpoint returns the configuration of the interface under a core, for [transport.New]: the core labels its packets
 // and learns their fate, as far as its scheme needs.
 func (s *Settings) Endpoint(c *Core) transport.Config {
-	f := c.cfg.Fabric
+	f := c.logic.cfg.Fabric
 	e := transport.Config{
-		Fabric: f, Host: c.cfg.Host, IPv6: s.IPv6, FlowLabel: s.FlowLabel, MTU: s.Payload, LineRate: s.Rate,
+		Fabric: f, Host: c.logic.cfg.Host, IPv6: s.IPv6, FlowLabel: s.FlowLabel, MTU: s.Payload, LineRate: s.Rate,
 		RTO: s.RTO, AckEvery: s.AckEvery, AckWhenAsked: s.AckWhenAsked, ProbeOnFlip: s.TailProbe,
 		Receiver: s.Receiver, ReorderWindow: s.ReorderWindow, Reordered: s.Reordered, LateLoss: s.LateLoss,
 		Control: s.Control, ControlParams: s.ControlParams,
-		AckLabel: c.scheme.AckLabel,
+		AckLabel: c.Scheme().AckLabel,
 	}
 	if s.USID {
 		e.Outer = usid.HeaderSize
@@ -113,17 +113,6 @@ func (s *Settings) Endpoint(c *Core) transport.Config {
 	if s.TailProbe {
 		e.Trip = max(s.LeastTrip, transport.IdleTrip(f, int(s.packet())))
 	}
-	if c.packets != nil {
-		e.Balancer = c
-		if s, ok := c.packets.(balance.RoomyHost); ok {
-			e.Balancer = roomyCore{c, s}
-		}
-	}
-	if c.lostBy != nil {
-		e.Losses = c
-	}
-	if c.losses != nil {
-		e.Watcher = c
-	}
+	c.logic.scheme.attach(&e, c)
 	return e
 }
