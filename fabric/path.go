@@ -40,7 +40,7 @@ func (f *Fabric) PathLabels(src, dst NodeID) []Label {
 
 // Path appends to hops the switch-to-switch hops from ToR src to ToR dst along label l, and returns the result. ok
 // is false, and hops unchanged, for a label that names no path between them. Host links are not included: see
-// [Fabric.Way]. With planes the path is in the label's plane, whichever plane the ToRs are in.
+// [Fabric.HostPath]. With planes the path is in the label's plane, whichever plane the ToRs are in.
 func (f *Fabric) Path(hops []Hop, src, dst NodeID, l Label) (_ []Hop, ok bool) {
 	u, v, ok := f.SplitLabel(l)
 	if !ok {

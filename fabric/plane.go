@@ -105,10 +105,10 @@ func (f *Fabric) LinkInPlane(id LinkID) (q int, _ LinkID) {
 	return i / above, LinkID(f.hosts + up + i%above)
 }
 
-// Way appends to hops the path of a packet from host src to host dst along label l, including the hosts' links, and
+// HostPath appends to hops the path of a packet from host src to host dst along label l, including the hosts' links, and
 // returns the result. Under one ToR the label names the plane alone. ok is false, and hops unchanged, for a label
 // that names no path between them.
-func (f *Fabric) Way(hops []Hop, src, dst NodeID, l Label) (_ []Hop, ok bool) {
+func (f *Fabric) HostPath(hops []Hop, src, dst NodeID, l Label) (_ []Hop, ok bool) {
 	q := f.PlaneOf(l)
 	from, to := f.InPlane(f.ToROf(src), q), f.InPlane(f.ToROf(dst), q)
 	n := len(hops)

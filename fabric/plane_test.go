@@ -74,7 +74,7 @@ func TestWay(t *testing.T) {
 
 func checkPath(t *testing.T, f *Fabric, src, dst NodeID, l Label) (path string) {
 	t.Helper()
-	hops, ok := f.Way(nil, src, dst, l)
+	hops, ok := f.HostPath(nil, src, dst, l)
 	if !ok {
 		t.Fatalf("label %d names no path from %s to %s", l, f.Name(src), f.Name(dst))
 	}

@@ -71,7 +71,7 @@ func TestOver(t *testing.T) {
 				if q, ok := c.pathOf(d, l); !ok || q != p {
 					rt.Fatalf("label %d is path %d %v, want %d", l, q, ok, p)
 				}
-				hops, _ := f.Way(nil, host, to, l)
+				hops, _ := f.HostPath(nil, host, to, l)
 				want := slices.ContainsFunc(hops, func(h fabric.Hop) bool { return h.Link == link }) &&
 					(f.Planes() > 1 || int(link) >= f.Hosts())
 				if over[p] != want {

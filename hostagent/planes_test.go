@@ -54,7 +54,7 @@ func checkGoodPaths(rt *rapid.T, c *Core, peer fabric.NodeID, down map[fabric.Li
 	d := c.towards(peer)
 	var want []fabric.Label
 	for p := range d.paths {
-		hops, _ := c.fabric.Way(nil, c.cfg.Host, peer, c.label(d, p))
+		hops, _ := c.fabric.HostPath(nil, c.cfg.Host, peer, c.label(d, p))
 		if !slices.ContainsFunc(hops, func(h fabric.Hop) bool { return down[h.Link] }) {
 			want = append(want, c.label(d, p))
 		}

@@ -187,7 +187,7 @@ func (h *site) hasChoice(id uint32) bool {
 
 // linksOf returns the links of a path to a host, from this host on.
 func (h *site) linksOf(d *destination, path int, host fabric.NodeID) []fabric.LinkID {
-	hops, ok := h.fabric.Way(nil, h.cfg.Host, host, h.label(d, path))
+	hops, ok := h.fabric.HostPath(nil, h.cfg.Host, host, h.label(d, path))
 	if !ok {
 		return nil
 	}

@@ -365,7 +365,7 @@ func joined(f *fabric.Fabric, gone map[fabric.LinkID]bool, a, b fabric.NodeID) b
 	var hops []fabric.Hop
 	for l := range f.LabelSpan() {
 		var ok bool
-		hops, ok = f.Way(hops[:0], a, b, l)
+		hops, ok = f.HostPath(hops[:0], a, b, l)
 		if ok && !slices.ContainsFunc(hops, func(h fabric.Hop) bool { return gone[h.Link] }) {
 			return true
 		}

@@ -176,7 +176,7 @@ func (b *cuts) latency(src, dst fabric.NodeID) *latency {
 
 func (b *cuts) newLatency(src, dst fabric.NodeID) *latency {
 	var buf [maxHops]fabric.Hop
-	hops, _ := b.f.Way(buf[:0], src, dst, 0)
+	hops, _ := b.f.HostPath(buf[:0], src, dst, 0)
 	w := &latency{}
 	for i := range w.pre {
 		small := b.format.smallest(int64(i))

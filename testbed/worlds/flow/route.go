@@ -33,7 +33,7 @@ func (w *world) path(p *piece, l fabric.Label) (to path) {
 	if w.given || l >= w.f.LabelSpan() {
 		return w.follow(p.src, p.dst, l)
 	}
-	hops, ok := w.f.Way(w.hops[:0], p.src, p.dst, l)
+	hops, ok := w.f.HostPath(w.hops[:0], p.src, p.dst, l)
 	w.hops = hops
 	if !ok { // a label of another pod's paths: switches follow the valid part of it
 		return w.follow(p.src, p.dst, l)
