@@ -97,7 +97,7 @@ const calls = `
 {"at":"7us","call":"quench","quench":{"Dst":"0.0.0.0","Switch":24,"Port":1,"Epoch":1,"Notice":true}}
 {"at":"8us","call":"update","update":{"instance":"a","epoch":1,"snapshot":true,"links":[{"link":16,"epoch":1}],"suspects":[{"link":4,"suspected":true,"epoch":1}]}}
 {"at":"9us","call":"probe","probe":{"ID":1,"Dst":9,"Label":1,"Packets":2,"Timeout":"1ms"}}
-{"at":"9us","call":"lost","qp":1,"packets":2}
+{"at":"9us","call":"lost","qp":1,"lost":{"Packets":2}}
 {"at":"9us","call":"congested","label":1,"dst":9}
 {"at":"9us","call":"leave"}
 {"at":"10us","call":"return"}
@@ -111,7 +111,11 @@ const calls = `
 func FuzzLog(f *testing.F) {
 	net := k4(f)
 	for _, scheme := range balance.Names() {
-		f.Add(`{"new":{"Host":0,"Seed":1,"Scheme":"` + scheme + `","BatchWindow":"100ns","ResendOnFlip":true}}` + calls)
+		seed := `{"new":{"Host":0,"Seed":1,"Scheme":"` + scheme + `","BatchWindow":"100ns","ResendOnFlip":true}}` + calls
+		if _, err := play(net, seed); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		log, err := play(net, text)
