@@ -89,14 +89,14 @@ func TestTimeLeft(t *testing.T) {
 	}
 	estimates := virtual.Estimates(runs)
 	p := newProgress(&strings.Builder{}, runs, estimates, true, false)
-	if text, ok := p.left(p.began); ok {
+	if text, ok := p.timeLeft(p.began); ok {
 		t.Errorf("before anything is done: %s", text)
 	}
 	p.Begin(runs[0])
 	p.Begin(runs[1])
 	p.Watch(runs[1])(scenario.Progress{Hops: uint64(estimates[1].Hops / 2)})
 	p.End(runs[0])
-	if text, ok := p.left(p.began.Add(time.Minute)); !ok || text != "about 1m40s left" {
+	if text, ok := p.timeLeft(p.began.Add(time.Minute)); !ok || text != "about 1m40s left" {
 		t.Errorf("%q, %v, want about 1m40s left", text, ok)
 	}
 }

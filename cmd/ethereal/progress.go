@@ -143,7 +143,7 @@ func (p *progress) Line(o *runner.Outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.erase()
-	left, ok := p.left(time.Now())
+	left, ok := p.timeLeft(time.Now())
 	if ok {
 		left = ", " + left
 	}
@@ -189,7 +189,7 @@ func (p *progress) draw() {
 	if p.rate > 0 {
 		parts = append(parts, fmt.Sprintf("%.2f M packet hops/s", p.rate/1e6))
 	}
-	if left, ok := p.left(time.Now()); ok {
+	if left, ok := p.timeLeft(time.Now()); ok {
 		parts = append(parts[:1], append([]string{left}, parts[1:]...)...)
 	}
 	text := []rune(strings.Join(parts, " | "))
@@ -201,9 +201,9 @@ func (p *progress) draw() {
 	fmt.Fprintf(p.w, "\r\033[K%s", string(text))
 }
 
-// left says how much time is left: the estimates say which part of the work is done,
+// timeLeft says how much time is left: the estimates say which part of the work is done,
 // the clock how long that took. p.mu is held.
-func (p *progress) left(now time.Time) (text string, ok bool) {
+func (p *progress) timeLeft(now time.Time) (text string, ok bool) {
 	all, done := 0.0, p.work
 	for _, e := range p.estimates {
 		all += e.Seconds()
@@ -216,11 +216,11 @@ func (p *progress) left(now time.Time) (text string, ok bool) {
 	if done <= 0 || done >= all {
 		return "", false
 	}
-	return timeLeft(now.Sub(p.began), done, all), true
+	return estimateLeft(now.Sub(p.began), done, all), true
 }
 
-// timeLeft says how much time is left after done of all work took so long.
-func timeLeft(took time.Duration, done, all float64) string {
+// estimateLeft says how much time is left after done of all work took so long.
+func estimateLeft(took time.Duration, done, all float64) string {
 	left := time.Duration(float64(took) * (all - done) / done)
 	return fmt.Sprintf("about %v left", left.Round(max(time.Second, left.Round(time.Minute)/60)))
 }

@@ -85,10 +85,10 @@ type comparison struct {
 	ev       Evidence
 	received map[Arrival]bool
 	// partner is the other end of a place's cable; places with several are in crowded.
-	partner map[Place]Place
-	crowded map[Place][]Place
-	done    map[Place]bool // already named in a fault
-	report  Report
+	partner  map[Place]Place
+	crowded  map[Place][]Place
+	reported map[Place]bool // already named in a fault
+	report   Report
 }
 
 // Compare compares the received frames with the fabric.
@@ -97,7 +97,7 @@ func Compare(f *fabric.Fabric, ev Evidence, name Names) *Report {
 		name = PlainNames(f)
 	}
 	c := &comparison{
-		f: f, name: name, ev: ev, received: map[Arrival]bool{}, partner: map[Place]Place{}, crowded: map[Place][]Place{}, done: map[Place]bool{},
+		f: f, name: name, ev: ev, received: map[Arrival]bool{}, partner: map[Place]Place{}, crowded: map[Place][]Place{}, reported: map[Place]bool{},
 	}
 	c.match()
 	c.strangers()
@@ -158,7 +158,7 @@ func sorted[V any](m map[Place]V) []Place {
 func (c *comparison) fault(what, remedy string, at ...Place) {
 	fault := Fault{What: what, Remedy: remedy}
 	for _, p := range at {
-		c.done[p] = true
+		c.reported[p] = true
 		if l, ok := c.f.LinkAt(p.Node, p.Port); ok && p.Port > 0 {
 			if name := c.f.LinkName(l); !slices.Contains(fault.Links, name) {
 				fault.Links = append(fault.Links, name)
@@ -222,7 +222,7 @@ func (c *comparison) right(p Place) bool {
 func (c *comparison) wrong() []Place {
 	var out []Place
 	for _, p := range sorted(c.partner) {
-		if !c.done[p] && !c.right(p) {
+		if !c.reported[p] && !c.right(p) {
 			out = append(out, p)
 		}
 	}
@@ -278,7 +278,7 @@ func (c *comparison) oneWay(a, b Place) {
 }
 
 func (c *comparison) silent(a, b Place, host bool) {
-	if c.done[a] || c.done[b] {
+	if c.reported[a] || c.reported[b] {
 		return
 	}
 	var down []string

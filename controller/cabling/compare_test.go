@@ -254,7 +254,7 @@ func TestRemedy(t *testing.T) {
 				p.exchange(a, b)
 			}
 		}
-		c := &comparison{f: p.f, name: PlainNames(p.f), received: map[Arrival]bool{}, partner: map[Place]Place{}, crowded: map[Place][]Place{}, done: map[Place]bool{}}
+		c := &comparison{f: p.f, name: PlainNames(p.f), received: map[Arrival]bool{}, partner: map[Place]Place{}, crowded: map[Place][]Place{}, reported: map[Place]bool{}}
 		c.ev = p.evidence()
 		c.match()
 		seen := map[Place]bool{}

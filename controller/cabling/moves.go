@@ -112,7 +112,7 @@ func (c *comparison) ring(from Place, seen map[Place]bool) []cable {
 			continue
 		}
 		q, ok := c.partner[p.Place]
-		if !ok || c.done[p.Place] || c.right(p.Place) {
+		if !ok || c.reported[p.Place] || c.right(p.Place) {
 			continue
 		}
 		seen[p.Place], seen[q] = true, true

@@ -99,7 +99,7 @@ type Tick struct {
 	Queue  []byte      `json:"queue"` // as in [Run]; empty if queues are not measured
 	Events []Event     `json:"events,omitempty"`
 	State  []string    `json:"state,omitempty"` // by link: "", "down", "drained", "flapping" or "suspected"
-	Facts  [][2]string `json:"facts,omitempty"` // present values
+	Facts  [][2]string `json:"facts,omitempty"` // names and present values
 	Probed []Flow      `json:"probed,omitzero"` // all recently probed paths; nil: unchanged
 	// Largest are all pairs of hosts with the most traffic now; nil: unchanged.
 	Largest []Flow `json:"largest,omitzero"`

@@ -132,7 +132,7 @@ func (r *recorder) leaveIngress(l *traceLeaf) {
 		r.unfit("egress port above 65535")
 		return
 	}
-	l.port, l.prio = r.place(port), r.place(prio)
+	l.port, l.prio = r.inRegister(port), r.inRegister(prio)
 	r.slots[std.InstanceType.Slot] = r.constant(instanceNormal)
 
 	if r.writeBack(l, true); r.bad != "" {
@@ -151,7 +151,7 @@ func (r *recorder) leaveIngress(l *traceLeaf) {
 
 // save makes Held take a value along.
 func (r *recorder) save(l *traceLeaf, id int32) int {
-	reg := r.place(id)
+	reg := r.inRegister(id)
 	for i, s := range l.saves {
 		if s == reg {
 			return i
@@ -302,7 +302,7 @@ func (r *recorder) writeBack(l *traceLeaf, keep bool) {
 	// are overwritten.
 	regs := make([]traceSlot, len(stores))
 	for i, st := range stores {
-		regs[i] = r.place(r.get(st.slot))
+		regs[i] = r.inRegister(r.get(st.slot))
 	}
 	if keep {
 		stored := map[uint32]bool{}

@@ -91,7 +91,7 @@ func (r *recorder) selectNext(state *program.ParseState) int32 {
 			if !hit {
 				in.op = traceNoBits
 			}
-			in.a = r.place(key)
+			in.a = r.inRegister(key)
 			r.guard(in)
 		}
 		if hit {
@@ -236,7 +236,7 @@ func (r *recorder) table(id int) (act, next uint32) {
 				key.base[k.Word+w] |= r.c(x) << (shift & 63)
 				continue
 			}
-			key.pieces = append(key.pieces, tracePiece{r.place(x), k.Word + w, shift})
+			key.pieces = append(key.pieces, tracePiece{r.inRegister(x), k.Word + w, shift})
 		}
 	}
 	if r.bad != "" {
@@ -319,7 +319,7 @@ func (r *recorder) other(in *program.Inst) {
 			r.slots[in.A] = 0
 		}
 	case program.OpCount:
-		r.effects = append(r.effects, traceEffect{kind: effectCount, id: int(in.Imm), a: r.place(r.get(in.A))})
+		r.effects = append(r.effects, traceEffect{kind: effectCount, id: int(in.Imm), a: r.inRegister(r.get(in.A))})
 	case program.OpRegRead:
 		r.registerRead(in)
 	case program.OpRegWrite:
@@ -329,7 +329,7 @@ func (r *recorder) other(in *program.Inst) {
 		}
 		r.written[int(in.Imm)] = true
 		r.effects = append(r.effects, traceEffect{
-			kind: effectWrite, id: int(in.Imm), a: r.place(r.get(in.A)), b: r.place(r.get(in.Dst)),
+			kind: effectWrite, id: int(in.Imm), a: r.inRegister(r.get(in.A)), b: r.inRegister(r.get(in.Dst)),
 		})
 	case program.OpCall:
 		r.call(&t.p.Calls[in.Imm])
@@ -368,7 +368,7 @@ func (r *recorder) call(k *program.Call) {
 	switch k.Kind {
 	case program.CallHash:
 		r.inputsOf(k.ID)
-		base, size := r.place(r.get(k.A)), r.place(r.get(k.B))
+		base, size := r.inRegister(r.get(k.A)), r.inRegister(r.get(k.B))
 		reg := r.emitTo(top{op: traceHash, a: base, b: size, imm: uint64(k.ID)}, 1)
 		if r.bad != "" {
 			return
@@ -380,7 +380,7 @@ func (r *recorder) call(k *program.Call) {
 		if !r.decide(traceLeU, r.c(lo) <= r.c(hi), lo, hi) {
 			return
 		}
-		a, b := r.place(lo), r.place(hi)
+		a, b := r.inRegister(lo), r.inRegister(hi)
 		reg := r.emitTo(top{op: traceRandom, a: a, b: b}, 1)
 		t.v[reg] = t.v[a] + r.s.random(t.v[b]-t.v[a])
 		r.slots[k.Dst] = r.made(reg, ^uint64(0))

@@ -104,8 +104,8 @@ func (r *recorder) arith(op program.Opcode, imm uint64, args ...int32) int32 {
 	return r.newValue(x)
 }
 
-// place makes sure that the trace has a value in a register, which it returns.
-func (r *recorder) place(id int32) traceSlot {
+// inRegister returns the register in which the trace has a value, and takes one for it first if it has none.
+func (r *recorder) inRegister(id int32) traceSlot {
 	x := &r.values[id]
 	if x.reg != 0 {
 		return x.reg
@@ -121,7 +121,7 @@ func (r *recorder) place(id int32) traceSlot {
 		var regs [3]traceSlot
 		args, n := x.args, x.n
 		for i := range n {
-			regs[i] = r.place(args[i])
+			regs[i] = r.inRegister(args[i])
 		}
 		x = &r.values[id]
 		if x.op == traceRead {
@@ -160,7 +160,7 @@ func (r *recorder) natural(slot uint32) {
 	if slot == program.SlotZero || slot == program.SlotOne || r.fixed[slot] {
 		return
 	}
-	from := r.place(r.get(slot))
+	from := r.inRegister(r.get(slot))
 	r.emit(top{op: traceMove, dst: traceSlot(slot), a: from})
 	r.t.v[slot] = r.t.v[from]
 }
@@ -257,9 +257,9 @@ func (r *recorder) truth(op traceOp, holds bool, a, b int32) {
 	if !holds {
 		in.op = op.negated()
 	}
-	in.a = r.place(a)
+	in.a = r.inRegister(a)
 	if op != traceZ && op != traceNZ {
-		in.b = r.place(b)
+		in.b = r.inRegister(b)
 	}
 	r.guard(in)
 }

@@ -50,12 +50,12 @@ func (e electionID) proto() *p4.Uint128 {
 
 // role is one partition of the control plane: its open streams, one of which may be primary.
 type role struct {
-	key     roleKey
-	msg     *p4.Role   // in the controllers' form; nil: the default role
-	streams []*Stream  // in order of arrival
-	primary *Stream    // nil: none
-	highest electionID // the highest of any primary so far
-	emptied uint64     // number of the closing that left it without streams
+	key       roleKey
+	msg       *p4.Role   // in the controllers' form; nil: the default role
+	streams   []*Stream  // in order of arrival
+	primary   *Stream    // nil: none
+	highestID electionID // of any primary so far
+	emptied   uint64     // number of the closing that left it without streams
 }
 
 // may reports whether the role's controllers may access a P4Info object.
@@ -165,8 +165,8 @@ func (r *role) elect(c *Core, s *Stream, id electionID) {
 	unchanged := was == s && s.election == id
 	s.election = id
 	switch {
-	case id.set && !id.less(r.highest):
-		r.highest = id
+	case id.set && !id.less(r.highestID):
+		r.highestID = id
 		r.setPrimary(s)
 		if unchanged {
 			r.notify(c, s)
@@ -223,7 +223,7 @@ func (r *role) notifyAll(c *Core) {
 }
 
 func (r *role) notify(c *Core, s *Stream) {
-	m := &p4.MasterArbitrationUpdate{DeviceId: c.deviceID, ElectionId: r.highest.proto()}
+	m := &p4.MasterArbitrationUpdate{DeviceId: c.deviceID, ElectionId: r.highestID.proto()}
 	m.Role = r.msg
 	switch {
 	case s == r.primary:

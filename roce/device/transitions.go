@@ -61,8 +61,8 @@ func (q *queuePair) modify(now fabric.Time, a *[callArgs]uint64) error {
 	if mask&uverbs.MaskState != 0 {
 		next = a[argState]
 	}
-	if !q.allows(next, mask) || mask&uverbs.MaskMaxRD != 0 && a[argMaxRDAtomic] > maxReads ||
-		mask&uverbs.MaskMaxDest != 0 && a[argMaxDestRDAtomic] > maxReads {
+	if !q.allows(next, mask) || mask&uverbs.MaskMaxRDAtomic != 0 && a[argMaxRDAtomic] > maxReads ||
+		mask&uverbs.MaskMaxDestRDAtomic != 0 && a[argMaxDestRDAtomic] > maxReads {
 		return unix.EINVAL
 	}
 	if mask&uverbs.MaskAV != 0 {
@@ -82,8 +82,8 @@ func (q *queuePair) modify(now fabric.Time, a *[callArgs]uint64) error {
 	set(uverbs.MaskRetry, &q.retries, argRetryCnt, 7)
 	set(uverbs.MaskRNRRetry, &q.rnr, argRNRRetry, 7)
 	set(uverbs.MaskMinRNR, &q.minRNR, argMinRNRTimer, 31)
-	set(uverbs.MaskMaxRD, &q.maxReads, argMaxRDAtomic, maxReads)
-	set(uverbs.MaskMaxDest, &q.maxDest, argMaxDestRDAtomic, maxReads)
+	set(uverbs.MaskMaxRDAtomic, &q.maxReads, argMaxRDAtomic, maxReads)
+	set(uverbs.MaskMaxDestRDAtomic, &q.maxDest, argMaxDestRDAtomic, maxReads)
 	set32 := func(bit uint64, v *uint32, arg int) {
 		if mask&bit != 0 {
 			*v = uint32(a[arg])

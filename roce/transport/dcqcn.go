@@ -82,7 +82,7 @@ func (c *dcqcn) acked(fabric.Time, *qp, *packet, int32, int32, bool) {}
 
 func (c *dcqcn) wentBack(*qp) {}
 
-func (c *dcqcn) notified(now fabric.Time, q *qp, _ *packet) {
+func (c *dcqcn) cnpReceived(now fabric.Time, q *qp, _ *packet) {
 	c.elapse(now, q)
 	d := c.qps.at(q)
 	target, alpha := q.rate.now, d.alpha

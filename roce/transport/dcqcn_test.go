@@ -26,7 +26,7 @@ func TestDCQCN(t *testing.T) {
 		}
 	}
 	at(100, 400_000)
-	e.control.pacer.notified(100*fabric.Microsecond, q, nil) // alpha is 1
+	e.control.pacer.cnpReceived(100*fabric.Microsecond, q, nil) // alpha is 1
 	at(101, 200_000)
 	at(154, 200_000)
 	at(155, 300_000) // half of the way back, each 55 us
@@ -34,11 +34,11 @@ func TestDCQCN(t *testing.T) {
 	at(265, 375_000)
 	// Alpha has decayed three times by 1/256 of it: 0.98833. The rate is cut by
 	// half of that, and goes back to 375.
-	e.control.pacer.notified(266*fabric.Microsecond, q, nil)
+	e.control.pacer.cnpReceived(266*fabric.Microsecond, q, nil)
 	at(266, 189_688)
 	at(321, 282_344)
 	// A second CNP before the rate is back lowers the target.
-	e.control.pacer.notified(322*fabric.Microsecond, q, nil)
+	e.control.pacer.cnpReceived(322*fabric.Microsecond, q, nil)
 	cut := int64(q.rate.now / fabric.Mbps)
 	at(377, (cut+282_344)/2)
 	// Steps 2 to 4 of fast recovery, then 40 Mb/s a step.

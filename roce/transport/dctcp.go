@@ -95,4 +95,4 @@ func (c *dctcp) wentBack(q *qp) {
 	q.rounds.cutEnd = min(q.rounds.cutEnd, q.sndNxt)
 }
 
-func (c *dctcp) notified(fabric.Time, *qp, *packet) {}
+func (c *dctcp) cnpReceived(fabric.Time, *qp, *packet) {}

@@ -138,5 +138,5 @@ func (c *hpcc) measure(now fabric.Time, s *hpccState, report *telemetry) (ok boo
 	return true
 }
 
-func (*hpcc) wentBack(*qp)                       {}
-func (*hpcc) notified(fabric.Time, *qp, *packet) {}
+func (*hpcc) wentBack(*qp)                          {}
+func (*hpcc) cnpReceived(fabric.Time, *qp, *packet) {}

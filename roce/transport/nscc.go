@@ -198,5 +198,5 @@ func (c *nscc) lost(_ fabric.Time, q *qp, packets int32) {
 	c.bound(q, n)
 }
 
-func (c *nscc) wentBack(q *qp)                   { c.lost(0, q, 1) }
-func (*nscc) notified(fabric.Time, *qp, *packet) {}
+func (c *nscc) wentBack(q *qp)                      { c.lost(0, q, 1) }
+func (*nscc) cnpReceived(fabric.Time, *qp, *packet) {}

@@ -31,8 +31,8 @@ type pacer interface {
 	acked(now fabric.Time, q *qp, p *packet, packets, at int32, late bool)
 	// wentBack is called when the packets from q.sndNxt on are to be retransmitted.
 	wentBack(q *qp)
-	// notified processes a congestion notification packet.
-	notified(now fabric.Time, q *qp, p *packet)
+	// cnpReceived processes a congestion notification packet.
+	cnpReceived(now fabric.Time, q *qp, p *packet)
 }
 
 // departures is notified of each packet sent.
@@ -89,7 +89,7 @@ type lineRate struct{}
 func (lineRate) open(*qp)                                            {}
 func (lineRate) acked(fabric.Time, *qp, *packet, int32, int32, bool) {}
 func (lineRate) wentBack(*qp)                                        {}
-func (lineRate) notified(fabric.Time, *qp, *packet)                  {}
+func (lineRate) cnpReceived(fabric.Time, *qp, *packet)               {}
 func (lineRate) cut(fabric.Time, *qp, int32)                         {}
 func (lineRate) lost(fabric.Time, *qp, int32)                        {}
 

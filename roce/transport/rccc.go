@@ -74,8 +74,8 @@ func (c *rccc) lost(_ fabric.Time, q *qp, _ int32) { q.cwnd = max(q.cwnd, 1) }
 
 func (c *rccc) wentBack(*qp) {}
 
-// notified processes a grant.
-func (c *rccc) notified(_ fabric.Time, q *qp, p *packet) {
+// cnpReceived processes a grant, which a CNP carries.
+func (c *rccc) cnpReceived(_ fabric.Time, q *qp, p *packet) {
 	granted := c.granted.at(q)
 	if more := psnDiff(p.psn, uint32(*granted)&psnMask); more > 0 {
 		*granted += more

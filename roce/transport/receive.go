@@ -122,7 +122,7 @@ func (e *Endpoint) Receive(now fabric.Time, hdr []byte, tail int) {
 	case frame.CNP:
 		e.stats.CNPsTaken++
 		if q := e.lookup(p.src, p.qpn); q != nil && !e.formerPath(q, p) {
-			e.control.pacer.notified(now, q, p)
+			e.control.pacer.cnpReceived(now, q, p)
 		}
 	default:
 		e.stats.Malformed++

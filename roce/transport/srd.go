@@ -127,4 +127,4 @@ func (c *srd) wentBack(q *qp) {
 	c.windowed(q, s.window, s.trip)
 }
 
-func (*srd) notified(fabric.Time, *qp, *packet) {}
+func (*srd) cnpReceived(fabric.Time, *qp, *packet) {}

@@ -166,4 +166,4 @@ func (c *swift) wentBack(q *qp) {
 	c.apply(q)
 }
 
-func (*swift) notified(fabric.Time, *qp, *packet) {}
+func (*swift) cnpReceived(fabric.Time, *qp, *packet) {}

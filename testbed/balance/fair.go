@@ -50,8 +50,9 @@ func fairParams() map[string]string {
 	return map[string]string{lossParam: lossByTime, newsParam: newsTaken, convergenceParam: DefaultConvergence.String()}
 }
 
-// Fair returns the parameters of the scheme's fair form: Ethereal's means to detect losses and to learn of
-// failures, as far as the scheme can use them, and the routing of any network. Given parameters are kept.
+// Fair returns the parameters with which the scheme is compared with Ethereal fairly: as far as it has such parameters,
+// it detects losses and learns of failures by the same means, and switches run a routing protocol. Given parameters
+// are kept.
 func (s Spec) Fair(given map[string]string) map[string]string {
 	all := map[string]string{}
 	for name, value := range fairParams() {

@@ -10,8 +10,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// Load reads a case from a scenario file: one collective, one seed, and the failure cases healthy and, unless the case
-// is of a healthy fabric, one more with one notifier. violated are the invariants that its first line lists.
+// Load reads a case from a scenario file, which has one collective, one seed, and the failure "healthy". A case of
+// another class has one failure more, with events and one notifier. violated are the names of the invariants that the
+// case broke when it was written: its first line lists them.
 func Load(path string) (c Case, violated []string, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -49,7 +49,8 @@ func (m *Member) Divide() {
 	m.Work.Cases = cases
 }
 
-// Begin makes the folder and its plan.
+// Begin makes the folder of the results and writes the plan into it: the sweep, its runs and the number of tasks. It is
+// an error if the folder's plan is of other runs.
 func (m *Member) Begin() error {
 	p := m.Plan
 	var err error

@@ -14,7 +14,7 @@ import (
 // Act is one action on a fabric during a run.
 type Act struct {
 	At          fabric.Time
-	Name        string // an event's action, or detect
+	Name        string // a scenario event's action, such as cut; or detect: the ends notice it
 	Where, Text string
 	Timeline    report.Kind // its kind on the result's timeline; empty: not shown
 	// Links are its effects on links, which bound the run's time.

@@ -40,7 +40,7 @@ type Shell interface {
 	Alarm(at fabric.Time)
 	// Wake reports that the endpoint may have something to send.
 	Wake(now fabric.Time)
-	// Flipped reports that a queue pair was moved.
+	// Flipped reports that a queue pair was moved to another path.
 	Flipped(now fabric.Time, f hostagent.Flip)
 	// Sent reports that all of a message is acknowledged.
 	Sent(now fabric.Time, message uint64)

@@ -22,8 +22,8 @@ import (
 // maxRequest is the maximum length of a line from a coordinator, in bytes.
 const maxRequest = 16 << 20
 
-// maxWaiting is the largest number of events that wait for a coordinator that does not read.
-const maxWaiting = 1 << 20
+// maxUnsent is the largest number of unsent events for a coordinator that does not read.
+const maxUnsent = 1 << 20
 
 // Server lets a coordinator drive a rank. The rank calls Notify, in the shell's goroutine; Run is called once.
 type Server struct {
@@ -43,10 +43,10 @@ type Server struct {
 
 // peer is a connected coordinator.
 type peer struct {
-	conn    net.Conn
-	mu      sync.Mutex
-	waiting []hostproto.Reply
-	more    chan struct{}
+	conn   net.Conn
+	mu     sync.Mutex
+	unsent []hostproto.Reply
+	more   chan struct{}
 }
 
 // NewServer returns a server for a rank that a shell drives. Both may be set later, before Run, with Attach.
@@ -72,8 +72,8 @@ func (s *Server) Notify(e hostproto.Event) {
 
 func (p *peer) put(r hostproto.Reply) {
 	p.mu.Lock()
-	if len(p.waiting) < maxWaiting {
-		p.waiting = append(p.waiting, r)
+	if len(p.unsent) < maxUnsent {
+		p.unsent = append(p.unsent, r)
 	}
 	p.mu.Unlock()
 	select {
@@ -203,7 +203,7 @@ func (p *peer) write(ctx context.Context) error {
 		case <-p.more:
 		}
 		p.mu.Lock()
-		batch, p.waiting = p.waiting, batch[:0]
+		batch, p.unsent = p.unsent, batch[:0]
 		p.mu.Unlock()
 		for i := range batch {
 			if err := enc.Encode(&batch[i]); err != nil {

@@ -54,8 +54,8 @@ type Result struct {
 	// interrupted (by the user).
 	End     End     `json:"end"`
 	EndTime float64 `json:"end_us"` // simulated time at the end
-	// CutOff says which hosts had no link any more when a run ended unfinished, and since when: no scheme can finish it.
-	// Empty: each host had one, as in results of earlier versions.
+	// CutOff names the hosts whose links were all down when an unfinished run ended, and says since when: no scheme could
+	// have finished the run. Empty: there was no such host, the run finished, or an earlier version wrote the result.
 	CutOff string `json:"cut_off"`
 
 	// StepBound is a lower bound on CCT that is at least Bound: it also takes into account the order of the messages,

@@ -195,9 +195,9 @@ func (n *Network) inTurn(ctx context.Context, until fabric.Time) bool {
 // next region that nobody has taken, so that a goroutine that the machine holds up
 // holds up one region, and not its share of all.
 type team struct {
-	n    *Network
-	by   fabric.Time // of the window
-	over atomic.Bool // no window more
+	n         *Network
+	windowEnd fabric.Time
+	over      atomic.Bool // no window more
 
 	_       [64]byte     // what follows is written often, by all
 	next    atomic.Int64 // number of the window << 32 | regions taken in it
@@ -257,7 +257,7 @@ func (t *team) take() {
 		if k >= int64(len(t.n.regions)) || t.over.Load() {
 			return
 		}
-		t.n.regions[k].window(t.by)
+		t.n.regions[k].window(t.windowEnd)
 		t.done.Add(1)
 	}
 }
@@ -266,7 +266,7 @@ func (t *team) take() {
 func (t *team) window(by fabric.Time) {
 	n := t.n
 	n.parity ^= 1
-	n.by, t.by = by, by
+	n.by, t.windowEnd = by, by
 	for _, r := range n.regions {
 		r.concurrent, r.sent, r.before = true, math.MaxInt64, r.events
 	}

@@ -50,7 +50,7 @@ type jobStep struct {
 	What      string // kind of the collective; empty: a computation
 	Bytes     fabric.Bytes
 	Algorithm string
-	Group     int // number of ranks of a group, each of which carries the collective out; 0: all
+	GroupSize int // ranks of a group, each of which carries the collective out; 0: all ranks are one group
 	Stride    int // distance of a group's ranks in the job's list; 0: 1
 	// Background: later steps of the repetition do not wait for the collective, except others in the background.
 	Background bool
@@ -69,7 +69,7 @@ func (s *jobStep) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path stri
 		case "algorithm":
 			d.Value(n, &s.Algorithm, path)
 		case "group":
-			d.Value(n, &s.Group, path)
+			d.Value(n, &s.GroupSize, path)
 		case "stride":
 			d.Value(n, &s.Stride, path)
 		case "background":
@@ -140,12 +140,12 @@ func (j job) add(p *Program, number int, seed uint64, path string, d *strictyaml
 	for i, s := range steps {
 		step := fmt.Sprintf("%s.steps[%d]", path, i)
 		if s.What != "" && len(group) > 0 && !s.divides(len(group)) {
-			d.Complain(step+".group", fmt.Sprintf("%d ranks are no whole number of groups of %d with stride %d", len(group), s.Group, max(s.Stride, 1)),
+			d.Complain(step+".group", fmt.Sprintf("%d ranks are no whole number of groups of %d with stride %d", len(group), s.GroupSize, max(s.Stride, 1)),
 				"write a group of 2 or more, and of the ranks a whole number of group times stride")
 			wrong = true
 			continue
 		}
-		wrong = s.complain(d, step, cmp.Or(s.Group, len(group)), s.What) || wrong
+		wrong = s.complain(d, step, cmp.Or(s.GroupSize, len(group)), s.What) || wrong
 	}
 	if len(steps) == 0 {
 		steps = []jobStep{{What: j.Kind, Algorithm: j.Algorithm, Bytes: j.Bytes}}
@@ -205,27 +205,27 @@ func (j job) add(p *Program, number int, seed uint64, path string, d *strictyaml
 
 // divides reports whether so many ranks are a whole number of groups.
 func (s jobStep) divides(ranks int) bool {
-	if s.Group == 0 {
+	if s.GroupSize == 0 {
 		return s.Stride == 0
 	}
-	return s.Group > 1 && s.Stride >= 0 && s.Group <= ranks && s.Stride <= ranks && ranks%(s.Group*max(s.Stride, 1)) == 0
+	return s.GroupSize > 1 && s.Stride >= 0 && s.GroupSize <= ranks && s.Stride <= ranks && ranks%(s.GroupSize*max(s.Stride, 1)) == 0
 }
 
 // groupOf returns the number of the group of a rank by its place in the job's list.
 func (s jobStep) groupOf(i int) int {
-	if s.Group == 0 {
+	if s.GroupSize == 0 {
 		return 0
 	}
 	stride := max(s.Stride, 1)
-	return i/(s.Group*stride)*stride + i%stride
+	return i/(s.GroupSize*stride)*stride + i%stride
 }
 
 // groups returns the ranks of each group.
 func (s jobStep) groups(ranks []int) [][]int {
-	if s.Group == 0 {
+	if s.GroupSize == 0 {
 		return [][]int{ranks}
 	}
-	out := make([][]int, len(ranks)/s.Group)
+	out := make([][]int, len(ranks)/s.GroupSize)
 	for i, r := range ranks {
 		out[s.groupOf(i)] = append(out[s.groupOf(i)], r)
 	}

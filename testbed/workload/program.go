@@ -196,7 +196,7 @@ func (p *Program) link() (all []*instance, index [][]int, err error) {
 	return all, index, nil
 }
 
-// Traffic returns all messages of the program, in no particular order, with the program's ranks.
+// Traffic returns all messages of the program, in no particular order. Senders and receivers are ranks of the program.
 func (p *Program) Traffic() ([]collective.Send, error) {
 	all, _, err := p.link()
 	if err != nil {

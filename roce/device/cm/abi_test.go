@@ -68,9 +68,9 @@ func TestABI(t *testing.T) {
 		"RDMA_USER_CM_CMD_MIGRATE_ID": int(cmdMigrateID), "RDMA_PS_TCP": spaceTCP,
 		"RDMA_PS_UDP":              spaceUDP,
 		"RDMA_OPTION_ID_REUSEADDR": optionReuse, "RDMA_OPTION_ID_ACK_TIMEOUT": optionAckTimeout,
-		"IBV_QP_DEST_QPN": uverbs.MaskDestQPN, "IBV_QP_MAX_DEST_RD_ATOMIC": uverbs.MaskMaxDest,
+		"IBV_QP_DEST_QPN": uverbs.MaskDestQPN, "IBV_QP_MAX_DEST_RD_ATOMIC": uverbs.MaskMaxDestRDAtomic,
 		"IBV_QP_SQ_PSN": uverbs.MaskSQPSN, "IBV_QP_QKEY": uverbs.MaskQKey,
-		"IBV_QP_MAX_QP_RD_ATOMIC": uverbs.MaskMaxRD,
+		"IBV_QP_MAX_QP_RD_ATOMIC": uverbs.MaskMaxRDAtomic,
 		"IBV_QP_RNR_RETRY":        uverbs.MaskRNRRetry, "IBV_QP_MIN_RNR_TIMER": uverbs.MaskMinRNR,
 		"IBV_EVENT_COMM_EST": uverbs.EventCommEst, "IBV_QPS_RTS": uverbs.QPSRTS,
 	}

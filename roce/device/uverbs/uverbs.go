@@ -13,31 +13,31 @@ const (
 
 // Attributes that a change of a queue pair sets, enum ibv_qp_attr_mask.
 const (
-	MaskState    = 1 << 0
-	MaskCurrent  = 1 << 1
-	MaskAccess   = 1 << 3
-	MaskPKey     = 1 << 4
-	MaskPort     = 1 << 5
-	MaskQKey     = 1 << 6
-	MaskAV       = 1 << 7 // address vector
-	MaskPathMTU  = 1 << 8
-	MaskTimeout  = 1 << 9
-	MaskRetry    = 1 << 10
-	MaskRNRRetry = 1 << 11
-	MaskRQPSN    = 1 << 12 // PSN of the first packet received
-	MaskMaxRD    = 1 << 13 // reads and atomics of this side in progress
-	MaskAltPath  = 1 << 14
-	MaskMinRNR   = 1 << 15
-	MaskSQPSN    = 1 << 16 // PSN of the first packet sent
-	MaskMaxDest  = 1 << 17 // reads and atomics of the other side in progress
-	MaskPathMig  = 1 << 18
-	MaskDestQPN  = 1 << 20
+	MaskState           = 1 << 0
+	MaskCurrent         = 1 << 1
+	MaskAccess          = 1 << 3
+	MaskPKey            = 1 << 4
+	MaskPort            = 1 << 5
+	MaskQKey            = 1 << 6
+	MaskAV              = 1 << 7 // address vector
+	MaskPathMTU         = 1 << 8
+	MaskTimeout         = 1 << 9
+	MaskRetry           = 1 << 10
+	MaskRNRRetry        = 1 << 11
+	MaskRQPSN           = 1 << 12 // PSN of the first packet received
+	MaskMaxRDAtomic     = 1 << 13 // reads and atomics of this side in progress
+	MaskAltPath         = 1 << 14
+	MaskMinRNR          = 1 << 15
+	MaskSQPSN           = 1 << 16 // PSN of the first packet sent
+	MaskMaxDestRDAtomic = 1 << 17 // reads and atomics of the other side in progress
+	MaskPathMig         = 1 << 18
+	MaskDestQPN         = 1 << 20
 )
 
 // Attributes that an RC queue pair needs to become ready to receive, and to send.
 const (
-	MaskRTR = MaskAV | MaskPathMTU | MaskDestQPN | MaskRQPSN | MaskMaxDest | MaskMinRNR
-	MaskRTS = MaskTimeout | MaskRetry | MaskRNRRetry | MaskSQPSN | MaskMaxRD
+	MaskRTR = MaskAV | MaskPathMTU | MaskDestQPN | MaskRQPSN | MaskMaxDestRDAtomic | MaskMinRNR
+	MaskRTS = MaskTimeout | MaskRetry | MaskRNRRetry | MaskSQPSN | MaskMaxRDAtomic
 )
 
 // Rights on memory, enum ibv_access_flags.

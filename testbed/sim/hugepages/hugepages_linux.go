@@ -11,11 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Prefer asks the kernel to back the next n bytes by which the heap grows with
-// huge pages. It takes address space, no memory: of that, the heap takes what it
-// uses, rounded up to whole huge pages, 2 MB as a rule. An error need not trouble
-// the caller: the program runs as it would without. Under a memory limit
-// (GOMEMLIMIT), it is for a quarter of that at most.
+// Prefer asks the kernel to use huge pages for the next n bytes by which the heap grows; under a memory limit
+// (GOMEMLIMIT), for at most a quarter of the limit. It reserves address space, not memory: the heap later takes what it
+// needs, in whole huge pages (usually 2 MB). After an error the program runs as without the call.
 func Prefer(n int) error {
 	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
 		n = min(n, int(limit/4))
