@@ -80,7 +80,7 @@ func TestCirculatesForEver(t *testing.T) {
 				SessionId: 5, Replicas: []*p4.Replica{{PortKind: &p4.Replica_Port{Port: []byte{2}}, Instance: 1}}}}}}}))
 		l.ask(how, 1<<32-1)
 		n := 0
-		for got := byte(how); got != passes; n++ {
+		for got := how; got != passes; n++ {
 			if n%500 == 0 { // clones may have filled the queue of the port
 				l.ask(passes, 0)
 			}

@@ -158,7 +158,7 @@ func (im *Imported) Workload(out io.Writer) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "# From %s, by ethereal import %s.\n", strings.Join(im.Files, " and "), im.Kind)
 	if len(im.Flows) > 0 {
-		w.WriteString("flows:\n")
+		fmt.Fprintln(w, "flows:")
 		for _, f := range im.Flows {
 			fmt.Fprintf(w, "  - {from: %d, to: %d, bytes: %v", f.From, f.To, f.Bytes)
 			for _, k := range []struct {
@@ -172,11 +172,11 @@ func (im *Imported) Workload(out io.Writer) error {
 					fmt.Fprintf(w, ", %s: %s", k.key, k.value)
 				}
 			}
-			w.WriteString("}\n")
+			fmt.Fprintln(w, "}")
 		}
 		return w.Flush()
 	}
-	w.WriteString("jobs:\n")
+	fmt.Fprintln(w, "jobs:")
 	for _, j := range im.Jobs {
 		if len(j.Steps) == 0 {
 			fmt.Fprintf(w, "  - {kind: %s, algorithm: %s, bytes: %v, ranks: \"%s\"}\n", j.Kind, j.Algorithm, j.Bytes, j.Ranks)
