@@ -173,8 +173,23 @@ func (x *trafficTest) ranks() (p *program, stop func()) {
 	}
 }
 
+// quiet waits until a host sends next to nothing: a collective that failed leaves messages that are still being sent.
+func (x *trafficTest) quiet(host string) {
+	x.t.Helper()
+	for calm, limit := 0, time.Now().Add(time.Minute); calm < 3; calm++ {
+		before := x.sent(host)
+		if time.Sleep(300 * time.Millisecond); x.sent(host)-before > 20<<10 {
+			calm = -1
+		}
+		if time.Now().After(limit) {
+			x.t.Fatalf("%s goes on sending after its programs", host)
+		}
+	}
+}
+
 // ring runs the collective on all hosts.
 func (x *trafficTest) ring() *program {
+	x.quiet("h5")
 	return launch("collective on all hosts", x.more("h5", 300<<10), func() (string, error) {
 		results := filepath.Join(x.tmp, fmt.Sprintf("run%d.jsonl", x.turn))
 		out, err := exec.Command(etherealtest.Binary(x.t), "run", "--world", "lab", "--deployment", filepath.Join(x.dir, deployment.FileName),
