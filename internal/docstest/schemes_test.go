@@ -41,7 +41,7 @@ func needs(n transport.Needs) string {
 		}
 	}
 	say(n.Marks, "ECN marks")
-	say(n.Telemetry, "switches that write telemetry")
+	say(n.Stamp != nil, "switches that write telemetry")
 	say(n.DataField > 0, fmt.Sprintf("%d bytes in data packets", n.DataField))
 	say(n.AckField > 0, fmt.Sprintf("%d bytes in ACKs", n.AckField))
 	say(n.AnyOrder, "receivers that keep early packets")

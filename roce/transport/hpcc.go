@@ -46,11 +46,11 @@ const HPCC Control = "hpcc"
 func hpccSpec() Spec {
 	return Spec{
 		Kind: RateControl, Name: string(HPCC), Summary: "changes its window by telemetry that switches write into packets (virtual world only)",
-		Needs: Needs{DataField: telemetrySize, AckField: telemetrySize, Telemetry: true},
+		Needs: Needs{DataField: telemetrySize, AckField: telemetrySize, Stamp: stampTelemetry},
 		control: func(*params.Reader) controlMaker {
 			return func(e *Endpoint) rateControl {
 				c := &hpcc{Endpoint: e, trip: e.idleTrip()}
-				return rateControl{pacer: c, ack: c}
+				return rateControl{pacer: c, ack: reflection{}}
 			}
 		},
 	}
@@ -60,13 +60,6 @@ func (c *hpcc) open(q *qp) {
 	whole, s := c.product(c.trip), c.qps.open(q)
 	s.window, s.reference = whole, whole
 	c.bound(q, s)
-}
-
-// writeAck implements [ackField]: it returns the telemetry.
-func (*hpcc) writeAck(p *packet, field []byte) {
-	if at := len(p.rest) - telemetrySize; at >= 0 {
-		copy(field, p.rest[at:])
-	}
 }
 
 // bound keeps the window within its bounds, and applies it to the queue pair.

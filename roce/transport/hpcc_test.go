@@ -29,7 +29,7 @@ func TestHPCC(t *testing.T) {
 		whole := bytesIn(rate, int64(trip/fabric.Nanosecond))
 		sent += int64(used * float64(whole))
 		hdr := dataHeader(e, q)
-		Stamp(hdr, Hop{Switch: through, At: now, Sent: sent, Queue: int64(queue * float64(whole)), Rate: rate})
+		stampTelemetry(hdr, Hop{Switch: through, At: now, Sent: sent, Queue: int64(queue * float64(whole)), Rate: rate})
 		q.sent = packet + 40
 		p := ackOf(q, packet)
 		p.rest = append(append([]byte{}, p.rest...), hdr[len(hdr)-telemetrySize:]...)
@@ -91,7 +91,7 @@ func TestHPCCAnew(t *testing.T) {
 	word := func(after fabric.Time, bytes int64, rate fabric.Rate) bool {
 		now, sent = now+after, sent+bytes
 		hdr := dataHeader(e, q)
-		Stamp(hdr, Hop{Switch: 5, At: now, Sent: sent, Rate: rate})
+		stampTelemetry(hdr, Hop{Switch: 5, At: now, Sent: sent, Rate: rate})
 		stamped := telemetry(hdr[len(hdr)-telemetrySize:])
 		return c.measure(now, s, &stamped)
 	}
@@ -142,7 +142,7 @@ func TestHPCCShares(t *testing.T) {
 		sent += a.window + b.window
 		for _, q := range e.qps[:2] {
 			hdr := dataHeader(e, q)
-			Stamp(hdr, Hop{Switch: 5, At: now, Sent: sent, Rate: rate})
+			stampTelemetry(hdr, Hop{Switch: 5, At: now, Sent: sent, Rate: rate})
 			p := ackOf(q, c.qps.at(q).renewed)
 			p.rest = append(append([]byte{}, p.rest...), hdr[len(hdr)-telemetrySize:]...)
 			c.acked(now, q, p, 1, c.qps.at(q).renewed+1, false)
@@ -176,7 +176,7 @@ func TestStamp(t *testing.T) {
 	e := w.hosts[0].e
 	hdr := dataHeader(e, e.qps[0])
 	for i := range maxHops + 2 {
-		Stamp(hdr, Hop{fabric.NodeID(16 + i), fabric.Second + 12345*fabric.Nanosecond, 1<<27 + 1280, 8000, 450 * fabric.Gbps})
+		stampTelemetry(hdr, Hop{fabric.NodeID(16 + i), 1, fabric.Second + 12345*fabric.Nanosecond, 1<<27 + 1280, 8000, 450 * fabric.Gbps})
 	}
 	stamped := telemetry(hdr[len(hdr)-telemetrySize:])
 	hops, id, ok := stamped.path()
@@ -197,7 +197,7 @@ func TestStamp(t *testing.T) {
 	ack := make([]byte, MaxHeader)
 	ack = ack[:e.buildAck(control{dst: 1, syndrome: frame.ACK}, nil, ack).Len]
 	as := bytes.Clone(ack)
-	if Stamp(ack, Hop{Rate: fabric.Gbps}); !bytes.Equal(ack, as) {
+	if stampTelemetry(ack, Hop{Rate: fabric.Gbps}); !bytes.Equal(ack, as) {
 		t.Error("an ACK was written into")
 	}
 }
@@ -207,7 +207,7 @@ func FuzzStamp(f *testing.F) {
 	f.Add(make([]byte, 120))
 	f.Fuzz(func(t *testing.T, hdr []byte) {
 		as := bytes.Clone(hdr)
-		Stamp(hdr, Hop{7, 1, 2, 3, fabric.Gbps})
+		stampTelemetry(hdr, Hop{7, 1, 1, 2, 3, fabric.Gbps})
 		if n := max(0, len(hdr)-telemetrySize); !bytes.Equal(hdr[:n], as[:n]) {
 			t.Fatal("headers were written into")
 		}

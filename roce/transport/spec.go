@@ -62,8 +62,11 @@ type Needs struct {
 	// and behind the AETH of every ACK; at most [MaxField].
 	DataField, AckField int
 	Marks               bool // switches mark ECN
-	Telemetry           bool // switches write into DataField; see [Stamp]
 	OneLink             bool // hosts have one link, whose rate limits a receiver
+	// Stamp writes what a switch has to say about a port into DataField of a data packet that it sends by it: hdr is all up
+	// to the payload. Packets that have no such field stay as they are. Calls may be concurrent. nil: switches write
+	// nothing.
+	Stamp func(hdr []byte, h Hop)
 }
 
 // MaxField is the largest [Needs].DataField and AckField.
@@ -73,7 +76,7 @@ const MaxField = telemetrySize
 func Specs() []Spec {
 	return []Spec{
 		goBackNSpec(), selectiveRepeatSpec(), idealSpec(), falconSpec(),
-		dctcpSpec(), lineRateSpec(), dcqcnSpec(), nsccSpec(), swiftSpec(), rcccSpec(), hpccSpec(), srdSpec(),
+		dctcpSpec(), lineRateSpec(), dcqcnSpec(), nsccSpec(), swiftSpec(), rcccSpec(), hpccSpec(), csigSpec(), srdSpec(),
 	}
 }
 

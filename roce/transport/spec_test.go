@@ -26,8 +26,8 @@ func TestSpecs(t *testing.T) {
 				return
 			}
 			n := s.Needs
-			if n.DataField < 0 || n.DataField > MaxField || n.AckField < 0 || n.AckField > MaxField || n.Telemetry && n.DataField < telemetrySize {
-				t.Errorf("needs %+v; fields have up to %d bytes, and telemetry %d", n, MaxField, telemetrySize)
+			if n.DataField < 0 || n.DataField > MaxField || n.AckField < 0 || n.AckField > MaxField || n.Stamp != nil && n.DataField == 0 {
+				t.Errorf("needs %+v; fields have up to %d bytes, and switches write into one", n, MaxField)
 			}
 			e, err := New(Config{Fabric: f, Receiver: Ideal, Control: Control(s.Name)}, nil)
 			if err != nil {

@@ -37,16 +37,16 @@ var hopRates = [...]fabric.Rate{
 // Hop is what a switch writes about a port as it sends a packet by it.
 type Hop struct {
 	Switch fabric.NodeID
+	Port   fabric.PortNo
 	At     fabric.Time
 	Sent   int64 // bytes, before the packet
 	Queue  int64 // bytes of data behind it
 	Rate   fabric.Rate
 }
 
-// Stamp writes a switch's telemetry into a packet: hdr is all up to the payload. A packet that has no room for it, being none of
-// a rate control's that asks for it, stays as it is.
-func Stamp(hdr []byte, h Hop) {
-	t := stampable(hdr)
+// stampTelemetry is HPCC's [Needs].Stamp.
+func stampTelemetry(hdr []byte, h Hop) {
+	t := dataField(hdr, telemetrySize)
 	if t == nil {
 		return
 	}
@@ -67,19 +67,29 @@ func Stamp(hdr []byte, h Hop) {
 	binary.BigEndian.PutUint16(t, uint16(hops+1)<<12|(word^uint16(h.Switch))&0xfff)
 }
 
-// stampable returns where a packet has its telemetry; nil: nowhere.
-func stampable(hdr []byte) []byte {
+// dataField returns the [Needs].DataField of a packet, of that size; nil: it has none.
+func dataField(hdr []byte, size int) []byte {
 	at := etherLen + ipv4Len + udpLen
 	if len(hdr) > etherLen && hdr[12] == etherIPv6>>8 {
 		at = etherLen + ipv6Len + udpLen
 	}
-	if len(hdr) < at+frame.BTHSize+telemetrySize || binary.BigEndian.Uint16(hdr[at-udpLen+2:]) != frame.Port {
+	if len(hdr) < at+frame.BTHSize+size || binary.BigEndian.Uint16(hdr[at-udpLen+2:]) != frame.Port {
 		return nil
 	}
 	if op := frame.BTH(hdr[at : at+frame.BTHSize]).Opcode(); op == frame.Acknowledge || op == frame.CNP {
 		return nil
 	}
-	return hdr[len(hdr)-telemetrySize:]
+	return hdr[len(hdr)-size:]
+}
+
+// reflection returns in ACKs what switches wrote into data packets.
+type reflection struct{}
+
+// writeAck implements [ackField].
+func (reflection) writeAck(p *packet, field []byte) {
+	if at := len(p.rest) - len(field); at >= 0 {
+		copy(field, p.rest[at:])
+	}
 }
 
 // hop is the telemetry of one hop.

@@ -85,6 +85,7 @@ type Config struct {
 // Hop is what a port reports about itself when it begins to send a packet.
 type Hop struct {
 	Switch fabric.NodeID
+	Port   fabric.PortNo
 	At     fabric.Time
 	Sent   int64 // bytes before this packet
 	Queue  int64 // bytes of data that wait behind it

@@ -80,7 +80,9 @@ func (r *region) transmit(dir LinkDir, id packetID, p *packet) {
 	d.busyUntil = r.now + r.serialisation(d, p.length)
 	c := &d.counters
 	if r.cfg.Stamp != nil && p.class == 0 && int(d.from) >= len(r.hosts) {
-		r.cfg.Stamp(p.data[:p.header], Hop{d.from, r.now, c.Bytes, int64(d.queues.classes[0].bytes), d.rate})
+		l := r.fab.Link(dir.Link())
+		port := l.Peer(l.Peer(d.from).Node).Port
+		r.cfg.Stamp(p.data[:p.header], Hop{d.from, port, r.now, c.Bytes, int64(d.queues.classes[0].bytes), d.rate})
 	}
 	if p.class == 0 {
 		c.DataPackets++

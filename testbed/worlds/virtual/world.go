@@ -96,8 +96,8 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer sim.Trac
 		Classes: controlPriority + 1, Overhead: int(framing(run)), PFC: s.FlowControl(), Trim: s.Switch.Trim, Tracer: tracer,
 		Regions: w.regions(), Cores: obs.Cores, MayStop: w.mayFinish,
 	}
-	if control.Needs.Telemetry {
-		config.Stamp = func(hdr []byte, h sim.Hop) { transport.Stamp(hdr, transport.Hop(h)) }
+	if stamp := control.Needs.Stamp; stamp != nil {
+		config.Stamp = func(hdr []byte, h sim.Hop) { stamp(hdr, transport.Hop(h)) }
 	}
 	if obs.Events != nil {
 		w.log = sim.NewJSONL(obs.Events, w.f)
