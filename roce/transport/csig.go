@@ -10,9 +10,8 @@ import (
 
 // csig is a rate control by Congestion Signaling (draft-ravi-ippm-csig-01): each switch compares a tag in a data packet
 // with its port, and replaces it if the port is worse; the receiver reflects the tag. The signal is the greatest delay of
-// a hop. The draft leaves open what a sender does with it. Here Swift's window takes it in place of the measured queueing:
-// a round trip is the idle one plus that delay, so that only the bottleneck of the packet's path counts, without queues of
-// other hops and of the way back.
+// a hop. Our reading: Swift's window takes it in place of the measured queueing. A round trip is the idle one plus that
+// delay, so that only the bottleneck of the packet's path counts, without queues of other hops and of the way back.
 type csig struct{ swift }
 
 // CSIG uses the tag that switches write into packets.

@@ -185,3 +185,33 @@ func TestDynamicThreshold(t *testing.T) {
 		}
 	}
 }
+
+// TestStamp: a switch writes the queue of the port that the packet leaves by: with two senders by one spine, that of its link to
+// the receiver's ToR.
+func TestStamp(t *testing.T) {
+	type place struct {
+		at   fabric.NodeID
+		port fabric.PortNo
+	}
+	longest := map[place]int64{}
+	spec := fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 3, Spines: 2, HostsPerToR: 2}
+	w := newWorld(t, spec, Config{Stamp: func(_ []byte, h Hop) {
+		p := place{h.Switch, h.Port}
+		longest[p] = max(longest[p], h.Queue)
+	}})
+	for _, s := range []int{2, 4} {
+		for range 20 {
+			w.stations[s].orders = append(w.stations[s].orders, order{dst: 1, payload: 9000})
+		}
+	}
+	w.run(t, Never)
+	congested := place{w.fab.ToRID(0) + 3, 1} // spines follow ToRs
+	for p, queue := range longest {
+		if (queue > 0) != (p == congested) {
+			t.Errorf("%s, port %d: at most %d bytes waited", w.fab.Name(p.at), p.port, queue)
+		}
+	}
+	if want := 4; len(longest) != want { // two uplinks, the spine's, and the receiver's
+		t.Errorf("%d ports sent, want %d: %v", len(longest), want, longest)
+	}
+}
