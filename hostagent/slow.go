@@ -96,12 +96,12 @@ func (s *slowness) delivered(path int, bytes int64, now fabric.Time, t SlowTest)
 
 // streak is a series of marked answers by one path.
 type streak struct {
-	since, last fabric.Time   // time of its first mark and its latest
-	fine        fabric.Time   // time of the latest answer without a mark, whether or not marks is 0
-	host        fabric.NodeID // destination of its first packet
-	marks       uint16        // 0: no streak
-	fines       uint8         // answers without a mark since the latest mark
-	several     bool          // packets to other hosts were marked too
+	since, last  fabric.Time   // time of its first mark and its latest
+	fine         fabric.Time   // time of the latest answer without a mark, whether or not marks is 0
+	host         fabric.NodeID // destination of its first packet
+	marks        uint16        // 0: no streak
+	fines        uint8         // answers without a mark since the latest mark
+	severalHosts bool          // packets to other hosts were marked too
 }
 
 // share is a slow path's part of a full path's load.
@@ -170,10 +170,10 @@ func (s *slowness) fine(path int, now fabric.Time) {
 func (s *slowness) marked(path int, host fabric.NodeID, now fabric.Time, t SlowTest, load []int64) bool {
 	k := &s.streaks[path]
 	if k.marks == 0 || now-k.last > longPause*t.After {
-		k.marks, k.since, k.host, k.several = 0, now, host, false
+		k.marks, k.since, k.host, k.severalHosts = 0, now, host, false
 	}
 	k.marks, k.fines, k.last = min(k.marks+1, 1<<15), 0, now
-	k.several = k.several || host != k.host
+	k.severalHosts = k.severalHosts || host != k.host
 	// The queue of the last verdict takes a while to drain.
 	after := ratePeriods * t.After
 	for x := s.share(path, now, t.Memory); x < fullShare; x *= 2 {
@@ -187,7 +187,7 @@ func (s *slowness) marked(path int, host fabric.NodeID, now fabric.Time, t SlowT
 		o := &s.streaks[q]
 		switch marked := o.marks > 0 && o.last >= k.since; {
 		case q == path:
-		case marked && o.host == k.host && !k.several:
+		case marked && o.host == k.host && !k.severalHosts:
 			return false // the host, or its link, is slow
 		case !marked && o.fine > k.since && load[q] >= load[path]/2 && s.share(q, now, t.Memory) == fullShare &&
 			s.rates[path].value(now, ratePeriods*t.After) < s.rates[q].value(now, ratePeriods*t.After)/2:
@@ -207,7 +207,7 @@ func (ps *paths) uneven(d *destination) bool {
 
 // all reports whether all packets of a streak were marked, to several hosts.
 func (s *slowness) all(path int) bool {
-	return s.streaks[path].several && s.streaks[path].fine < s.streaks[path].since
+	return s.streaks[path].severalHosts && s.streaks[path].fine < s.streaks[path].since
 }
 
 // lower lowers the share of a slow path, or of all paths of an uplink, and restarts its streak. uplink is that of the
@@ -282,7 +282,7 @@ func (sl *slowPaths) noteMark(d *destination, path int, host fabric.NodeID) slow
 	if !d.slow.marked(path, host, sl.now, t, d.bytes) || d.bytes[path] == 0 || sl.shifted(d.uplink(path), since) {
 		return nothingSlow
 	}
-	if !d.slow.streaks[path].several {
+	if !d.slow.streaks[path].severalHosts {
 		sl.trials[host] = trial{d: d, path: path, was: d.slow.shares[path], at: sl.now}
 	}
 	sl.lower(d.slow, path, d.uplink(path), d.slow.share(path, sl.now, t.Memory)/2)

@@ -21,7 +21,7 @@ type Status struct {
 	Stats       hostagent.Stats       `json:"stats"`
 }
 
-// Handler serves the agent's status and metrics, with further ones; see daemon.Handler.
+// Handler serves the agent's [Status] as JSON, and its metrics with those of more, at the paths of daemon.Handler.
 func (a *Agent) Handler(host string, controllers func() []daemon.Controller, more ...prometheus.Collector) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(append(more, buildinfo.Metric(), collector{a, controllers})...)

@@ -27,8 +27,8 @@ type State struct {
 	Instance string        `json:"instance"` // the controller instance that Links is from
 	Epoch    uint64        `json:"epoch"`
 	Links    []LinkState   `json:"links"`
-	// Homes are those of queue pairs of other programs, or of an RNIC, that are not on their home path. These
-	// outlive the agent.
+	// Homes are the home labels of queue pairs that have left them, if other programs or an RNIC have the queue pairs:
+	// these outlive the agent.
 	Homes []Home `json:"homes,omitempty"`
 }
 

@@ -123,7 +123,7 @@ func attachClsact(p *ebpf.Program, dev netlink.Link, keep bool) (attachment, err
 	if err := ignore(netlink.QdiscAdd(qdisc), fs.ErrExist); err != nil {
 		return nil, fmt.Errorf("add the clsact qdisc: %w", err)
 	}
-	taken, err := classified(dev)
+	taken, err := classifierLeft(dev)
 	if err != nil {
 		return nil, err
 	}
@@ -140,8 +140,8 @@ func attachClsact(p *ebpf.Program, dev netlink.Link, keep bool) (attachment, err
 	return &clsact{f, keep, taken}, nil
 }
 
-// classified reports whether an earlier process left a classifier of ours.
-func classified(dev netlink.Link) (bool, error) {
+// classifierLeft reports whether an earlier process left a classifier of ours.
+func classifierLeft(dev netlink.Link) (bool, error) {
 	fs, err := netlink.FilterList(dev, netlink.HANDLE_MIN_EGRESS)
 	if err != nil {
 		return false, fmt.Errorf("list the classifiers: %w", err)

@@ -173,9 +173,8 @@ func (l *Labeller) Unbind(h Handle) {
 	}
 }
 
-// Set is of [labeller.Labeller]. It wraps labeller.ErrUnknownQP for a queue pair
-// that was neither connected nor bound, and labeller.ErrUnsupported where the
-// device cannot change the label of a queue pair in use.
+// Set implements [labeller.Labeller]. The error wraps labeller.ErrUnknownQP for a queue pair that was neither connected
+// nor bound, and labeller.ErrUnsupported if the device cannot change the label of a queue pair in use.
 func (l *Labeller) Set(as ...labeller.Assignment) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

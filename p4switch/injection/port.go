@@ -12,11 +12,11 @@ type Port struct {
 	service *Service
 	number  uint32
 
-	mu     sync.Mutex
-	queue  []packet // towards the switch
-	count  port.Counters
-	poller *port.Poller
-	id     int
+	mu       sync.Mutex
+	queue    []packet // towards the switch
+	counters port.Counters
+	poller   *port.Poller
+	id       int
 
 	tag uint64 // of the packet in Receive
 }
@@ -33,7 +33,7 @@ func (p *Port) Number() uint32 { return p.number }
 func (p *Port) deliver(frame []byte, request uint64) {
 	p.mu.Lock()
 	if len(p.queue) >= maxWaiting {
-		p.count.InLost++
+		p.counters.InLost++
 		p.mu.Unlock()
 		return
 	}
@@ -59,9 +59,9 @@ func (p *Port) Receive(limit int, f func([]byte)) int {
 	n := min(limit, len(p.queue))
 	packets := p.queue[:n:n]
 	p.queue = p.queue[n:]
-	p.count.InPkts += uint64(n)
+	p.counters.InPkts += uint64(n)
 	for _, x := range packets {
-		p.count.InOctets += uint64(len(x.frame))
+		p.counters.InOctets += uint64(len(x.frame))
 	}
 	p.mu.Unlock()
 	for _, x := range packets {
@@ -83,10 +83,10 @@ func (p *Port) SendTagged(frames [][]byte, tags []uint64) int {
 		sent := p.service.send(p.number, b, tags[i])
 		p.mu.Lock()
 		if sent {
-			p.count.OutPkts++
-			p.count.OutOctets += uint64(len(b))
+			p.counters.OutPkts++
+			p.counters.OutOctets += uint64(len(b))
 		} else {
-			p.count.OutLost++
+			p.counters.OutLost++
 		}
 		p.mu.Unlock()
 	}
@@ -97,7 +97,7 @@ func (p *Port) SendTagged(frames [][]byte, tags []uint64) int {
 func (p *Port) Counters() port.Counters {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.count
+	return p.counters
 }
 
 // Close implements [port.Port].

@@ -12,9 +12,9 @@ type Input struct {
 type Stage uint8
 
 const (
-	// StageEgress asks to queue it at its egress port, then call [Switch.Egress].
+	// StageEgress: queue the packet at its egress port, then call [Switch.Egress].
 	StageEgress Stage = iota
-	// StageIngress says that it was recirculated or resubmitted: call [Switch.Resume].
+	// StageIngress: the packet was recirculated or resubmitted; call [Switch.Resume].
 	StageIngress
 )
 

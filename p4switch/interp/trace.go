@@ -57,10 +57,10 @@ type Traces struct {
 
 // TraceStats counts what became of packets.
 type TraceStats struct {
-	Ingress, Egress         uint64 // halves that ran as a trace
-	FullIngress, FullEgress uint64 // halves that were offered and went through the interpreter
-	Paths                   int    // recorded, both halves
-	Unfit                   map[string]int
+	Ingress, Egress                       uint64 // halves that ran as a trace
+	InterpretedIngress, InterpretedEgress uint64 // halves that were offered and went through the interpreter
+	Paths                                 int    // recorded, both halves
+	Unfit                                 map[string]int
 }
 
 // TraceSlack is how many bytes of capacity must follow the data handed to
@@ -296,7 +296,7 @@ func (s *Switch) TraceIngress(in Input, h *Held) (v Verdict, ok bool) {
 			t.recordIngress(s, data, h)
 			s.rng = rng
 		}
-		t.stats.FullIngress++
+		t.stats.InterpretedIngress++
 		return v, false
 	}
 	l := &t.leaves[at]
@@ -344,7 +344,7 @@ func (s *Switch) TraceEgress(data []byte, length int, h *Held, q QueueState) (dr
 			t.recordEgress(s, h.leaf(), data, h)
 			s.rng = rng
 		}
-		t.stats.FullEgress++
+		t.stats.InterpretedEgress++
 		return false, false
 	}
 	s.beginCall(q.DeqTime)

@@ -39,11 +39,11 @@ const (
 	OpDivS   // the same, signed
 	OpModS   //
 	OpEq     // dst = a == b
-	OpNe     //
-	OpLtU    //
-	OpLeU    //
-	OpLtS    //
-	OpLeS    //
+	OpNe     // dst = a != b
+	OpLtU    // dst = a < b, unsigned
+	OpLeU    // dst = a <= b, unsigned
+	OpLtS    // dst = a < b, signed
+	OpLeS    // dst = a <= b, signed
 	OpNonZ   // dst = a != 0
 	OpIsZ    // dst = a == 0
 	OpSext   // dst = the low 64-imm bits of a, sign-extended

@@ -8,7 +8,7 @@ type Extraction struct {
 	Varbit  bool
 	Union   bool     // valid makes others invalid
 	Valid   uint32   // slot
-	Raw     uint32   // slot of the header's place in the bytes, 0: it is not kept there
+	Raw     uint32   // slot of 1 + the header's offset in the packet; 0: its fields are copied to slots
 	Dirty   uint32   // slot of the fields that differ from the bytes
 	Patches [][]Part // by field, of a header that is kept there
 }

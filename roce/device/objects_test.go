@@ -211,7 +211,7 @@ func TestRefused(t *testing.T) {
 	if len(q.requests.again) == 0 {
 		t.Fatal("nothing was refused")
 	}
-	q.requests.againAt, q.requests.moved = w.now, w.now-q.limit()-1
+	q.requests.againAt, q.requests.moved = w.now, w.now-q.silenceLimit()-1
 	q.check(w.now)
 	p[0].statuses(retryExcErr)
 }

@@ -317,9 +317,9 @@ const patience = 2 * fabric.Second
 // probeAfter is after how long an answer that does not come is asked for.
 const probeAfter = 250 * fabric.Millisecond
 
-// limit returns for how long nothing may arrive before the queue pair fails; 0: for
+// silenceLimit returns for how long nothing may arrive before the queue pair fails; 0: for
 // ever.
-func (q *queuePair) limit() fabric.Time {
+func (q *queuePair) silenceLimit() fabric.Time {
 	if q.timeout == 0 {
 		return 0
 	}
@@ -339,7 +339,7 @@ func (q *queuePair) check(now fabric.Time) bool {
 			q.c.event(q.cookie, eventQPFatal)
 			return true
 		}
-		if limit := q.limit(); limit > 0 && s.waits() && now-s.moved > limit {
+		if limit := q.silenceLimit(); limit > 0 && s.waits() && now-s.moved > limit {
 			switch {
 			case s.queued():
 				s.moved = now

@@ -46,7 +46,8 @@ func (r *Reader) Text(name string) (text string, given bool) {
 	return text, given
 }
 
-// Integer returns a number from low to high.
+// Integer returns a parameter's value, an integer, or otherwise if it was not given. A value that is not from low to high
+// is an error of the reader.
 func (r *Reader) Integer(name string, otherwise, low, high int) int {
 	text, ok := r.given[name]
 	if !ok {

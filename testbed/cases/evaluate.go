@@ -21,7 +21,7 @@ const Limit = 2 * time.Minute
 
 // Options choose what [Evaluate] runs.
 type Options struct {
-	Run     runner.Run // in the virtual world
+	Run     runner.Run // executes a run in the virtual world
 	Program string     // its version
 	Alone   bool       // no opponents
 	// Opponents, if any, replace the case's, unless it has planes. See [scenario.ParseScheme] for their form.

@@ -46,7 +46,7 @@ type Slice struct {
 	Open       bool          // it had not ended when the recording ended
 	Node       fabric.NodeID // host; -1: of the whole run
 	ID         uint64        // of a message; of a piece or a probe: its queue pair; of a phase: its number
-	Message    uint64        // of a piece
+	Message    uint64        // the message of which a piece is a part
 	Dst        fabric.NodeID // of a message, piece or probe; otherwise -1
 	Bytes      int64
 	Path       []fabric.NodeID // of a piece or a probe, hosts included; nil: one path per packet, or unknown

@@ -214,8 +214,8 @@ type Control struct {
 	PushDelay    fabric.Time `yaml:"push_delay"`    // controller to host agent: a link update
 
 	RestoredAtOnce bool `yaml:"restored_at_once"` // notify agents of a repaired link before its tables are written
-	// Damping sets the limits above which reports of a flapping port are ignored. Scenarios have it off; a caller that replays a
-	// controller process sets that process's limits.
+	// Damping sets the limits above which reports of a flapping port are ignored. Scenarios have it off; a caller that
+	// replays a controller process sets that process's limits.
 	Damping damping.Config `yaml:"-" json:"-"`
 }
 

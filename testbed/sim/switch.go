@@ -28,9 +28,9 @@ type switchNode struct {
 // port is the queues of one egress port.
 type port struct {
 	// Of the data class:
-	changed  fabric.Time // when its bytes last changed
-	area     [2]uint64   // integral of its bytes over time, byte*ps, 128 bits: high, low
-	maxBytes int32
+	changedAt fabric.Time // when its bytes last changed
+	area      [2]uint64   // integral of its bytes over time, byte*ps, 128 bits: high, low
+	maxBytes  int32
 
 	classes [MaxClasses]classQueue
 }
@@ -43,11 +43,11 @@ type classQueue struct {
 
 // account brings the integral up to now; bytes[0] is about to change.
 func (q *port) account(now fabric.Time) {
-	hi, lo := bits.Mul64(uint64(q.classes[0].bytes), uint64(now-q.changed))
+	hi, lo := bits.Mul64(uint64(q.classes[0].bytes), uint64(now-q.changedAt))
 	var carry uint64
 	q.area[1], carry = bits.Add64(q.area[1], lo, 0)
 	q.area[0], _ = bits.Add64(q.area[0], hi, carry)
-	q.changed = now
+	q.changedAt = now
 }
 
 // mean returns the mean of the data class over the time up to now, in bytes.
