@@ -144,7 +144,7 @@ func submitOrder(t *cluster.Member, s *cluster.Status, flags submitFlags) (clust
 	o := cluster.Order{
 		Name: t.Work.Sweep.Name, Dir: flags.dir, Merged: filepath.Join(flags.dir, "merged.jsonl"), Tasks: flags.tasks,
 		Need: cluster.Needs(t.Jobs, flags.tasks, flags.cpus, virtual.EstimateProcess), Options: flags.options,
-		Image: flags.image, Claim: flags.claim, Mount: flags.mount,
+		Image: flags.image, VolumeClaim: flags.claim, Mount: flags.mount,
 	}
 	for _, x := range s.Tasks {
 		if x.Done < x.Runs {

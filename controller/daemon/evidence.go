@@ -1,6 +1,6 @@
 package daemon
 
-// Verdict is the conclusion about a switch.
+// Verdict is the controller's conclusion whether a switch works, from its sessions and its neighbours' ports.
 type Verdict uint8
 
 // The verdicts.

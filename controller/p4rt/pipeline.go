@@ -128,7 +128,7 @@ func (p *Pipeline) Client(conn grpc.ClientConnInterface) p4.P4RuntimeClient {
 	return p.translation.Client(c, targets.Place{Fabric: p.fabric, Switch: d.Switch, Ports: d.Ports}, p.schema)
 }
 
-// Schema returns the program's numbers of the tables.
+// Schema returns the program's P4Runtime ids of the controller's tables and actions.
 func (p *Pipeline) Schema() *Schema { return p.schema }
 
 // Cookie returns the number that identifies the pipeline's content.

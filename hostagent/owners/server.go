@@ -264,7 +264,7 @@ func (s *Server) Unused() ([]labeller.QP, error) {
 	return out, nil
 }
 
-// Counters implements [labeller.Labeller]: it always wraps labeller.ErrUnsupported.
+// Counters implements [labeller.Labeller]. It always fails, with an error that wraps labeller.ErrUnsupported.
 func (s *Server) Counters() (labeller.Counters, error) {
 	return labeller.Counters{}, fmt.Errorf("%w: owners: packets are counted where they are sent", labeller.ErrUnsupported)
 }

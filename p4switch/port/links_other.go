@@ -19,10 +19,10 @@ func (l *Links) List() ([]Link, error) { return nil, nil }
 // Read finds no changes.
 func (l *Links) Read(func(Link)) error { return nil }
 
-// SetUp fails.
+// SetUp fails with [ErrUnsupported].
 func (l *Links) SetUp(int, bool) error { return ErrUnsupported }
 
-// Counters fails.
+// Counters fails with [ErrUnsupported].
 func (l *Links) Counters(int) (Counters, error) { return Counters{}, ErrUnsupported }
 
 // Close does nothing.

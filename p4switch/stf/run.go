@@ -32,7 +32,7 @@ type run struct {
 	prog     *program.Program
 	sw       *interp.Switch
 	process  Process
-	rep      Report
+	report   Report
 	now      int64
 	got      map[uint32][]string // hex
 	want     map[uint32][]expectation
@@ -102,7 +102,7 @@ func (s *Script) RunThrough(p *program.Program, through func(*interp.Switch) (Pr
 		last.ways = append(last.ways, t)
 	}}
 	r.sw = interp.NewSwitch(p, interp.Config{
-		Log: func(l interp.LogRecord) { r.rep.Log = append(r.rep.Log, l.Text) }, Tracer: tracer,
+		Log: func(l interp.LogRecord) { r.report.Log = append(r.report.Log, l.Text) }, Tracer: tracer,
 	})
 	var err error
 	if r.process, err = through(r.sw); err != nil {
@@ -115,7 +115,7 @@ func (s *Script) RunThrough(p *program.Program, through func(*interp.Switch) (Pr
 		}
 	}
 	r.compare()
-	return &r.rep, nil
+	return &r.report, nil
 }
 
 func (r *run) command(c *command) error {
@@ -131,11 +131,11 @@ func (r *run) command(c *command) error {
 			return err
 		}
 		r.mentions[port] = true
-		r.rep.Sent++
+		r.report.Sent++
 		r.now += 1_000_000 // one packet per millisecond
 		r.sent = append(r.sent, sent{line: c.line})
 		return r.process(interp.Input{Port: port, Data: data, Now: r.now}, func(o interp.Output) {
-			r.rep.Received++
+			r.report.Received++
 			r.got[o.Port] = append(r.got[o.Port], hex.EncodeToString(o.Data))
 			r.from[o.Port] = append(r.from[o.Port], len(r.sent)-1)
 		})
@@ -174,7 +174,7 @@ func (r *run) compare() {
 			}
 			continue
 		}
-		r.rep.Expected += len(want)
+		r.report.Expected += len(want)
 		if len(want) != len(got) {
 			var came []int
 			if len(got) > len(want) {
@@ -229,7 +229,7 @@ func (r *run) quoted(port uint32, want []expectation) string {
 }
 
 func (r *run) failf(format string, args ...any) {
-	r.rep.Failures = append(r.rep.Failures, fmt.Sprintf(format, args...))
+	r.report.Failures = append(r.report.Failures, fmt.Sprintf(format, args...))
 }
 
 func short(l []string) string {
@@ -313,7 +313,7 @@ func (r *run) replication(verb string, w []string) error {
 		delete(r.mirrors, n[0])
 		return r.sw.DeleteCloneSession(n[0])
 	case "mirroring_get":
-		r.rep.Log = append(r.rep.Log, fmt.Sprintf("mirror session %d: %+v", n[0], r.mirrors[n[0]]))
+		r.report.Log = append(r.report.Log, fmt.Sprintf("mirror session %d: %+v", n[0], r.mirrors[n[0]]))
 		return nil
 	}
 	for g := range r.groups {
@@ -372,7 +372,7 @@ func (r *run) array(verb string, w []string) error {
 			return r.sw.SetCounter(id, idx, uint64(n[0]), uint64(n[1]))
 		}
 		p, b, err := r.sw.Counter(id, idx)
-		r.rep.Log = append(r.rep.Log, fmt.Sprintf("%s[%d] = %d packets, %d bytes", w[0], idx, p, b))
+		r.report.Log = append(r.report.Log, fmt.Sprintf("%s[%d] = %d packets, %d bytes", w[0], idx, p, b))
 		return err
 	}
 	return r.meter(verb, w, idx)
@@ -387,7 +387,7 @@ func (r *run) register(verb string, w []string, idx int) error {
 	switch verb {
 	case "register_read":
 		v, err := r.sw.Register(id, idx)
-		r.rep.Log = append(r.rep.Log, fmt.Sprintf("%s[%d] = %x", w[0], idx, v))
+		r.report.Log = append(r.report.Log, fmt.Sprintf("%s[%d] = %x", w[0], idx, v))
 		return err
 	case "register_write":
 		v, _, err := value(w[2])
@@ -413,7 +413,7 @@ func (r *run) meter(verb string, w []string, idx int) error {
 	}
 	if verb == "meter_get_rates" {
 		c, set, err := r.sw.Meter(id, idx)
-		r.rep.Log = append(r.rep.Log, fmt.Sprintf("%s[%d] = %+v, set %v", w[0], idx, c, set))
+		r.report.Log = append(r.report.Log, fmt.Sprintf("%s[%d] = %+v, set %v", w[0], idx, c, set))
 		return err
 	}
 	rates := w[2:]

@@ -55,7 +55,7 @@ type Stats struct {
 	BytesDelivered        uint64 // payload of accepted packets
 	Delivered             uint64 // messages
 	Duplicates            uint64 // data packets below the expected PSN
-	OutOfOrder            uint64 // data packets above it
+	OutOfOrder            uint64 // data packets above the expected PSN
 	BeyondWindow          uint64 // data packets beyond the reorder window
 	Trimmed               uint64 // data packets that a switch trimmed to their headers
 	StaleData             uint64 // data packets of a closed QP

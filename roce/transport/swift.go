@@ -57,7 +57,7 @@ type SwiftPath struct {
 	Window  int64       // bytes; less than a packet: it is sent, and then a pause
 	Base    fabric.Time // an idle round trip: of the longest path, or the least so far
 	Trip    fabric.Time // of the latest packet with a delay
-	CutAt   fabric.Time // time of the last cut
+	CutAt   fabric.Time // time of the last decrease of the window because of a long round trip or a loss
 	GaveUp  int         // time-outs since an answer came
 	Largest int64       // window, in idle round trips
 }
@@ -81,7 +81,8 @@ func (s *SwiftPath) Allowed() fabric.Time {
 	return s.Base + s.Target + fabric.Time(int64(swiftRange*s.Target/fabric.Nanosecond)*share/swiftSpan)*fabric.Nanosecond
 }
 
-// Answered changes the window for the round trip of a packet whose answer acknowledges that many. cut: it was cut.
+// Answered changes the window for the round trip of a packet whose answer acknowledges that many packets. cut reports
+// that it decreased the window.
 func (s *SwiftPath) Answered(now, trip fabric.Time, packets int32) (cut bool) {
 	s.Base, s.Trip = min(s.Base, trip), trip
 	allowed := s.Allowed()

@@ -160,7 +160,7 @@ func TestFiles(t *testing.T) {
 		Name: "Demo sweep", Dir: dir, Merged: "/shared/demo/merged.jsonl", Tasks: 8, Left: []int{0, 1, 2, 5, 7}, Need: Need{2, 301, 90 << 20},
 		Bench: []string{"/ethereal", "bench", "/shared/it's.yaml", "--dir", "/shared/demo", "--only", "$(x) ring"},
 		Merge: []string{"/ethereal", "bench", "merge", "/shared/demo"}, Options: []string{"partition=long"},
-		Image: "ethereal:1", Claim: "shared", Mount: "/shared",
+		Image: "ethereal:1", VolumeClaim: "shared", Mount: "/shared",
 	}
 	if err := o.Slurm(); err != nil {
 		t.Fatal(err)
@@ -194,7 +194,7 @@ func TestOutsiders(t *testing.T) {
 	}
 	o := Order{
 		Name: "x: [1 # '\"", Dir: t.TempDir(), Merged: "/m", Tasks: 1, Left: []int{0}, Need: Need{1, 1, 1}, Bench: words, Merge: words,
-		Image: `i"$(x)`, Claim: "c: '", Mount: "/m #",
+		Image: `i"$(x)`, VolumeClaim: "c: '", Mount: "/m #",
 	}
 	if err := o.Kubernetes(); err != nil {
 		t.Fatal(err)

@@ -26,10 +26,10 @@ type Order struct {
 	Bench  []string // command of a task, but for --shard
 	Merge  []string // command of the merge
 	// Options are lines of #SBATCH, without their dashes, as in partition=long.
-	Options []string
-	Image   string // of the container
-	Claim   string // persistent volume claim on which sweep and folder are
-	Mount   string // where it is mounted, here and there
+	Options     []string
+	Image       string // of the container
+	VolumeClaim string // persistent volume claim on which sweep and folder are
+	Mount       string // where it is mounted, here and there
 }
 
 // minutes rounds up.
@@ -170,7 +170,7 @@ spec:
 
 // text carries out a template.
 func (o Order) text(t *template.Template) ([]byte, error) {
-	if err := oneLine(slices.Concat([]string{o.Name, o.Dir, o.Image, o.Claim, o.Mount}, o.Bench, o.Merge, o.Options)...); err != nil {
+	if err := oneLine(slices.Concat([]string{o.Name, o.Dir, o.Image, o.VolumeClaim, o.Mount}, o.Bench, o.Merge, o.Options)...); err != nil {
 		return nil, err
 	}
 	words := slices.Concat(o.Bench, []string{"--merge", o.Merged})
@@ -183,7 +183,7 @@ func (o Order) text(t *template.Template) ([]byte, error) {
 		"Name": o.Name, "Label": label(o.Name), "Dir": o.Dir, "Tasks": o.Tasks, "Array": ranges(o.Left),
 		"CPUs": o.Need.CPUs, "MiB": o.Need.mebibytes(), "Minutes": o.Need.minutes(), "Seconds": 60 * o.Need.minutes(),
 		"Bench": report.Quote(o.Bench), "Merge": report.Quote(o.Merge), "Words": words, "Options": o.Options,
-		"Image": strconv.Quote(o.Image), "Claim": strconv.Quote(o.Claim), "Mount": strconv.Quote(o.Mount),
+		"Image": strconv.Quote(o.Image), "Claim": strconv.Quote(o.VolumeClaim), "Mount": strconv.Quote(o.Mount),
 	})
 	return out.Bytes(), err
 }

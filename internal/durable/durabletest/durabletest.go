@@ -27,7 +27,7 @@ const (
 	PowerLoss
 )
 
-// Faults returns all faults.
+// Faults returns every [Fault] except None.
 func Faults() []Fault { return []Fault{NoSpace, InputOutput, ReadOnly, ShortWrite, PowerLoss} }
 
 func (f Fault) String() string {
