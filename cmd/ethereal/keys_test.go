@@ -13,7 +13,7 @@ func TestValidateKeys(t *testing.T) {
 	}{
 		{"", "host.rto: time; default 1ms\n    Retransmission timer of a queue pair.\n", "nothing of this"},
 		{"", "steps[]....\n    As failures[].events[]....\n", "nothing of this"},
-		{"host", "host.receiver: scheme, go-back-n, selective-repeat, ideal; default scheme\n", "switch.ecn"},
+		{"host", "host.receiver: scheme, go-back-n, selective-repeat, ideal, falcon; default scheme\n", "switch.ecn"},
 		{"failures", "failures[].events[].at: ", "\nhost"},
 		{"ack_every", "host.ack_every: number; default 1\n", "host.rto"},
 		{"name", "name: text; required\n", "failures[].name"},
