@@ -281,7 +281,7 @@ func parseRanks(text string, ranks int) ([]int, error) {
 		if b >= ranks {
 			return nil, fmt.Errorf("rank %d is not there; the fabric has 0 to %d", b, ranks-1)
 		}
-		for r := a; r <= b; r += step {
+		for r := a; r <= b; r += min(step, b-a+1) { // a larger step could overflow
 			if seen[r] {
 				return nil, fmt.Errorf("rank %d is in the list twice", r)
 			}
