@@ -213,5 +213,5 @@ func (f *file) aicbStep(steps []Step, r aicbRow, s section, size map[string]int,
 			return steps, nil
 		}
 	}
-	return f.step(r.line, steps, st), nil
+	return f.step(r.line, steps, st)
 }

@@ -16,6 +16,7 @@ type file struct {
 	data  []byte
 	notes *notes
 	rank  map[int]int // of hosts by their numbers in a topology; nil: the same
+	steps int         // collectives of jobs so far
 }
 
 // fail returns an error at a line, from 1; 0: of the whole file. The text is a problem, a semicolon and a remedy.

@@ -26,7 +26,6 @@ type matrix struct {
 	counts   map[string]int64 // of the header
 	found    map[string]int64
 	flows    []workload.Flow
-	ids      map[int64]bool
 	triggers map[int64]*trigger
 	failures []failed
 	starts   []float64 // of the flows, as the file has them
@@ -43,7 +42,7 @@ type failed struct {
 // waits for a trigger waits for an event here: a oneshot starts all its flows when it is first activated, a barrier at the
 // activation of its count, and a multishot one flow at each activation.
 func readHtsimMatrix(f *file, o Options, into *Imported) error {
-	m := &matrix{file: f, counts: map[string]int64{}, found: map[string]int64{}, ids: map[int64]bool{}, triggers: map[int64]*trigger{}}
+	m := &matrix{file: f, counts: map[string]int64{}, found: map[string]int64{}, triggers: map[int64]*trigger{}}
 	if err := f.lines(m.line); err != nil {
 		return err
 	}
@@ -106,7 +105,7 @@ func (m *matrix) connection(line int, w []string) error {
 		if err != nil {
 			return err
 		}
-		*end.into = m.host(int(n))
+		*end.into = int(n)
 	}
 	var id, waits int64
 	started, start := false, 0.0
@@ -202,14 +201,6 @@ func event(trigger int64) string {
 		return ""
 	}
 	return fmt.Sprintf("t%d", trigger)
-}
-
-// host returns the rank of a node.
-func (f *file) host(n int) int {
-	if f.rank == nil {
-		return n
-	}
-	return f.rank[n]
 }
 
 // trigger reads "id 3 barrier count 16".

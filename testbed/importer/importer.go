@@ -92,8 +92,11 @@ func Recognise(data []byte) (kind, what string, ok bool) {
 	return "", "", false
 }
 
-// RecogniseFile returns the kind of a file; ok is false for files that cannot be read.
+// RecogniseFile returns the kind of a file; ok is false for files that cannot be read, and for all but regular ones.
 func RecogniseFile(path string) (kind, what string, ok bool) {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() { // opening a FIFO may wait for ever
+		return "", "", false
+	}
 	in, err := os.Open(path)
 	if err != nil {
 		return "", "", false

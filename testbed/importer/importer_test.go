@@ -325,6 +325,27 @@ func TestNCCL(t *testing.T) {
 	}
 }
 
+func TestNCCLChannels(t *testing.T) {
+	text := `<graphs version="1"><graph pattern="4" speedinter="1">` + strings.Repeat(`<channel><gpu dev="0"/></channel>`, 65) + "</graph></graphs>"
+	_, err := read(t, "nccl", importer.Options{Servers: 2}, text)
+	if err == nil || !strings.Contains(err.Error(), "65 channels of rings; name a file of graphs with pattern 4 and at most 64") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestFileName: the name of a file is in what is written, as a comment of one line.
+func TestFileName(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a\nname: b")
+	if err := os.WriteFile(path, []byte("Nodes 4\nConnections 1\n0->1 start 0 size 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	im, err := importer.Read("htsim", []string{path}, importer.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	load(t, im)
+}
+
 func TestNCCLGraphAlone(t *testing.T) {
 	im, err := read(t, "nccl", importer.Options{Servers: 2}, ncclGraphs)
 	if err != nil {

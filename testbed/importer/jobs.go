@@ -26,6 +26,9 @@ type Step struct {
 	Background    bool
 }
 
+// maxSteps is the largest number of collectives of a file: one of 1 PiB is hundreds of thousands.
+const maxSteps = 1 << 20
+
 // ring returns the algorithm of a kind: NCCL's rings, or the only one.
 func ring(kind string) string {
 	for _, a := range collective.Algorithms(kind) {
@@ -38,9 +41,9 @@ func ring(kind string) string {
 
 // step adds a collective. A group of one rank has nothing to exchange. Collectives that have fewer bytes than ranks get as
 // many, and those with messages above 2 GiB are several.
-func (f *file) step(line int, steps []Step, s Step) []Step {
+func (f *file) step(line int, steps []Step, s Step) ([]Step, error) {
 	if s.Group < 2 {
-		return steps
+		return steps, nil
 	}
 	if least := fabric.Bytes(s.Group); s.Bytes < least {
 		f.note(line, "collectives of fewer bytes than ranks have one byte a rank", fmt.Sprint(s.What, " of ", s.Bytes))
@@ -50,9 +53,12 @@ func (f *file) step(line int, steps []Step, s Step) []Step {
 	if parts > 1 {
 		f.note(line, "collectives with messages of more than 2 GiB are several", fmt.Sprint(s.What, " of ", s.Bytes))
 	}
+	if f.steps += int(parts); f.steps > maxSteps {
+		return nil, f.fail(line, "there are more than %d collectives; import fewer lines, or smaller sizes", maxSteps)
+	}
 	s.Bytes /= parts
 	for range parts {
 		steps = append(steps, s)
 	}
-	return steps
+	return steps, nil
 }

@@ -17,6 +17,9 @@ import (
 // ncclBytes is the size of the all-reduce that is written for files without a workload.
 const ncclBytes = 256_000_000
 
+// maxChannels is NCCL's MAXCHANNELS.
+const maxChannels = 64
+
 // element is an element of an XML file.
 type element struct {
 	XMLName xml.Name
@@ -75,9 +78,7 @@ func nvlinkGBps(sm int) float64 {
 		return 20.6
 	case sm == 86:
 		return 12
-	case sm >= 80, sm < 60:
-		return 20
-	case sm >= 70:
+	case sm >= 70, sm < 60:
 		return 20
 	}
 	return 18
@@ -189,7 +190,7 @@ func readNCCLGraphs(f *file, o Options, into *Imported) error {
 		return err
 	}
 	var channels [][]int
-	nets, gbps := map[string]bool{}, 0.0
+	gbps := 0.0
 	for _, g := range root.Subs {
 		if g.attr("pattern") != "4" {
 			f.notes.add("graphs other than rings are left out", f.name+": pattern "+g.attr("pattern"))
@@ -200,15 +201,15 @@ func readNCCLGraphs(f *file, o Options, into *Imported) error {
 			return err
 		}
 		for _, c := range g.Subs {
-			order, err := f.channel(c, nets)
+			order, err := f.channel(c)
 			if err != nil {
 				return err
 			}
 			channels, gbps = append(channels, order), gbps+speed*8
 		}
 	}
-	if len(channels) == 0 {
-		return f.fail(0, "no ring; name a file of graphs with pattern 4")
+	if len(channels) == 0 || len(channels) > maxChannels {
+		return f.fail(0, "%d channels of rings; name a file of graphs with pattern 4 and at most %d", len(channels), maxChannels)
 	}
 	gpus := len(channels[0])
 	for _, c := range channels {
@@ -244,23 +245,21 @@ func readNCCLGraphs(f *file, o Options, into *Imported) error {
 	return into.Fabric.Validate()
 }
 
-// channel returns the GPUs of a channel in their order, and adds its network interfaces.
-func (f *file) channel(c element, nets map[string]bool) ([]int, error) {
+// channel returns the GPUs of a channel in their order.
+func (f *file) channel(c element) ([]int, error) {
 	var order []int
 	for _, e := range c.Subs {
-		switch e.XMLName.Local {
-		case "net":
-			nets[e.attr("dev")] = true
-		case "gpu":
-			n, err := strconv.ParseInt(e.attr("dev"), 16, 32) // NCCL reads and writes it in base 16
-			if text := e.attr("rank"); text != "" {
-				n, err = strconv.ParseInt(text, 0, 32)
-			}
-			if err != nil {
-				return nil, f.fail(0, "a gpu has dev %q and rank %q; write numbers", e.attr("dev"), e.attr("rank"))
-			}
-			order = append(order, int(n))
+		if e.XMLName.Local != "gpu" {
+			continue
 		}
+		n, err := strconv.ParseInt(e.attr("dev"), 16, 32) // NCCL reads and writes it in base 16
+		if text := e.attr("rank"); text != "" {
+			n, err = strconv.ParseInt(text, 0, 32)
+		}
+		if err != nil {
+			return nil, f.fail(0, "a gpu has dev %q and rank %q; write numbers", e.attr("dev"), e.attr("rank"))
+		}
+		order = append(order, int(n))
 	}
 	if len(order) == 0 {
 		return nil, f.fail(0, "a channel without GPUs; write <gpu dev=\"0\"/>")

@@ -84,11 +84,14 @@ func readSimAI(f *file, o Options, into *Imported) error {
 	}
 	var steps []Step
 	add := func(l layer, p int, background bool) {
+		if err != nil {
+			return
+		}
 		ph := l.phases[p]
 		if ph.compute > 0 {
 			steps = append(steps, Step{Compute: ph.compute})
 		}
-		steps = f.simaiCollective(l.line, steps, ph, g, p < 2, background)
+		steps, err = f.simaiCollective(l.line, steps, ph, g, p < 2, background)
 	}
 	switch header[0] {
 	case simaiMicro:
@@ -117,6 +120,9 @@ func readSimAI(f *file, o Options, into *Imported) error {
 				add(l, 2, true)
 			}
 		}
+	}
+	if err != nil {
+		return err
 	}
 	if !slices.ContainsFunc(steps, func(s Step) bool { return s.What != "" }) {
 		return f.fail(0, "its groups of %d ranks exchange nothing; write larger groups, or --ranks", g.all)
@@ -213,26 +219,23 @@ func (f *file) simaiLayers() ([]layer, error) {
 }
 
 // simaiCollective adds the collective of a phase.
-func (f *file) simaiCollective(line int, steps []Step, p phase, g groups, tensor, background bool) []Step {
+func (f *file) simaiCollective(line int, steps []Step, p phase, g groups, tensor, background bool) ([]Step, error) {
 	name, group, _ := strings.Cut(p.what, "_")
-	kinds, known := map[string][]string{
-		"ALLREDUCE": {collective.AllReduce}, "ALLGATHER": {collective.AllGather}, "REDUCESCATTER": {collective.ReduceScatter},
-		"ALLTOALL": {collective.AllToAll}, "ALLREDUCEALLTOALL": {collective.AllReduce}, // the reader's first match
-		"NONE": nil, "": nil,
+	kind, known := map[string]string{
+		"ALLREDUCE": collective.AllReduce, "ALLGATHER": collective.AllGather, "REDUCESCATTER": collective.ReduceScatter,
+		"ALLTOALL": collective.AllToAll, "ALLREDUCEALLTOALL": collective.AllReduce, // the reader's first match
+		"NONE": "", "": "",
 	}[name]
 	if !known || group != "" && group != "EP" && group != "DP_EP" {
 		f.note(line, "collectives that SimAI does not know are left out, as it does", p.what)
-		return steps
+		return steps, nil
 	}
-	if p.bytes == 0 {
-		return steps
+	if p.bytes == 0 || kind == "" {
+		return steps, nil
 	}
-	s := Step{Bytes: fabric.Bytes(p.bytes), Background: background}
+	s := Step{What: kind, Bytes: fabric.Bytes(p.bytes), Background: background}
 	s.Group, s.Stride = g.group(group, tensor)
-	for _, s.What = range kinds {
-		steps = f.step(line, steps, s)
-	}
-	return steps
+	return f.step(line, steps, s)
 }
 
 // isSimAITopology recognises "NODES GPUS NVSWITCHES SWITCHES LINKS TYPE" above the switches' numbers.

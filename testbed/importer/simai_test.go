@@ -167,6 +167,7 @@ func TestGPUWorkloadErrors(t *testing.T) {
 		"0 ranks; write --ranks N":                                               head + "CommType.all_reduce,CommGroup.dp_group,4,8000,init,None,None,,None,None,None,1\n",
 		`:3: msg_size is "many"; write a number`:                                 "[rank0 ~ rank3]\n" + head + "CommType.all_reduce,CommGroup.dp_group,4,many,init,None,None,,None,None,None,1\n",
 		"all_reduce of dp_group has 3 ranks at a distance of 1, and there are 4": "[rank0 ~ rank3]\n" + head + "CommType.all_reduce,CommGroup.dp_group,3,64,init,None,None,,None,None,None,1\n",
+		":6: there are more than 1048576 collectives":                            "[rank0 ~ rank3]\n" + head + strings.Repeat("CommType.all_reduce,CommGroup.dp_group,2,1125899906842624,init,None,None,,None,None,None,1\n", 4),
 		"GPUs of a server are neither all below one switch":                      strings.Replace(simaiTopology, "0 12 400Gbps", "1 12 400Gbps", 1),
 	} {
 		kind, _, _ := importer.Recognise([]byte(text))

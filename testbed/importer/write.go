@@ -79,7 +79,7 @@ func (im *Imported) Scenario(name string) (text []byte, notes []string, err erro
 		return nil, nil, err
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# From %s, by ethereal import %s.\n", strings.Join(im.Files, " and "), im.Kind)
+	b.WriteString(im.from())
 	for _, n := range append(im.Notes, notes...) {
 		fmt.Fprintf(&b, "# %s\n", strings.Map(printable, n))
 	}
@@ -89,6 +89,11 @@ func (im *Imported) Scenario(name string) (text []byte, notes []string, err erro
 		return nil, nil, err
 	}
 	return b.Bytes(), notes, enc.Close()
+}
+
+// from is the first line of what is written.
+func (im *Imported) from() string {
+	return fmt.Sprintf("# From %s, by ethereal import %s.\n", strings.Map(printable, strings.Join(im.Files, " and ")), im.Kind)
 }
 
 // printable keeps a comment in its line.
@@ -156,7 +161,7 @@ func (im *Imported) deadline(s fabric.Spec) (fabric.Time, error) {
 // Workload writes the workload file.
 func (im *Imported) Workload(out io.Writer) error {
 	w := bufio.NewWriter(out)
-	fmt.Fprintf(w, "# From %s, by ethereal import %s.\n", strings.Join(im.Files, " and "), im.Kind)
+	w.WriteString(im.from()) //nolint:errcheck // Flush returns it
 	if len(im.Flows) > 0 {
 		fmt.Fprintln(w, "flows:")
 		for _, f := range im.Flows {
