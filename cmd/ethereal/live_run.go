@@ -128,7 +128,7 @@ type lineWatch struct {
 	w     io.Writer
 	text  []byte
 	found func()
-	line  []byte // the last one, while it has no end
+	line  []byte // the end of the last one, while it has no end: what may begin the text
 }
 
 // Write implements [io.Writer].
@@ -138,8 +138,9 @@ func (l *lineWatch) Write(b []byte) (int, error) {
 		if bytes.Contains(l.line, l.text) {
 			l.found()
 			l.found, l.line = nil, nil
-		} else if i := bytes.LastIndexByte(l.line, '\n'); i >= 0 {
-			l.line = append(l.line[:0], l.line[i+1:]...)
+		} else {
+			from := max(bytes.LastIndexByte(l.line, '\n')+1, len(l.line)-len(l.text)+1)
+			l.line = append(l.line[:0], l.line[from:]...)
 		}
 	}
 	return l.w.Write(b)

@@ -4,8 +4,24 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"testing"
 )
+
+// TestLineWatchKeepsLittle: a program may write without a line's end for ever.
+func TestLineWatchKeepsLittle(t *testing.T) {
+	found := false
+	l := &lineWatch{w: io.Discard, text: []byte("start"), found: func() { found = true }}
+	for range 1000 {
+		l.Write(bytes.Repeat([]byte("s"), 1000)) //nolint:errcheck // io.Discard takes all
+		if len(l.line) >= len(l.text) {
+			t.Fatalf("%d bytes are kept", len(l.line))
+		}
+	}
+	if l.Write([]byte("tart")); !found { //nolint:errcheck // likewise
+		t.Error("the text is not found")
+	}
+}
 
 func TestLineWatch(t *testing.T) {
 	for _, c := range []struct {

@@ -61,6 +61,12 @@ func (s *Session) Beside(ctx context.Context, run scenario.Run, opt Options, pro
 		case <-begun:
 			return nil
 		case err := <-ended:
+			select {
+			case <-begun: // and ended since
+				ended <- err
+				return nil
+			default:
+			}
 			return cmp.Or(err, errors.New("the program ended before its start"))
 		}
 	}); err != nil {
