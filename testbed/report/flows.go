@@ -15,17 +15,17 @@ import (
 // forward smaller packets sooner.
 type Flows struct {
 	Count    int        `json:"count"`
-	FCT      *Quantiles `json:"fct_us"`
-	Slowdown *Quantiles `json:"slowdown"`
+	FCT      Quantiles  `json:"fct_us"`
+	Slowdown Quantiles  `json:"slowdown"`
 	Sizes    []FlowSize `json:"sizes"` // from the smallest; those that have flows
 }
 
 // FlowSize are the flows of more bytes than the class before has, and at most UpTo.
 type FlowSize struct {
-	UpTo     int64      `json:"up_to_bytes"`
-	Count    int        `json:"count"`
-	FCT      *Quantiles `json:"fct_us"`
-	Slowdown *Quantiles `json:"slowdown"`
+	UpTo     int64     `json:"up_to_bytes"`
+	Count    int       `json:"count"`
+	FCT      Quantiles `json:"fct_us"`
+	Slowdown Quantiles `json:"slowdown"`
 }
 
 // Quantiles describe a distribution, by nearest rank.
@@ -68,7 +68,7 @@ func NewFlows(all []FlowTime) *Flows {
 	return out
 }
 
-func quantilesOf(all []FlowTime) (fct, slowdown *Quantiles) {
+func quantilesOf(all []FlowTime) (fct, slowdown Quantiles) {
 	times, ratios := make([]float64, len(all)), make([]float64, len(all))
 	for i, f := range all {
 		times[i], ratios[i] = f.Took.Micros(), float64(f.Took)/float64(max(f.Alone, 1))
@@ -77,7 +77,7 @@ func quantilesOf(all []FlowTime) (fct, slowdown *Quantiles) {
 }
 
 // newQuantiles sorts the values.
-func newQuantiles(values []float64) *Quantiles {
+func newQuantiles(values []float64) Quantiles {
 	slices.Sort(values)
 	sum := 0.0
 	for _, v := range values {
@@ -85,7 +85,7 @@ func newQuantiles(values []float64) *Quantiles {
 	}
 	n := float64(len(values))
 	at := func(share float64) float64 { return round4(values[max(0, int(math.Ceil(share*n-1e-9))-1)]) }
-	return &Quantiles{Mean: round4(sum / n), P50: at(0.5), P95: at(0.95), P99: at(0.99), P999: at(0.999), Max: round4(values[len(values)-1])}
+	return Quantiles{Mean: round4(sum / n), P50: at(0.5), P95: at(0.95), P99: at(0.99), P999: at(0.999), Max: round4(values[len(values)-1])}
 }
 
 func round4(v float64) float64 { return math.Round(v*1e4) / 1e4 }
@@ -95,7 +95,7 @@ func flowsTexts(r *Result) []string {
 	if r.Flows == nil || len(r.Steps) > 0 || !strings.HasPrefix(r.Collective, "workload/") {
 		return nil
 	}
-	text := func(what string, n int, fct, slowdown *Quantiles) string {
+	text := func(what string, n int, fct, slowdown Quantiles) string {
 		return fmt.Sprintf("%s%s: FCT %s median, %s p99, %s longest; slowdown %.2f median, %.2f p99, %.2f largest", plural(n, "flow"), what,
 			roughMicros(fct.P50), roughMicros(fct.P99), roughMicros(fct.Max), slowdown.P50, slowdown.P99, slowdown.Max)
 	}

@@ -22,10 +22,10 @@ func TestFlows(t *testing.T) {
 	r := made(demoFabric)[0]
 	r.Collective, r.Flows = "workload/poisson", NewFlows(all)
 	want := &Flows{
-		Count: 1000, FCT: &Quantiles{500.5, 500, 950, 990, 999, 1000}, Slowdown: &Quantiles{250.25, 250, 475, 495, 499.5, 500},
+		Count: 1000, FCT: Quantiles{500.5, 500, 950, 990, 999, 1000}, Slowdown: Quantiles{250.25, 250, 475, 495, 499.5, 500},
 		Sizes: []FlowSize{
-			{10_000, 500, &Quantiles{250.5, 250, 475, 495, 500, 500}, &Quantiles{125.25, 125, 237.5, 247.5, 250, 250}},
-			{10_000_000, 500, &Quantiles{750.5, 750, 975, 995, 1000, 1000}, &Quantiles{375.25, 375, 487.5, 497.5, 500, 500}},
+			{10_000, 500, Quantiles{250.5, 250, 475, 495, 500, 500}, Quantiles{125.25, 125, 237.5, 247.5, 250, 250}},
+			{10_000_000, 500, Quantiles{750.5, 750, 975, 995, 1000, 1000}, Quantiles{375.25, 375, 487.5, 497.5, 500, 500}},
 		},
 	}
 	if d := cmp.Diff(want, r.Flows); d != "" {
@@ -46,5 +46,16 @@ func TestFlows(t *testing.T) {
 	}
 	if NewFlows(nil) != nil {
 		t.Error("flows of nothing")
+	}
+}
+
+// TestFlowsNull: a file by hand may have null where this program writes distributions.
+func TestFlowsNull(t *testing.T) {
+	rs, err := Decode(strings.NewReader(`{"collective":"workload/x","flows":{"count":1,"fct_us":null,"slowdown":null,"sizes":null}}`), "file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cells := rs[0].csvFlows(); len(cells) != 7 || len(flowsTexts(rs[0])) != 1 {
+		t.Errorf("%q, %q", cells, flowsTexts(rs[0]))
 	}
 }
