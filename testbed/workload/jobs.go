@@ -154,9 +154,9 @@ func (j job) add(p *Program, number int, seed uint64, path string, d *strictyaml
 	if wrong {
 		return
 	}
-	if atMost(maxOps, repeat, len(steps), len(group)) < 0 {
-		d.Complain(path+".repeat", fmt.Sprintf("%d times %d steps of %d ranks are more than %d operations", repeat, len(steps), len(group), maxOps),
-			"use fewer")
+	if room := int64(maxOps - p.ops()); room < 1 || atMost(room, repeat, len(steps), len(group)) < 0 {
+		d.Complain(path+".repeat", fmt.Sprintf("%d times %d steps of %d ranks are, with the jobs before, more than %d operations",
+			repeat, len(steps), len(group), maxOps), "use fewer")
 		return
 	}
 	last := make(map[int][]int, len(group))   // of each rank's operations
@@ -201,6 +201,14 @@ func (j job) add(p *Program, number int, seed uint64, path string, d *strictyaml
 			last[r], behind[r] = slices.Concat(last[r], behind[r]), nil
 		}
 	}
+}
+
+// ops returns the number of operations.
+func (p *Program) ops() (n int) {
+	for _, r := range p.Ranks {
+		n += len(r)
+	}
+	return n
 }
 
 // divides reports whether so many ranks are a whole number of groups.

@@ -175,3 +175,11 @@ func TestBadStepGroups(t *testing.T) {
 		}
 	}
 }
+
+// TestManyJobs: the operations of all jobs together are bounded.
+func TestManyJobs(t *testing.T) {
+	text := "jobs:\n  - {repeat: 10000, steps: [{compute: 1us}]}\n  - {repeat: 10000, steps: [" + strings.Repeat("{compute: 1us},", 26) + "]}\n"
+	if _, err := loadText(t, text, 16); err == nil || !strings.Contains(err.Error(), "jobs[1].repeat: 10000 times 26 steps of 16 ranks are, with the jobs before, more than 4194304") {
+		t.Errorf("%v", err)
+	}
+}
