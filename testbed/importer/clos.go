@@ -241,20 +241,18 @@ func (c *clos) pods() [][]int {
 		if seen[t] {
 			continue
 		}
-		var pod []int
-		todo := []int{t}
-		for len(todo) > 0 {
-			t := todo[0]
-			todo = todo[1:]
-			if seen[t] {
-				continue
-			}
-			seen[t] = true
-			pod = append(pod, t)
-			for _, a := range c.peers(t, true) {
+		pod := []int{t}
+		seen[t] = true
+		for i := 0; i < len(pod); i++ {
+			for _, a := range c.peers(pod[i], true) {
+				if seen[a] {
+					continue
+				}
+				seen[a] = true
 				for _, n := range c.peers(a, true) {
-					if c.below[n] != nil {
-						todo = append(todo, n)
+					if c.below[n] != nil && !seen[n] {
+						seen[n] = true
+						pod = append(pod, n)
 					}
 				}
 			}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 
@@ -98,7 +99,7 @@ func (im *Imported) from() string {
 
 // printable keeps a comment in its line.
 func printable(r rune) rune {
-	if r < ' ' || r == 0x7f || r == '\u0085' || r == '\u2028' || r == '\u2029' || r == '\ufeff' {
+	if !unicode.IsPrint(r) {
 		return ' '
 	}
 	return r

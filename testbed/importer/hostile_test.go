@@ -1,0 +1,85 @@
+package importer
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// TestHostileFiles: short files that make large workloads, or work that grows faster than the file, are refused or read in
+// bounded memory; names of files do not become lines of a scenario.
+func TestHostileFiles(t *testing.T) {
+	write := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	huge := strings.Repeat(" 1 ALLREDUCE 1125899906842624", 3)
+	for _, c := range []struct{ kind, text, want string }{
+		{"simai", "HYBRID_TRANSFORMER model_parallel_NPU_group: 2 all_gpus: 8\n200\n" + strings.Repeat("l -1"+huge+" 1\n", 200), "more than 1048576 collectives"},
+		{"aicb", "[rank0 ~ rank1]\ncomm_type,comm_group,msg_size,_elapsed_time\n" +
+			strings.Repeat("all_reduce,tp_group,1125899906842624,1\n", 200), "more than 1048576 collectives"},
+		{"nccl", `<graphs><graph pattern="4" speedinter="1">` + strings.Repeat(`<channel><gpu dev="0"/></channel>`, 65) + "</graph></graphs>",
+			"at most 64"},
+	} {
+		_, err := Read(c.kind, []string{write("in", c.text)}, Options{Servers: 100_000})
+		if !errors.Is(err, ErrFile) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.kind, err, c.want)
+		}
+	}
+
+	const tors = 150 // as many spines: the ways from ToR to ToR are 3,375,000
+	var topo strings.Builder
+	fmt.Fprintf(&topo, "%d %d %d\n", 3*tors, 2*tors, tors+tors*tors)
+	for i := range 2 * tors {
+		fmt.Fprint(&topo, tors+i, " ")
+	}
+	for i := range tors {
+		fmt.Fprintf(&topo, "\n%d %d 1Gbps 1ns 0", i, tors+i)
+		for j := range tors {
+			fmt.Fprintf(&topo, "\n%d %d 1Gbps 1ns 0", tors+i, 2*tors+j)
+		}
+	}
+	path := write("topo", topo.String())
+	if bytes := allocated(func() { _, _ = Read("hpcc", []string{path}, Options{}) }); bytes > 100<<20 {
+		t.Errorf("a topology of %d bytes takes %d bytes", topo.Len(), bytes)
+	}
+
+	name := "in\nschemes: [none]\n\u009b#.cm"
+	im, err := Read("htsim", []string{write(name, "Nodes 4\nConnections 1\n0->1 start 0 size 100\n")}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var load strings.Builder
+	if err := im.Workload(&load); err != nil {
+		t.Fatal(err)
+	}
+	text, _, err := im.Scenario("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{load.String(), string(text)} {
+		var into map[string]any
+		if err := yaml.Unmarshal([]byte(text), &into); err != nil || strings.Contains(text, "\nschemes: [none]") {
+			t.Errorf("%v\n%s", err, text)
+		}
+	}
+}
+
+// allocated returns the bytes that a function allocates.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
