@@ -53,11 +53,11 @@ standard error and in the scenario. Kinds:
 			case o.Starts != "" && o.Starts != "us" && o.Starts != "ps":
 				return fmt.Errorf("--starts: %q; write us or ps", o.Starts)
 			case rate != "" && (o.Rate.UnmarshalText([]byte(rate)) != nil || o.Rate == 0):
-				return fmt.Errorf("--rate: %q; write for example 200Gb/s", rate)
+				return fmt.Errorf("--nic-rate: %q; write for example 200Gb/s", rate)
 			case o.Servers < 1 || o.Servers > fabric.MaxPlaneHosts:
 				return fmt.Errorf("--servers: %d; write 1 or more", o.Servers)
 			case o.Ranks < 0 || o.Ranks > fabric.MaxPlaneHosts:
-				return fmt.Errorf("--ranks: %d; write 2 to %d", o.Ranks, fabric.MaxPlaneHosts)
+				return fmt.Errorf("--world-size: %d; write 2 to %d", o.Ranks, fabric.MaxPlaneHosts)
 			}
 			return a.importFiles(args[0], args[1:], dir, o)
 		},
@@ -66,8 +66,8 @@ standard error and in the scenario. Kinds:
 	f.StringVar(&dir, "dir", "", "use the folder `DIR`; it is made, and files that are there are not overwritten")
 	f.IntVar(&o.Servers, "servers", 2, "nccl: `N` servers as the file describes one")
 	f.StringVar(&o.Starts, "starts", "", "htsim: start times are in `UNIT`, us or ps (default: us, unless they are a second or more)")
-	f.StringVar(&rate, "rate", "", "nccl: network interfaces without a speed have `RATE` (default 400Gb/s)")
-	f.IntVar(&o.Ranks, "ranks", 0, "simai, aicb: `N` ranks in all, if the workload does not say it or is to have fewer")
+	f.StringVar(&rate, "nic-rate", "", "nccl: network interfaces without a speed have `RATE` (default 400Gb/s)")
+	f.IntVar(&o.Ranks, "world-size", 0, "simai, aicb: `N` ranks in all, if the workload does not say it or is to have fewer")
 	return c
 }
 

@@ -113,7 +113,7 @@ func (f *file) aicbSections(o Options) ([]section, error) {
 	}
 	for _, s := range out {
 		if s.ranks < 2 || s.first+s.ranks > collective.MaxRanks {
-			return nil, f.fail(0, "%d ranks; write --ranks N if the file does not say [rank0 ~ rankN]", s.ranks)
+			return nil, f.fail(0, "%d ranks; write --world-size N if the file does not say [rank0 ~ rankN]", s.ranks)
 		}
 	}
 	return out, nil
@@ -200,7 +200,7 @@ func (f *file) aicbStep(steps []Step, r aicbRow, s section, size map[string]int,
 		st.Group, st.Stride = s.ranks, 1
 	}
 	if s.ranks%(st.Group*st.Stride) != 0 {
-		return nil, f.fail(r.line, "%s has %d ranks at a distance of %d, and there are %d; write --ranks N", where, st.Group, st.Stride, s.ranks)
+		return nil, f.fail(r.line, "%s has %d ranks at a distance of %d, and there are %d; write --world-size N", where, st.Group, st.Stride, s.ranks)
 	}
 	switch r.what {
 	case "broadcast", "reduce":

@@ -380,7 +380,7 @@ func TestNCCLTopologyToFill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if im.Servers.GPUs != 2 || im.Fabric.HostLink.Rate != 200*fabric.Gbps || !hasNote(im, "network interfaces without a speed have 200Gb/s; see --rate: 2") {
+	if im.Servers.GPUs != 2 || im.Fabric.HostLink.Rate != 200*fabric.Gbps || !hasNote(im, "network interfaces without a speed have 200Gb/s; see --nic-rate: 2") {
 		t.Errorf("%+v %q", im.Fabric, im.Notes)
 	}
 }

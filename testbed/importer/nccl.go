@@ -142,7 +142,7 @@ func readNCCLTopology(f *file, o Options, into *Imported) error {
 	if n := root.devices("0x02", "net"); n > 0 {
 		each := cmp.Or(o.Rate, fabric.DefaultRate)
 		rate += fabric.Rate(n) * each
-		f.notes.add(fmt.Sprintf("network interfaces without a speed have %v; see --rate: %d", each, n), "")
+		f.notes.add(fmt.Sprintf("network interfaces without a speed have %v; see --nic-rate: %d", each, n), "")
 	}
 	switch {
 	case wrong != nil:

@@ -125,7 +125,7 @@ func readSimAI(f *file, o Options, into *Imported) error {
 		return err
 	}
 	if !slices.ContainsFunc(steps, func(s Step) bool { return s.What != "" }) {
-		return f.fail(0, "its groups of %d ranks exchange nothing; write larger groups, or --ranks", g.all)
+		return f.fail(0, "its groups of %d ranks exchange nothing; write larger groups, or --world-size", g.all)
 	}
 	into.Jobs, into.Ranks = []Job{{Ranks: span(g.all), Steps: steps}}, g.all
 	return nil
@@ -168,11 +168,11 @@ func (f *file) simaiGroups(header []string, o Options) (groups, error) {
 	}
 	switch {
 	case g.all == 0:
-		return g, f.fail(1, "the file does not say how many GPUs there are; write --ranks N")
+		return g, f.fail(1, "the file does not say how many GPUs there are; write --world-size N")
 	case g.all > collective.MaxRanks:
 		return g, f.fail(1, "%d GPUs; at most %d", g.all, collective.MaxRanks)
 	case g.all%(g.tp*g.pp) != 0 || g.all/(g.tp*g.pp)%g.ep != 0 || g.all < 2:
-		return g, f.fail(1, "%d GPUs are no multiple of tensor %d times pipeline %d times experts %d; write --ranks N", g.all, g.tp, g.pp, g.ep)
+		return g, f.fail(1, "%d GPUs are no multiple of tensor %d times pipeline %d times experts %d; write --world-size N", g.all, g.tp, g.pp, g.ep)
 	}
 	return g, nil
 }
