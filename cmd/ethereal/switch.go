@@ -232,6 +232,9 @@ func (b *besides) close(log *slog.Logger) (err error) {
 	return errors.Join(err, b.tap.Close())
 }
 
+// traceLimit is how long the switch waits for the reader of a pipe.
+const traceLimit = time.Second
+
 // tracePackets returns what writes packets' traces to a file; after a write that failed it writes no more.
 func (b *besides) tracePackets(name string, log *slog.Logger) (_ func(*interp.PacketTrace), err error) {
 	if b.trace, err = os.Create(name); err != nil {
@@ -242,6 +245,7 @@ func (b *besides) tracePackets(name string, log *slog.Logger) (_ func(*interp.Pa
 		if failed {
 			return
 		}
+		_ = b.trace.SetWriteDeadline(time.Now().Add(traceLimit)) // only pipes have one
 		if err := packettrace.WriteJSON(b.trace, t); err != nil {
 			failed = true
 			log.Error("packets are traced no more", "file", name, "error", err)

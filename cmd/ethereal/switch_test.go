@@ -7,12 +7,14 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,6 +27,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/internal/certs"
 	"github.com/ethereal-fabric/ethereal/internal/certs/certstest"
+	"github.com/ethereal-fabric/ethereal/p4switch/interp"
 )
 
 // The command lines of p4lang's Mininet scripts and of the P4 tutorials.
@@ -440,4 +443,30 @@ func TestSwitchAdmin(t *testing.T) {
 	if _, err := o.listenAdmin(&certs.Files{}); err == nil || !strings.Contains(err.Error(), "is not on the loopback") {
 		t.Errorf("beyond the loopback without certificates: %v", err)
 	}
+}
+
+// TestUnreadTrace: a pipe whose reader reads nothing does not stop the switch, whose packets wait for the trace.
+func TestUnreadTrace(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close() //nolint:errcheck // nothing was read
+	var b besides
+	var log strings.Builder
+	trace, err := b.tracePackets(name, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id := range uint64(5000) { // more than a pipe holds
+		trace(&interp.PacketTrace{ID: id})
+	}
+	if n := strings.Count(log.String(), "packets are traced no more"); n != 1 {
+		t.Errorf("%d errors were logged: %s", n, log.String())
+	}
+	_ = b.trace.Close()
 }
