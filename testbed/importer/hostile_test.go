@@ -54,6 +54,11 @@ func TestHostileFiles(t *testing.T) {
 		t.Errorf("a topology of %d bytes takes %d bytes", topo.Len(), bytes)
 	}
 
+	path = write("words", "3 1 2\n2\n"+strings.Repeat("1 ", MaxBytes/2))
+	if _, err := Read("hpcc", []string{path}, Options{}); err == nil || !strings.Contains(err.Error(), "no more than 16777216") {
+		t.Errorf("%v", err)
+	}
+
 	name := "in\nschemes: [none]\n\u009b#.cm"
 	im, err := Read("htsim", []string{write(name, "Nodes 4\nConnections 1\n0->1 start 0 size 100\n")}, Options{})
 	if err != nil {

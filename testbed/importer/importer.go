@@ -17,8 +17,8 @@ import (
 // ErrFile is wrapped by every error about the content of a file.
 var ErrFile = errors.New("import")
 
-// MaxBytes is the size of the largest file that is read.
-const MaxBytes = 64 << 20
+// MaxBytes is the size of the largest file that is read. A file in memory takes about 50 times its size.
+const MaxBytes = 16 << 20
 
 // Imported is what files of another program say.
 type Imported struct {

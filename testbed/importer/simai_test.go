@@ -164,7 +164,7 @@ func TestGPUWorkloadErrors(t *testing.T) {
 		`:3: a computation is "x"; write 0 to`:                                   strings.Replace(simaiWorkload, "-1 1000", "-1 x", 1),
 		"16 GPUs are no multiple of tensor 5 times":                              strings.Replace(simaiWorkload, "group: 4", "group: 5", 1),
 		"policy HYBRID_DLRM; workloads of DATA, HYBRID_TRANSFORMER":              strings.Replace(simaiWorkload, "HYBRID_TRANSFORMER_FWD_IN_BCKWD", "HYBRID_DLRM", 1),
-		"0 ranks; write --world-size N":                                               head + "CommType.all_reduce,CommGroup.dp_group,4,8000,init,None,None,,None,None,None,1\n",
+		"0 ranks; write --world-size N":                                          head + "CommType.all_reduce,CommGroup.dp_group,4,8000,init,None,None,,None,None,None,1\n",
 		`:3: msg_size is "many"; write a number`:                                 "[rank0 ~ rank3]\n" + head + "CommType.all_reduce,CommGroup.dp_group,4,many,init,None,None,,None,None,None,1\n",
 		"all_reduce of dp_group has 3 ranks at a distance of 1, and there are 4": "[rank0 ~ rank3]\n" + head + "CommType.all_reduce,CommGroup.dp_group,3,64,init,None,None,,None,None,None,1\n",
 		":6: there are more than 1048576 collectives":                            "[rank0 ~ rank3]\n" + head + strings.Repeat("CommType.all_reduce,CommGroup.dp_group,2,1125899906842624,init,None,None,,None,None,None,1\n", 4),
