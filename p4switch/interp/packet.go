@@ -12,9 +12,9 @@ type Input struct {
 type Stage uint8
 
 const (
-	// StageEgress: queue the packet at its egress port, then call [Switch.Egress].
+	// StageEgress means: queue the packet at its egress port, then call [Switch.Egress].
 	StageEgress Stage = iota
-	// StageIngress: the packet was recirculated or resubmitted; call [Switch.Resume].
+	// StageIngress means: the packet was recirculated or resubmitted; call [Switch.Resume].
 	StageIngress
 )
 
