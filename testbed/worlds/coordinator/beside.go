@@ -14,6 +14,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
+// ownSettings is the time in which hosts take their own settings again; a host that hangs does not.
+const ownSettings = 10 * time.Second
+
 // Program runs a program until it ends, and returns why it failed, or nil. It calls begun once, at the moment from
 // which the run's times count.
 type Program func(ctx context.Context, begun func()) error
@@ -35,7 +38,11 @@ func (s *Session) Beside(ctx context.Context, run scenario.Run, opt Options, pro
 	if err := s.Configure(ctx, beside); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, s.Configure(context.WithoutCancel(ctx), own)) }()
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ownSettings)
+		defer cancel()
+		err = errors.Join(err, s.Configure(ctx, own))
+	}()
 	r := &live{s: s, run: run, opt: opt, cut: map[fabric.LinkID]bool{}, notices: make(chan notice, len(opt.Acts))}
 	before, err := r.count(ctx)
 	if err != nil {
