@@ -179,10 +179,8 @@ func (e *Endpoint) lookForLate(now fabric.Time, q *qp) {
 		l.probed = min(l.probed+1, maxSilence)
 		if l.probed == 1 {
 			if q.sndNxt == q.total() { // otherwise the window is full
-				q.nudges++
-				e.stats.Nudges++
 				e.stats.TailProbes++
-				e.activate(q)
+				e.nudge(q)
 			}
 			e.lateAt(q, now+patience)
 			return

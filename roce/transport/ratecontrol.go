@@ -1,6 +1,8 @@
 package transport
 
 import (
+	"math"
+
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/roce/frame"
 	"github.com/ethereal-fabric/ethereal/roce/params"
@@ -124,6 +126,17 @@ func (e *Endpoint) setRate(q *qp, to fabric.Rate) {
 	if q.rate.now != to {
 		q.rate = rate{to, to.TimeFor(int64(e.full))}
 	}
+}
+
+// windowed applies a window of bytes to a queue pair. Below one packet it sends one, and then pauses for its share of
+// a round trip.
+func (e *Endpoint) windowed(q *qp, window int64, trip fabric.Time) {
+	packet, rate := int64(e.full), e.cfg.LineRate
+	q.cwnd = int32(min(max(1, window/packet), math.MaxInt32))
+	if window < packet {
+		rate = min(rate, max(e.cfg.MinRate, fabric.Rate(8*window*int64(fabric.Microsecond)/max(1, int64(trip))*1e6)))
+	}
+	e.setRate(q, rate)
 }
 
 // gap returns the time after a packet of that many bytes until the next may follow.

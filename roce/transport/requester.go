@@ -209,11 +209,16 @@ func (e *Endpoint) Relabel(id QP, l fabric.Label) error {
 	e.changePort(q, l)
 	q.tail.becomeIdle() // it waits anew, from its next packet on
 	if _, more := e.transport.pick(q); e.cfg.ProbeOnFlip && !more && q.sndUna < q.sent && q.sndNxt == q.total() {
-		q.nudges++
-		e.stats.Nudges++
-		e.activate(q)
+		e.nudge(q)
 	}
 	return nil
+}
+
+// nudge makes a QP send a zero-length WRITE behind its last packets.
+func (e *Endpoint) nudge(q *qp) {
+	q.nudges++
+	e.stats.Nudges++
+	e.activate(q)
 }
 
 // Resend makes an open QP retransmit its packets in flight at once, because its path is dead. Call it before

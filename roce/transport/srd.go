@@ -1,8 +1,6 @@
 package transport
 
 import (
-	"math"
-
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/roce/params"
 )
@@ -94,17 +92,6 @@ func (c *srd) endRound(now fabric.Time, s *srdState) {
 		c.stats.RateCuts++
 	}
 	s.window = min(max(s.window, packet/swiftLeast), max(srdMost*c.product(c.trip), packet))
-}
-
-// windowed applies a window of bytes to a queue pair. Below one packet it sends one, and then pauses for its share of
-// a round trip.
-func (e *Endpoint) windowed(q *qp, window int64, trip fabric.Time) {
-	packet, rate := int64(e.full), e.cfg.LineRate
-	q.cwnd = int32(min(max(1, window/packet), math.MaxInt32))
-	if window < packet {
-		rate = min(rate, max(e.cfg.MinRate, fabric.Rate(8*window*int64(fabric.Microsecond)/max(1, int64(trip))*1e6)))
-	}
-	e.setRate(q, rate)
 }
 
 // cut implements [losses]: a trimmed packet has met a full queue.

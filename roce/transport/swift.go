@@ -51,27 +51,25 @@ const (
 
 // SwiftPath is what Swift knows of the path of a queue pair, or of a part of it.
 type SwiftPath struct {
-	Packet  int64       // bytes of a full packet
-	Idle    int64       // bytes that the line sends in an idle round trip
-	Target  fabric.Time // queueing that is no congestion, for a large window
-	Window  int64       // bytes; less than a packet: it is sent, and then a pause
-	Base    fabric.Time // an idle round trip: of the longest path, or the least so far
-	Trip    fabric.Time // of the latest packet with a delay
-	CutAt   fabric.Time // time of the last decrease of the window because of a long round trip or a loss
-	GaveUp  int         // time-outs since an answer came
-	Largest int64       // window, in idle round trips
+	Packet int64       // bytes of a full packet
+	Idle   int64       // bytes that the line sends in an idle round trip
+	Target fabric.Time // queueing that is no congestion, for a large window
+	Window int64       // bytes; less than a packet: it is sent, and then a pause
+	Base   fabric.Time // an idle round trip: of the longest path, or the least so far
+	Trip   fabric.Time // of the latest packet with a delay
+	CutAt  fabric.Time // time of the last decrease of the window because of a long round trip or a loss
+	GaveUp int         // time-outs since an answer came
 }
 
 // NewSwift returns a path with a window of that share of an idle round trip.
 func NewSwift(packet, idle, share int64, trip, target fabric.Time) SwiftPath {
 	return SwiftPath{
 		Packet: packet, Idle: idle, Target: target, Window: idle / share, Base: trip, Trip: trip, CutAt: -fabric.Second,
-		Largest: swiftMost,
 	}
 }
 
 func (s *SwiftPath) bound() {
-	s.Window = min(max(s.Window, s.Packet/swiftLeast), max(s.Largest*s.Idle, s.Packet))
+	s.Window = min(max(s.Window, s.Packet/swiftLeast), max(swiftMost*s.Idle, s.Packet))
 }
 
 // Allowed returns the round trip that is no congestion: the idle one, and queueing that grows as the window shrinks.

@@ -178,10 +178,8 @@ func (e *Endpoint) probeTail(q *qp, most int8) {
 		return
 	}
 	q.tail.probes++
-	q.nudges++
-	e.stats.Nudges++
 	e.stats.TailProbes++
-	e.activate(q)
+	e.nudge(q)
 }
 
 // awaitLast makes a QP whose paths nobody watches wait for the answer to its last packet, if that is sent.

@@ -72,7 +72,7 @@ func (s Spec) Lacks(given map[string]string) (lacks []string, ok bool) {
 		name, lack string
 		has        bool
 	}{
-		{lossParam, "lost packets are found by the retransmission timer only", s.FindsLate(given)},
+		{lossParam, "lost packets are found by the retransmission timer only", s.FindsLate(given, s.Receiver)},
 		{newsParam, "reports of dead links are ignored", given[newsParam] == newsTaken},
 		{convergenceParam, "there is no routing protocol", given[convergenceParam] != ""},
 	} {
@@ -87,13 +87,9 @@ func (s Spec) Lacks(given map[string]string) (lacks []string, ok bool) {
 	return lacks, ok
 }
 
-// FindsLate reports whether hosts detect by time the losses of packets that take several paths.
-func (s Spec) FindsLate(given map[string]string) bool {
-	return s.Late || given[lossParam] == lossByTime
-}
-
-// FindsLateWith is FindsLate for hosts with a receiver: what the authors assume needs receivers that keep packets.
-func (s Spec) FindsLateWith(given map[string]string, r transport.Receiver) bool {
+// FindsLate reports whether hosts with a receiver detect by time the losses of packets that take several paths. Where the
+// authors' hosts do, it needs receivers that keep packets.
+func (s Spec) FindsLate(given map[string]string, r transport.Receiver) bool {
 	receiver, err := r.Spec()
 	return given[lossParam] == lossByTime || s.Late && err == nil && !receiver.Needs.InOrder
 }

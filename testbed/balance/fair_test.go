@@ -23,7 +23,7 @@ func TestFairForms(t *testing.T) {
 		if s.Name == Ethereal && len(given) > 0 {
 			t.Errorf("ethereal gets %v", given)
 		}
-		if s.FindsLate(given) && s.Receiver == transport.GoBackN {
+		if s.FindsLate(given, s.Receiver) && s.Receiver == transport.GoBackN {
 			t.Errorf("%s: losses are found by time of receivers that go back", s.Name)
 		}
 	}

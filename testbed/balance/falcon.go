@@ -152,9 +152,7 @@ func (s *falcon) Label(now fabric.Time, qp hostagent.QP) fabric.Label {
 	if windows < s.wire.data {
 		s.holds = append(s.holds, Hold{qp, now + fabric.Time(float64(f.Trip)*float64(s.wire.data)/float64(max(windows, 1)))})
 	}
-	if l := s.alive(q.dst, f.label); l != f.label {
-		f.label = l
-	}
+	f.label = s.alive(q.dst, f.label)
 	return f.label
 }
 

@@ -136,7 +136,7 @@ func (finished) Resend(transport.QP) error                     { return transpor
 func (finished) Relabel(transport.QP, fabric.Label) error      { return transport.ErrUnknown }
 func (finished) Ask(fabric.NodeID, fabric.Label, uint32) error { return nil }
 
-// faults counts what a shell is told.
+// faults counts the faults that are reported to a shell.
 type faults struct {
 	quiet
 	flips int

@@ -22,7 +22,7 @@ func (r Run) Hosts() (host.Settings, error) {
 		RTO: h.RTO, AckEvery: h.AckEvery, AckWhenAsked: h.AckWhenAsked, Control: h.ControlFor(r.Scheme.Name),
 		ControlParams: h.CongestionParams,
 		Receiver:      h.Receiver.For(r.Scheme.Name), ReorderWindow: h.ReorderWindow, Reordered: spec.InSwitches(),
-		LateLoss:     spec.FindsLateWith(r.Scheme.Params, h.Receiver.For(r.Scheme.Name)),
+		LateLoss:     spec.FindsLate(r.Scheme.Params, h.Receiver.For(r.Scheme.Name)),
 		ResendOnFlip: h.ResendOnFlip, TailProbe: h.TailProbe,
 		BatchWindow: a.BatchWindow, StartJitter: a.StartJitter, NoJitter: a.StartJitter == 0, FailedMemory: a.FailedPathMemory,
 		Losses: hostagent.LossTest{Off: silent, Pauses: r.Scenario.FlowControl().On()},

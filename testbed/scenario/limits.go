@@ -99,7 +99,7 @@ func (s *Scenario) checkParts(f *fabric.Fabric, bad complain) {
 	for _, scheme := range s.formed() { // they may choose the receiver, and the detection of losses
 		nic.Receiver, nic.Control = s.Host.Receiver.For(scheme.Name), s.Host.ControlFor(scheme.Name)
 		spec, _ := scheme.Spec() // an unknown scheme's is empty
-		nic.LateLoss = spec.FindsLateWith(scheme.Params, nic.Receiver)
+		nic.LateLoss = spec.FindsLate(scheme.Params, nic.Receiver)
 		err = cmp.Or(err, nic.Validate())
 	}
 	refuse(err, transport.ErrConfig, map[string]string{

@@ -36,7 +36,7 @@ func flowRanks(flows []Flow) int {
 	return most
 }
 
-// addFlows adds flows to a program that has all their ranks. Each is a message with a tag of its own.
+// addFlows adds flows to a program that has all their ranks. Each is a message with its own tag.
 func addFlows(p *Program, flows []Flow, d *strictyaml.Decoder) {
 	raised := map[string]int{}
 	for _, f := range flows {

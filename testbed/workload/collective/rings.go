@@ -1,6 +1,6 @@
 package collective
 
-// rings are several rings, the channels of NCCL, each with its part of the data and in steps of its own. Step s of channel
+// rings are several rings, the channels of NCCL, each with its part of the data and in its own steps. Step s of channel
 // c is step s*channels+c of the collective. In every server a channel enters at another GPU and leaves from the one
 // before it, so that all GPUs' interfaces carry traffic between servers.
 type rings struct {
