@@ -73,6 +73,8 @@ bench:
 p4:
 	cd p4src && $(P4C) --arch v1model --std p4-16 -o build/ethereal.json \
 		--p4runtime-files build/ethereal.p4info.txtpb v1model/ethereal.p4
+	cd p4src && $(P4C) --arch v1model --std p4-16 -DETHEREAL_CSIG -o build/ethereal-csig.json \
+		--p4runtime-files build/ethereal-csig.p4info.txtpb v1model/ethereal.p4
 	cd p4src && sha256sum shared/*.p4 v1model/*.p4 build/*.json build/*.txtpb > build/SHA256SUMS
 
 # Compile and assemble the programs for Tofino, into p4src/build/tna/out, and rebuild

@@ -14,22 +14,23 @@ type Balance uint8
 
 // The balancers.
 const (
-	HashFlows          Balance = iota // ECMP
-	RobinSpray                        // round robin, the order reshuffled at intervals
-	RandomSpray                       // uniformly at random
-	DestinationRotor                  // round robin by destination, as in Ofan
-	ShortestUplink                    // the uplink with the shortest queue
-	FlowletUplink                     // the best uplink, kept until the flow pauses
-	AssignedUplink                    // the best uplink, kept
-	BestUplinkByPacket                // the best uplink, for every packet
+	HashFlows        Balance = iota // ECMP: by a hash of the flow
+	RobinSpray                      // round robin, the order reshuffled at intervals
+	RandomSpray                     // an uplink chosen uniformly at random for each packet
+	DestinationRotor                // round robin per destination, as in Ofan
+	ShortestUplink                  // the uplink with the shortest queue
+	// the least loaded uplink at a flow's first packet, and again after each pause of the flow
+	FlowletUplink
+	AssignedUplink     // the least loaded uplink at a flow's first packet, kept for the flow
+	BestUplinkByPacket // the least loaded uplink, for every packet
 )
 
-// Rule describes a [Balance]. A new one needs an action in the P4 program, a line of [Rules], a layout of that action
-// and a scheme that uses it.
+// Rule describes a [Balance]: its action in the P4 program, and what it requires. A new one needs an action in the P4
+// program, a line of [Rules], a layout of that action, and a load-balancing scheme that uses it.
 type Rule struct {
-	Action   Action // of table balancer; NoAction: the table's default
-	Text     string // for display; "": as the previous rule
-	Adaptive bool   // it needs queue depths, and the slots of all uplinks
+	Action   Action // action of table balancer; NoAction: the table's default
+	Text     string // for display; "": that of the previous rule
+	Adaptive bool   // the program must know queue depths, and the positions of all uplinks
 
 	args func(b *Balancing, rate fabric.Rate) []uint64 // of the action; nil: none
 }
@@ -91,21 +92,21 @@ type Balancing struct {
 	Rule Balance
 	// Reshuffle is the number of rounds after which RobinSpray shuffles the uplinks; 0: never.
 	Reshuffle int
-	// DataOnly balances data only; other packets, mostly ACKs, use ECMP.
+	// DataOnly applies the balancer to data packets only; others, mostly ACKs, use ECMP.
 	DataOnly bool
-	// Bins are rising queue depths: ShortestUplink takes queues between two of them as equally long. All 0: every
-	// difference counts.
+	// Bins are rising queue depths in bytes. ShortestUplink takes queues between the same two for equally long. All 0:
+	// every difference counts.
 	Bins [3]fabric.Bytes
 	// GapUs is the pause after which FlowletUplink chooses again, in microseconds.
 	GapUs uint32
-	// Unit is the number of bytes per step of the target's queue depth, as that of [ECN].
+	// Unit is the number of bytes per unit of the target's queue depth, as [ECN].Unit.
 	Unit fabric.Bytes
 }
 
 // Limits of the program.
 const (
-	maxRotations = 1 << 12 // set_rotation's index
-	eachUplink   = 0xFFFF  // the group that contains all uplinks as slots
+	maxRotations    = 1 << 12 // number of values of the index of P4 action set_rotation
+	allUplinksGroup = 0xFFFF  // the group that contains all uplinks as slots
 )
 
 func (b Balancing) validate(f *fabric.Fabric, groupSize int) error {
@@ -114,6 +115,8 @@ func (b Balancing) validate(f *fabric.Fabric, groupSize int) error {
 		return nil
 	case int(b.Rule) >= len(rules):
 		return fmt.Errorf("rule %d is unknown; the last one is %d", b.Rule, len(rules)-1)
+	case !f.Clos():
+		return fmt.Errorf("rule: the switches of a %s have one minimal path and do not balance; use a scheme of hosts", f.Spec().Kind)
 	case b.Reshuffle < 0 || b.Reshuffle > 255:
 		return fmt.Errorf("reshuffle: %d is outside 0 to 255", b.Reshuffle)
 	case rules[b.Rule].Adaptive && b.Unit < 1:
@@ -122,7 +125,7 @@ func (b Balancing) validate(f *fabric.Fabric, groupSize int) error {
 		return fmt.Errorf("rule: %d ToRs need more than the %d pointers of a switch; use another balancer", f.ToRs(), maxRotations)
 	case groupSize > fabric.MaxUplinks:
 		return fmt.Errorf("rule: groups of %d shares are too large for a balancer other than ECMP; use a MaxGroupSize of %d", groupSize, fabric.MaxUplinks)
-	case int(perToRGroup)+f.ToRs() > eachUplink:
+	case int(perToRGroup)+f.ToRs() > allUplinksGroup:
 		return fmt.Errorf("rule: %d ToRs need more groups than a balancer other than ECMP has", f.ToRs())
 	}
 	if b.Rule == ShortestUplink {
@@ -152,7 +155,7 @@ func (c *Core) appendBalancer(w *tableWriter, n *fabric.Node) {
 		if rule.args != nil {
 			args = rule.args(&b, c.f.Link(n.Link(n.FirstUplink())).Rate)
 		}
-		w.add(exact(Balancer, data), rule.Action, args...)
+		w.addEntry(exactKey(Balancer, data), rule.Action, args...)
 	}
 }
 
@@ -170,7 +173,7 @@ func (c *Core) appendRotations(w *tableWriter, n *fabric.Node) {
 		add := func(p prefix) {
 			k := prefixKey(c.f, route, p)
 			k.Table = t
-			w.add(k, SetRotation, uint64(p.index))
+			w.addEntry(k, SetRotation, uint64(p.index))
 		}
 		if n.Tier == fabric.ToR {
 			for d := range c.f.ToRs() {

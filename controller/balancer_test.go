@@ -83,7 +83,7 @@ func TestSlots(t *testing.T) {
 	c := balanced(t, Balancing{Rule: RandomSpray})
 	n := c.f.Node(c.f.ToRID(0))
 	out := c.appendSlots(nil, n, []Entry{{
-		Key: exact(ECMP, 3), Members: []Member{{Port: 3, Weight: 2}, {Port: 4, Weight: 1}},
+		Key: exactKey(ECMP, 3), Members: []Member{{Port: 3, Weight: 2}, {Port: 4, Weight: 1}},
 	}}, true)
 	var ports []uint64
 	for _, e := range out[:3] {
@@ -133,7 +133,7 @@ func TestBalancerDeltas(t *testing.T) {
 							continue
 						}
 						for slot := range g.Args[0] {
-							if _, ok := has[exact(UplinkSlot, g.Value.Lo<<8|slot)]; !ok {
+							if _, ok := has[exactKey(UplinkSlot, g.Value.Lo<<8|slot)]; !ok {
 								t.Fatalf("%s: after %v: %v, but slot %d is missing", c.f.Name(d.Node), u, g, slot)
 							}
 						}

@@ -13,8 +13,8 @@ var ErrConfig = errors.New("controller: bad config")
 
 // FieldError is an error in one field of a [Config].
 type FieldError struct {
-	Field   string // as in ECN.Kmax
-	Problem string // and, after a semicolon, the remedy
+	Field   string // name of the field, such as ECN.Kmax
+	Problem string // the problem and, after a semicolon, the remedy
 }
 
 // Error returns the field and its problem.
@@ -31,9 +31,9 @@ type Carrier uint8
 
 // The carriers.
 const (
-	NoCarrier     Carrier = iota // nothing is labelled
-	UDPSourcePort                // the low 14 bits of a RoCEv2 packet's UDP source port
-	FlowLabel                    // the IPv6 flow label
+	NoCarrier     Carrier = iota // packets of this address family carry no label
+	UDPSourcePort                // the low 14 bits of a RoCEv2 packet's UDP source port carry labels
+	FlowLabel                    // the IPv6 flow label carries labels
 	MicroSegments                // the destination of an outer IPv6 header lists the path's switches: see [fabric.SID]
 )
 
@@ -60,54 +60,55 @@ func (c *Carrier) UnmarshalText(text []byte) error {
 	return fmt.Errorf("controller: carrier %q is unknown; write one of %v", text, carrierNames)
 }
 
-// ECN describes when a port marks packets, by the depth of its queue.
+// ECN is a port's marking profile (RED): the probability of an ECN mark by the depth of the queue.
 type ECN struct {
-	Kmin fabric.Bytes // no marks below it
+	Kmin fabric.Bytes // no packets are marked below it
 	Kmax fabric.Bytes // all packets are marked from it on; Kmin: a step; 0: no marking
 	Pmax float64      // probability just below Kmax, 0 to 1
-	// Unit is the number of bytes per step of the target's queue depth.
+	// Unit is the number of bytes per unit of the target's queue depth.
 	Unit fabric.Bytes
 }
 
 // Limits of the tables.
 const (
-	NeverQuench    = math.MaxUint32 // as Config.QuenchIntervalUs: no quench
-	CloneSessions  = 512            // the clone session towards port p is CloneSessions+p
-	maxDepth       = 1<<19 - 1      // mark_between's thresholds
-	maxPriority    = 1<<3 - 1       // set_device's control_priority
-	maxProbability = 1<<16 - 1      // mark_between's pmax
+	NeverQuench    = math.MaxUint32 // value of Config.QuenchIntervalUs: switches send no quenches
+	CloneSessions  = 512            // the clone (mirror) session for port p has number CloneSessions+p
+	maxDepth       = 1<<19 - 1      // largest queue threshold of P4 action mark_between, in units of the ECN profile
+	maxPriority    = 1<<3 - 1       // largest control_priority of P4 action set_device
+	maxProbability = 1<<16 - 1      // pmax of P4 action mark_between that stands for a probability of 1
 	groupSizeLimit = 1 << 10
 )
 
-// Config is everything except link states that determines the tables.
+// Config is everything, except the states of links, from which the switches' tables are computed.
 type Config struct {
 	Fabric *fabric.Fabric
-	// Instance names this run in the updates that agents receive; see statepb.Update.
+	// Instance names this controller process in the updates that agents receive; see [statepb.Update].
 	Instance string
 
 	CarrierV4 Carrier // NoCarrier or UDPSourcePort
-	// CarrierV6 is MicroSegments also for IPv4 in an outer header. CarrierV4 is NoCarrier then.
+	// CarrierV6 is the field for IPv6 packets. MicroSegments applies to IPv4 in an outer header, too; CarrierV4 is then
+	// NoCarrier.
 	CarrierV6 Carrier
 
 	ECN ECN
-	// Balancer is the balancer for packets without a label.
+	// Balancer is how switches choose an uplink for packets without a label.
 	Balancer Balancing
 	// QuenchIntervalUs is the minimum time between two quenches to one source for one port, in microseconds;
 	// NeverQuench turns quenches off.
 	QuenchIntervalUs uint32
 	// ControlPriority is the queue of ACKs, CNPs, quenches and RoCEv2 packets with DSCP CS6: 0 (the data's queue) to 7.
 	ControlPriority int
-	HashSeed        uint32 // of the ECMP hash, the same in all switches
-	// EqualHashes makes all tiers choose by the same bits of the hash, as switches with equal seeds do that hash alike.
+	HashSeed        uint32 // of the ECMP hash, in all switches
+	// EqualHashes makes all tiers use the same bits of the ECMP hash, as switches with equal seeds do. Traffic then
+	// polarises.
 	EqualHashes bool
 	// MaxGroupSize is the largest total of the members' shares in one ECMP group; larger weights are approximated.
 	// 0 means 64. It must be at least the number of a switch's uplinks.
 	MaxGroupSize int
-	// LinksOnly keeps link states and their notices, but no tables: for fabrics that are too large for tables.
-	// Their links cannot be drained.
+	// LinksOnly computes no tables, only link states and notices, for fabrics that are too large for tables. Links
+	// cannot be drained then.
 	LinksOnly bool
-	// CloneClass is the queue in which a clone, which becomes a quench, leaves its switch: a clone does not inherit
-	// one. BMv2 accepts only 0.
+	// CloneClass is the queue of clones, which become quenches. BMv2 accepts only 0.
 	CloneClass int
 }
 
@@ -136,6 +137,9 @@ func (c Config) Validate() error {
 			c.CarrierV4, c.CarrierV6, NoCarrier)
 	case c.CarrierV6 == MicroSegments && !c.Fabric.HasUSIDs():
 		return fail("CarrierV6", "%d nodes, and micro segments for %d; use another carrier", c.Fabric.Nodes(), fabric.MaxUSID)
+	case c.CarrierV6 == MicroSegments && !c.Fabric.Clos():
+		return fail("CarrierV6", "the paths of a %s have more switches than an address has micro segments; use another carrier",
+			c.Fabric.Spec().Kind)
 	case c.ControlPriority < 0 || c.ControlPriority > maxPriority:
 		return fail("ControlPriority", "%d is outside 0 to %d", c.ControlPriority, maxPriority)
 	case c.CloneClass < 0 || c.CloneClass > maxPriority:

@@ -8,8 +8,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
-// Core is the controller's state machine; see the package comment. It is not
-// safe for concurrent use.
+// Core is the controller's state machine: it computes the switches' tables and the agents' notices from the states of
+// links. See the package comment. It is not safe for concurrent use.
 type Core struct {
 	cfg     Config
 	f       *fabric.Fabric
@@ -62,7 +62,9 @@ func New(cfg Config) (*Core, error) {
 		now: newState(f), written: newState(f),
 		plan: planner{limit: cfg.MaxGroupSize},
 	}
-	c.matches[fabric.ToR] = f.UplinkMatches(f.ToRID(0))
+	if f.Clos() {
+		c.matches[fabric.ToR] = f.UplinkMatches(f.ToRID(0))
+	}
 	if f.ThreeTier() {
 		c.matches[fabric.Aggregation] = f.UplinkMatches(f.AggID(0))
 	}
@@ -72,8 +74,8 @@ func New(cfg Config) (*Core, error) {
 // Fabric returns the core's fabric.
 func (c *Core) Fabric() *fabric.Fabric { return c.f }
 
-// PortState processes the report of one end of a link. The link is up while neither end reports it down. For a port
-// that the fabric does not have, it returns an error and changes nothing.
+// PortState processes a switch's report that its port, one end of a link, is up or down. The link is up while neither
+// end reports it down. For a port that the fabric does not have, it returns an error and changes nothing.
 func (c *Core) PortState(now fabric.Time, node fabric.NodeID, port fabric.PortNo, up bool) error {
 	id, ok := c.f.LinkAt(node, port)
 	if !ok {
@@ -124,6 +126,10 @@ func (c *Core) setUplink(s *state, id fabric.LinkID, up bool) {
 	if n.Tier == fabric.Host || c.cfg.LinksOnly {
 		return
 	}
+	if !c.f.Clos() {
+		s.cut[id], s.detour = !up, nil
+		return
+	}
 	bit := uint64(1) << (end.Port - n.FirstUplink())
 	set := func(live uint64) uint64 {
 		if up {
@@ -141,7 +147,7 @@ func (c *Core) setUplink(s *state, id fabric.LinkID, up bool) {
 // LinkUp reports whether a link of the fabric is up.
 func (c *Core) LinkUp(id fabric.LinkID) bool { return c.links[id].up() }
 
-// Epoch counts the changes of all links, and of their suspicions.
+// Epoch returns the number of changes of all links' states and suspicions so far.
 func (c *Core) Epoch() uint64 { return c.epoch }
 
 func (c *Core) linkState(id fabric.LinkID) *statepb.LinkState {
@@ -179,7 +185,7 @@ func (c *Core) suspect(id fabric.LinkID) *statepb.Suspect {
 	}
 }
 
-// Snapshot returns the state of every link that ever changed or was suspected, the first update that an agent gets.
+// Snapshot returns the state of every link that ever changed or was suspected: the first update that an agent gets.
 func (c *Core) Snapshot() *statepb.Update {
 	u := &statepb.Update{Epoch: c.epoch, Instance: c.cfg.Instance, Snapshot: true}
 	for id := range c.links {
@@ -212,7 +218,7 @@ type SwitchDelta struct {
 	Updates []Update
 }
 
-// Ready is the work that a core requests.
+// Ready is what the caller of a [Core] has to do: write tables, notify agents.
 type Ready struct {
 	Writes  []SwitchDelta     // a switch may appear in several stages
 	Notices []*statepb.Update // for the agents; one per change of a link or its suspicion, in order
@@ -227,8 +233,8 @@ func (c *Core) Written(node fabric.NodeID) []Entry {
 	return c.appendDesired(nil, c.written, node)
 }
 
-// Notices returns the notices of the next [Ready] and removes them from it, for a caller that can notify agents but
-// cannot write to switches now.
+// Notices returns the notices of the next [Ready] and removes them from it, for a caller that can notify agents now but
+// cannot write to switches yet.
 func (c *Core) Notices() []*statepb.Update {
 	ns := c.notices
 	c.notices = nil
@@ -269,6 +275,9 @@ func (c *Core) isUplinkChange(id fabric.LinkID) bool {
 	n := c.f.Node(end.Node)
 	if n.Tier == fabric.Host || c.cfg.LinksOnly {
 		return false
+	}
+	if !c.f.Clos() {
+		return c.now.cut[id] != c.written.cut[id]
 	}
 	bit := uint64(1) << (end.Port - n.FirstUplink())
 	if n.Tier == fabric.ToR {

@@ -15,8 +15,8 @@ const (
 	stageDownAggs
 )
 
-// scope is the set of routes that a set of link changes can affect.
-type scope struct {
+// routeScope is the set of routes that a set of link changes can affect.
+type routeScope struct {
 	tors  []bool // by ToR: everything that depends on failures
 	aggs  []bool // by aggregation switch, likewise
 	dests []int  // ToRs whose routes may change at any ToR, sorted
@@ -25,8 +25,8 @@ type scope struct {
 }
 
 // scopeOf returns the scope of changes of links; old and new are the states before and after.
-func (c *Core) scopeOf(links []fabric.LinkID, old, new *state) scope {
-	sc := scope{
+func (c *Core) scopeOf(links []fabric.LinkID, old, new *state) routeScope {
+	sc := routeScope{
 		tors: make([]bool, len(new.tor)), aggs: make([]bool, len(new.agg)),
 		poses: make([]bool, new.aggsPerPod),
 	}
@@ -72,6 +72,9 @@ func (c *Core) appendDeltas(out []SwitchDelta, links []fabric.LinkID, up bool) [
 // appendChange appends the changes of the switches between two states, which differ in links that all went up or all
 // down.
 func (c *Core) appendChange(out []SwitchDelta, links []fabric.LinkID, up bool, old, new *state) []SwitchDelta {
+	if !c.f.Clos() {
+		return c.appendDragonflyDeltas(out, links, up, old, new)
+	}
 	sc := c.scopeOf(links, old, new)
 	if up {
 		out = c.appendAggDeltas(out, stageUpAggs, &sc, old, new)
@@ -84,22 +87,22 @@ func (c *Core) appendChange(out []SwitchDelta, links []fabric.LinkID, up bool, o
 func (s *state) clone() *state {
 	t := *s
 	t.tor, t.agg = slices.Clone(s.tor), slices.Clone(s.agg)
-	t.dead, t.single = slices.Clone(s.dead), slices.Clone(s.single)
+	t.dead, t.single, t.cut = slices.Clone(s.dead), slices.Clone(s.single), slices.Clone(s.cut)
 	return &t
 }
 
-// side is one side of a comparison: the entries of one switch that a scope covers.
-type side struct {
+// scopeSide is the entries of one switch, in one state, that a set of routes covers; two sides are compared.
+type scopeSide struct {
 	routes  []upRoute
 	entries []Entry
 }
 
-func (c *Core) appendToRDeltas(out []SwitchDelta, stage int, sc *scope, old, new *state) []SwitchDelta {
-	var was, is side
-	alike := map[likeness][]Update{}
+func (c *Core) appendToRDeltas(out []SwitchDelta, stage int, sc *routeScope, old, new *state) []SwitchDelta {
+	var was, is scopeSide
+	alike := map[deltaClass][]Update{}
 	for t := range new.tor {
 		n := c.f.Node(c.f.ToRID(t))
-		like, any := sc.likeness(t, old, new)
+		like, any := sc.deltaClassOf(t, old, new)
 		any = any && c.cfg.Balancer.Rule == HashFlows // other balancers' slots are specific to the switch
 		if any {
 			if us, known := alike[like]; known {
@@ -110,7 +113,7 @@ func (c *Core) appendToRDeltas(out []SwitchDelta, stage int, sc *scope, old, new
 			}
 			alike[like] = nil
 		}
-		ov, nv := c.plan.tor(old, t), c.plan.tor(new, t)
+		ov, nv := c.plan.torViewOf(old, t), c.plan.torViewOf(new, t)
 		if sc.tors[t] {
 			was.routes, is.routes = ov.torRoutes(), nv.torRoutes()
 		} else {
@@ -132,31 +135,31 @@ func (c *Core) appendToRDeltas(out []SwitchDelta, stage int, sc *scope, old, new
 	return out
 }
 
-// likeness is what determines a ToR's delta, unless the delta is about that ToR as a destination: ToRs of a pod
+// deltaClass is what determines a ToR's delta, unless the delta is about that ToR as a destination: ToRs of a pod
 // with the same uplinks have the same delta.
-type likeness struct {
+type deltaClass struct {
 	pod      int
 	old, new uint64 // live uplinks
 	local    bool
 }
 
-// likeness returns a ToR's likeness, or false if no other ToR shares its delta.
-func (sc *scope) likeness(t int, old, new *state) (likeness, bool) {
+// deltaClassOf returns a ToR's likeness, or false if no other ToR shares its delta.
+func (sc *routeScope) deltaClassOf(t int, old, new *state) (deltaClass, bool) {
 	if _, own := slices.BinarySearch(sc.dests, t); own {
-		return likeness{}, false
+		return deltaClass{}, false
 	}
 	// A change of a whole ToR affects all destinations, and so its own routes if it lacks an uplink.
 	if sc.tors[t] && (old.tor[t] != old.torAll || new.tor[t] != new.torAll) {
-		return likeness{}, false
+		return deltaClass{}, false
 	}
-	return likeness{new.podOfToR(t), old.tor[t], new.tor[t], sc.tors[t]}, true
+	return deltaClass{new.podOfToR(t), old.tor[t], new.tor[t], sc.tors[t]}, true
 }
 
-func (c *Core) appendAggDeltas(out []SwitchDelta, stage int, sc *scope, old, new *state) []SwitchDelta {
+func (c *Core) appendAggDeltas(out []SwitchDelta, stage int, sc *routeScope, old, new *state) []SwitchDelta {
 	if len(sc.pods) == 0 {
 		return out
 	}
-	var was, is side
+	var was, is scopeSide
 	for a := range new.agg {
 		if !sc.poses[a%new.aggsPerPod] {
 			continue
@@ -181,7 +184,7 @@ func (c *Core) appendAggDeltas(out []SwitchDelta, stage int, sc *scope, old, new
 }
 
 // appendScoped appends the routes of the scope's destinations.
-func (v *torView) appendScoped(rs []upRoute, sc *scope) []upRoute {
+func (v *torView) appendScoped(rs []upRoute, sc *routeScope) []upRoute {
 	for _, d := range sc.dests {
 		if g := v.groupOf(d); g != noGroup {
 			rs = append(rs, upRoute{prefix{1, d}, g})
@@ -195,7 +198,7 @@ func (v *torView) appendScoped(rs []upRoute, sc *scope) []upRoute {
 	return rs
 }
 
-func (v *aggView) appendScoped(rs []upRoute, sc *scope) []upRoute {
+func (v *aggView) appendScoped(rs []upRoute, sc *routeScope) []upRoute {
 	for _, q := range sc.pods {
 		if g := v.groupOf(q); g != noGroup {
 			rs = append(rs, upRoute{prefix{2, q}, g})
@@ -223,9 +226,9 @@ func (c *Core) groupsOf(local bool, was, is []upRoute) []group {
 }
 
 // appendSwitchDelta compares the two sides and appends the differences.
-func (c *Core) appendSwitchDelta(out []SwitchDelta, stage int, n *fabric.Node, local bool, was, is *side, old, new *state) []SwitchDelta {
+func (c *Core) appendSwitchDelta(out []SwitchDelta, stage int, n *fabric.Node, local bool, was, is *scopeSide, old, new *state) []SwitchDelta {
 	for _, sd := range []struct {
-		*side
+		*scopeSide
 		s *state
 	}{{was, old}, {is, new}} {
 		for _, t := range []Table{RouteV4, RouteV6} {

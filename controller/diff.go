@@ -30,7 +30,8 @@ func (u Update) String() string {
 // [Core.Desired] returns them.
 func Diff(old, new []Entry) []Update { return inPhases(appendDiff(nil, old, new)) }
 
-// Phases divides updates into runs of one phase each. Each run must be in effect before the next one is sent.
+// Phases splits updates into runs that may be sent at once. Each run must be in effect before the next is sent; see
+// [Update.Phase].
 func Phases(us []Update) (runs [][]Update) {
 	for first, i := 0, 0; i < len(us); i++ {
 		if i+1 == len(us) || us[i+1].Phase() != us[first].Phase() {
@@ -160,9 +161,9 @@ func (u *Update) Phase() int {
 // prefixLevel returns 0 for a host's route, 1 for a ToR's, 2 for a pod's and 3
 // for the default.
 func (k Key) prefixLevel() int {
-	tor, pod := uint8(torBits4), uint8(podBits4)
+	tor, pod := uint8(torPrefixLen4), uint8(podPrefixLen4)
 	if k.Table == RouteV6 {
-		tor, pod = torBits6, podBits6
+		tor, pod = torPrefixLen6, podPrefixLen6
 	}
 	switch {
 	case k.PrefixLen > tor:
@@ -177,6 +178,6 @@ func (k Key) prefixLevel() int {
 
 // Prefix lengths of the fabric's address plan.
 const (
-	podBits4, torBits4 = 16, 24
-	podBits6, torBits6 = 48, 64
+	podPrefixLen4, torPrefixLen4 = 16, 24
+	podPrefixLen6, torPrefixLen6 = 48, 64
 )

@@ -58,14 +58,14 @@ func (c *Core) Users(links []fabric.LinkID) []fabric.NodeID {
 // Pending reports whether the next [Core.Ready] has to write a link's state.
 func (c *Core) Pending(id fabric.LinkID) bool { return c.links[id].pending }
 
-// LinkReport is the known state of a link.
+// LinkReport is what the controller knows about a link.
 type LinkReport struct {
-	DownA, DownB bool // its ends' last reports
+	DownA, DownB bool // an end's last report was "down"
 	Drained      bool
 	Suspected    bool        // see Core.Suspect; the link is used nevertheless
-	Confirmed    bool        // by probes
+	Confirmed    bool        // suspected, and probes over it were lost
 	Rate         fabric.Rate // as its switches report it; 0: its full rate
-	Epoch        uint64      // number of its changes
+	Epoch        uint64      // number of changes of the link so far
 }
 
 // Up reports whether the link is used.
@@ -77,8 +77,8 @@ func (c *Core) LinkReport(id fabric.LinkID) LinkReport {
 	return LinkReport{DownA: l.downA, DownB: l.downB, Drained: l.drained, Suspected: l.suspected, Confirmed: l.confirmed, Rate: l.rate(), Epoch: l.epoch}
 }
 
-// DrainLinks returns the links to drain so that a switch carries nothing. It returns an error for a node that hosts
-// need: a host, or a ToR with hosts.
+// DrainLinks returns the links to drain so that no traffic crosses a switch. It returns an error for a host, or a ToR
+// with hosts.
 func (c *Core) DrainLinks(node fabric.NodeID) ([]fabric.LinkID, error) {
 	if node < 0 || int(node) >= c.f.Nodes() {
 		return nil, c.unknownPort(node, 0)
@@ -141,9 +141,12 @@ func (c *Core) severed(before, after *state) (src, dst fabric.NodeID, ok bool) {
 	// A path between two ToRs, in both directions, needs an uplink of each to the same switch, or to switches of
 	// two pods that share a core.
 	joined := func(s *state, a, b int) bool {
-		return s.support(s.tor[a]&s.tor[b], s.podOfToR(a), s.podOfToR(b)) != 0
+		if s.cut != nil {
+			return c.reaches(s, a, b) && c.reaches(s, b, a)
+		}
+		return s.uplinksToward(s.tor[a]&s.tor[b], s.podOfToR(a), s.podOfToR(b)) != 0
 	}
-	if slices.Equal(after.tor, before.tor) && slices.Equal(after.agg, before.agg) {
+	if slices.Equal(after.tor, before.tor) && slices.Equal(after.agg, before.agg) && slices.Equal(after.cut, before.cut) {
 		return 0, 0, false
 	}
 	for a := range after.tor {

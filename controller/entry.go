@@ -11,7 +11,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Value is a key of up to 128 bits.
+// Value is a match key of up to 128 bits.
 type Value struct {
 	Hi, Lo uint64
 }
@@ -45,13 +45,13 @@ func (v Value) compare(w Value) int {
 	return cmp.Or(cmp.Compare(v.Hi, w.Hi), cmp.Compare(v.Lo, w.Lo))
 }
 
-// Key identifies an entry within a switch.
+// Key identifies an entry within the tables of a switch.
 type Key struct {
 	Table     Table
-	PrefixLen uint8  // bits; LPM tables only
-	Priority  int32  // ternary tables only; larger wins
-	Value     Value  // zero for a table without key
-	Mask      uint64 // ternary tables only
+	PrefixLen uint8  // prefix length in bits; LPM tables only
+	Priority  int32  // larger wins; ternary tables only
+	Value     Value  // value to match; zero for a table without key
+	Mask      uint64 // mask; ternary tables only
 }
 
 // Compare orders keys: by table, longer prefixes first, then by value and mask.
@@ -84,7 +84,7 @@ func (k Key) String() string {
 	}
 }
 
-// Member is one choice of an ECMP group: the port, and its number of shares of the traffic.
+// Member is one choice of an ECMP group: a port, and its number of shares of the traffic.
 type Member struct {
 	Port   fabric.PortNo
 	Weight int32

@@ -39,20 +39,20 @@ type planner struct {
 // maxKnown bounds the planner's cache, to about 8 MB.
 const maxKnown = 1 << 16
 
-func (pl *planner) reduce(w weights, n int) weights {
+func (pl *planner) reduceWeights(w weights, n int) weights {
 	sum := 0
 	for _, x := range w[:n] {
 		sum += int(x)
 	}
 	if sum <= pl.limit {
-		return reduce(w, n, pl.limit)
+		return reduceToLimit(w, n, pl.limit)
 	}
 	r, ok := pl.known[w]
 	if !ok {
 		if pl.known == nil || len(pl.known) >= maxKnown {
 			pl.known = make(map[weights]weights)
 		}
-		r = reduce(w, n, pl.limit)
+		r = reduceToLimit(w, n, pl.limit)
 		pl.known[w] = r
 	}
 	return r
@@ -67,18 +67,18 @@ type torView struct {
 	base     weights // the default group's
 }
 
-func (pl *planner) tor(s *state, t int) torView {
+func (pl *planner) torViewOf(s *state, t int) torView {
 	v := torView{state: s, pl: pl, tor: t, pod: s.podOfToR(t), live: s.tor[t]}
-	v.base = v.up(v.live, v.pod)
+	v.base = v.pathsUp(v.live, v.pod)
 	if v.base == (weights{}) {
 		// No path to a core. Whatever the group holds, the data plane drops the packet and answers; an empty group
 		// would be a second error.
-		v.base = ones(v.live)
+		v.base = equalWeights(v.live)
 		if v.live == 0 {
-			v.base = ones(v.torAll)
+			v.base = equalWeights(v.torAll)
 		}
 	}
-	v.base = pl.reduce(v.base, s.torUp)
+	v.base = pl.reduceWeights(v.base, s.torUp)
 	return v
 }
 
@@ -90,14 +90,14 @@ func (v *torView) toPod(q int) (weights, bool) {
 	if v.aggsPerPod == 0 || v.dead[q] == 0 {
 		return weights{}, false
 	}
-	w := v.paths(v.live, v.pod, q)
+	w := v.pathsToward(v.live, v.pod, q)
 	if w == (weights{}) {
 		return w, false
 	}
-	if serves(v.base, w, v.torUp) {
+	if fitsWeights(v.base, w, v.torUp) {
 		return w, false
 	}
-	w = v.pl.reduce(w, v.torUp)
+	w = v.pl.reduceWeights(w, v.torUp)
 	return w, w != v.base
 }
 
@@ -108,7 +108,7 @@ func (v *torView) groupOf(d int) group {
 		return noGroup
 	}
 	q := v.podOfToR(d)
-	reach := v.support(v.live, v.pod, q)
+	reach := v.uplinksToward(v.live, v.pod, q)
 	if gone&reach == 0 || reach&^gone == 0 {
 		return noGroup
 	}
@@ -124,8 +124,8 @@ func (v *torView) groupOf(d int) group {
 	return perToRGroup + group(d)
 }
 
-// content returns the weights of group g. ok is false if the ToR does not have the group.
-func (v *torView) content(g group) (weights, bool) {
+// groupWeights returns the weights of group g. ok is false if the ToR does not have the group.
+func (v *torView) groupWeights(g group) (weights, bool) {
 	switch {
 	case g == defaultGroup:
 		return v.base, true
@@ -134,14 +134,14 @@ func (v *torView) content(g group) (weights, bool) {
 		if v.groupOf(d) != g {
 			return weights{}, false
 		}
-		w := v.paths(v.live&v.state.tor[d], v.pod, v.podOfToR(d))
-		return v.pl.reduce(w, v.torUp), true
+		w := v.pathsToward(v.live&v.state.tor[d], v.pod, v.podOfToR(d))
+		return v.pl.reduceWeights(w, v.torUp), true
 	case g >= minusOwnGroup:
 		u := uint64(1) << (g - minusOwnGroup)
 		if v.single[v.pod][g-minusOwnGroup] == 0 || v.live&u == 0 || v.live == u {
 			return weights{}, false
 		}
-		return ones(v.live &^ u), true
+		return equalWeights(v.live &^ u), true
 	case g >= minusRemoteGroup:
 		u := uint64(1) << (g - minusRemoteGroup)
 		users := v.clean[g-minusRemoteGroup]
@@ -151,12 +151,12 @@ func (v *torView) content(g group) (weights, bool) {
 		if users == 0 || v.live&u == 0 {
 			return weights{}, false
 		}
-		w := v.up(v.live, v.pod)
+		w := v.pathsUp(v.live, v.pod)
 		rest := w.without(u)
 		if rest == w || rest == (weights{}) {
 			return weights{}, false
 		}
-		return v.pl.reduce(rest, v.torUp), true
+		return v.pl.reduceWeights(rest, v.torUp), true
 	}
 	return v.toPod(int(g - podGroup))
 }
@@ -172,12 +172,12 @@ func (s *state) aggView(a int) aggView {
 	return aggView{state: s, agg: a, pod: s.podOfAgg(a), pos: a % s.aggsPerPod, live: s.agg[a]}
 }
 
-// missing returns the uplinks that do not reach pod q.
-func (v *aggView) missing(q int) uint64 { return v.aggAll &^ v.state.agg[q*v.aggsPerPod+v.pos] }
+// uplinksMissing returns the uplinks that do not reach pod q.
+func (v *aggView) uplinksMissing(q int) uint64 { return v.aggAll &^ v.state.agg[q*v.aggsPerPod+v.pos] }
 
 // groupOf returns the group for pod q, or noGroup.
 func (v *aggView) groupOf(q int) group {
-	gone := v.missing(q)
+	gone := v.uplinksMissing(q)
 	switch {
 	case q == v.pod || gone&v.live == 0 || v.live&^gone == 0:
 		return noGroup
@@ -187,8 +187,8 @@ func (v *aggView) groupOf(q int) group {
 	return podGroup + group(q)
 }
 
-// content returns the live uplinks of group g. ok is false if the switch does not have the group.
-func (v *aggView) content(g group) (uint64, bool) {
+// groupUplinks returns the live uplinks of group g. ok is false if the switch does not have the group.
+func (v *aggView) groupUplinks(g group) (uint64, bool) {
 	if g == defaultGroup {
 		if v.live == 0 {
 			return v.aggAll, true

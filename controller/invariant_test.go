@@ -396,7 +396,7 @@ func TestReduce(t *testing.T) {
 			w[i] = rapid.Uint8Range(0, fabric.MaxUplinks).Draw(t, "weight")
 			sum += int(w[i])
 		}
-		r := reduce(w, n, limit)
+		r := reduceToLimit(w, n, limit)
 		size, div := 0, 0
 		for i := range w {
 			if (w[i] == 0) != (r[i] == 0) {
@@ -412,7 +412,7 @@ func TestReduce(t *testing.T) {
 		// member gets more than that over its due.
 		for i := range w {
 			due := float64(w[i]) / float64(max(sum, 1))
-			if over := float64(r[i])/float64(size) - due; sum > 0 && over > max(float64(n)/float64(limit), tolerance*due) {
+			if over := float64(r[i])/float64(size) - due; sum > 0 && over > max(float64(n)/float64(limit), shareTolerance*due) {
 				t.Fatalf("uplink %d gets %d/%d instead of %d/%d", i, r[i], size, w[i], sum)
 			}
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Named returns an entry's match and action with the fabric's names, as in "h5 10.0.1.3/32" and "deliver to h5 by
-// port 2".
+// Named returns a table entry's match and action as text with the fabric's names, as in "h5 10.0.1.3/32" and "deliver
+// to h5 by port 2".
 func (e Entry) Named(f *fabric.Fabric, node fabric.NodeID) (key, does string) {
 	if e.Table >= tableCount || e.Action >= actionCount {
 		return e.Key.String(), e.Action.String()
@@ -28,11 +28,11 @@ func (e Entry) Named(f *fabric.Fabric, node fabric.NodeID) (key, does string) {
 	default:
 		key = l.Key.Name + " " + key
 	}
-	return key, e.does(f, node)
+	return key, e.actionText(f, node)
 }
 
-// does describes the entry's action.
-func (e Entry) does(f *fabric.Fabric, node fabric.NodeID) string {
+// actionText describes the entry's action.
+func (e Entry) actionText(f *fabric.Fabric, node fabric.NodeID) string {
 	var parts []string
 	if e.Table.Layout().Selector {
 		for _, m := range e.Members {

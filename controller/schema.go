@@ -111,7 +111,7 @@ type TableLayout struct {
 type ActionLayout struct {
 	Name     string
 	Params   []Param
-	Optional bool // programs may lack it
+	Optional bool // P4 programs may lack the action
 }
 
 // maxArgs is the largest number of parameters of an action.

@@ -7,8 +7,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// TestDesiredSorted: what a switch is to have is in the order of keys, which Diff relies on, whatever carries labels and
-// however what has none is balanced.
+// TestDesiredSorted: what a switch is to have is in the order of keys, which Diff relies on, whatever carries labels
+// and however what has none is balanced.
 func TestDesiredSorted(t *testing.T) {
 	f, err := fabric.New(fabric.Spec{Kind: fabric.KindFatTree, K: 4})
 	if err != nil {

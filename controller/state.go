@@ -16,6 +16,9 @@ type state struct {
 	dead   []int                      // by pod: number of dead uplinks of its aggregation switches
 	single [][fabric.MaxUplinks]int32 // by pod and uplink: number of ToRs that miss only this uplink
 	clean  [fabric.MaxUplinks]int32   // single, over the pods with dead == 0
+
+	cut    []bool   // of a dragonfly: the dead links, by number
+	detour *detours // of a dragonfly: what follows from them; nil: not computed
 }
 
 // shape is the often-used part of the fabric's shape.
@@ -43,6 +46,9 @@ func newState(f *fabric.Fabric) *state {
 	}
 	for i := range s.agg {
 		s.agg[i] = s.aggAll
+	}
+	if !f.Clos() {
+		s.cut = make([]bool, f.Links())
 	}
 	s.dead = make([]int, s.pods)
 	s.single = make([][fabric.MaxUplinks]int32, s.pods)
@@ -91,11 +97,11 @@ func (s *state) setAgg(a int, live uint64) {
 	}
 }
 
-// paths returns, per uplink in set live of a ToR in pod p, the number of live paths to the aggregation switches of
-// pod q. Within a pod, and in two tiers, that is one.
-func (s *state) paths(live uint64, p, q int) (w weights) {
+// pathsToward returns, per uplink in set live of a ToR in pod p, the number of live paths to the aggregation switches
+// of pod q. Within a pod, and in two tiers, that is one.
+func (s *state) pathsToward(live uint64, p, q int) (w weights) {
 	if p == q || s.aggsPerPod == 0 {
-		return ones(live)
+		return equalWeights(live)
 	}
 	for ; live != 0; live &= live - 1 {
 		u := bits.TrailingZeros64(live)
@@ -104,10 +110,10 @@ func (s *state) paths(live uint64, p, q int) (w weights) {
 	return w
 }
 
-// up returns, per uplink in set live of a ToR in pod p, the number of live paths to the cores, or to the spines.
-func (s *state) up(live uint64, p int) (w weights) {
+// pathsUp returns, per uplink in set live of a ToR in pod p, the number of live paths to the cores, or to the spines.
+func (s *state) pathsUp(live uint64, p int) (w weights) {
 	if s.aggsPerPod == 0 {
-		return ones(live)
+		return equalWeights(live)
 	}
 	for ; live != 0; live &= live - 1 {
 		u := bits.TrailingZeros64(live)
@@ -116,8 +122,8 @@ func (s *state) up(live uint64, p int) (w weights) {
 	return w
 }
 
-// support returns the uplinks in set live that have a path to pod q.
-func (s *state) support(live uint64, p, q int) uint64 {
+// uplinksToward returns the uplinks in set live that have a path to pod q.
+func (s *state) uplinksToward(live uint64, p, q int) uint64 {
 	if p == q || s.aggsPerPod == 0 || s.dead[p] == 0 && s.dead[q] == 0 {
 		return live
 	}

@@ -28,13 +28,13 @@ type tableWriter struct {
 	out []Entry
 }
 
-func (w *tableWriter) add(k Key, a Action, args ...uint64) {
+func (w *tableWriter) addEntry(k Key, a Action, args ...uint64) {
 	e := Entry{Key: k, Action: a}
 	copy(e.Args[:], args)
 	w.out = append(w.out, e)
 }
 
-func exact(t Table, v uint64) Key { return Key{Table: t, Value: Value{Lo: v}} }
+func exactKey(t Table, v uint64) Key { return Key{Table: t, Value: Value{Lo: v}} }
 
 func routeKey(t Table, p netip.Prefix) Key {
 	return Key{Table: t, PrefixLen: uint8(p.Bits()), Value: AddrValue(p.Addr())}
@@ -116,64 +116,68 @@ func (c *Core) appendDesired(out []Entry, s *state, id fabric.NodeID) []Entry {
 	n := c.f.Node(id)
 	w := tableWriter{c.f, out}
 	for p := range n.Ports() {
-		w.add(exact(CloneSession, uint64(CloneSessions+p+1)), CloneTo, uint64(p+1), 0, uint64(c.cfg.CloneClass))
+		w.addEntry(exactKey(CloneSession, uint64(CloneSessions+p+1)), CloneTo, uint64(p+1), 0, uint64(c.cfg.CloneClass))
 	}
 	c.appendGroups(&w, n)
 	offset := hashOffsets[n.Tier]
 	if c.cfg.EqualHashes {
 		offset = hashOffsets[fabric.ToR]
 	}
-	w.add(Key{Table: Device}, SetDevice, uint64(uint32(id)), uint64(c.cfg.HashSeed), offset,
+	w.addEntry(Key{Table: Device}, SetDevice, uint64(uint32(id)), uint64(c.cfg.HashSeed), offset,
 		uint64(n.Uplinks()), uint64(c.cfg.ControlPriority), uint64(c.cfg.QuenchIntervalUs))
 	c.appendBalancer(&w, n)
 	for family, carrier := range []Carrier{c.cfg.CarrierV4, c.cfg.CarrierV6} {
 		switch carrier {
 		case UDPSourcePort:
-			w.add(exact(LabelCarrier, uint64(family)), CarrierUDPSport)
+			w.addEntry(exactKey(LabelCarrier, uint64(family)), CarrierUDPSport)
 		case FlowLabel, MicroSegments: // these use the outer header's
-			w.add(exact(LabelCarrier, uint64(family)), CarrierFlowLabel)
+			w.addEntry(exactKey(LabelCarrier, uint64(family)), CarrierFlowLabel)
 		}
 	}
-	first := uint64(n.FirstUplink())
-	for u := range uint64(n.Uplinks()) {
-		w.add(exact(UplinkOfPort, first+u), SetUplinkIndex, u)
-	}
-	for u := range uint64(n.Uplinks()) {
-		w.add(exact(PortOfUplink, u), TakeUplink, first+u)
+	if c.f.Clos() { // elsewhere a packet for a dead port has no other uplink
+		first := uint64(n.FirstUplink())
+		for u := range uint64(n.Uplinks()) {
+			w.addEntry(exactKey(UplinkOfPort, first+u), SetUplinkIndex, u)
+		}
+		for u := range uint64(n.Uplinks()) {
+			w.addEntry(exactKey(PortOfUplink, u), TakeUplink, first+u)
+		}
 	}
 	c.appendNotices(&w, n)
 	if n.Tier == fabric.ToR {
 		first, count := c.f.HostsOf(id)
 		for i := range count {
 			v6 := AddrValue(c.f.HostAddr6(first + fabric.NodeID(i)))
-			w.add(exact(SourceGuard, uint64(i+1)), OwnAddresses, AddrValue(c.f.HostAddr4(first+fabric.NodeID(i))).Lo, v6.Hi, v6.Lo)
+			w.addEntry(exactKey(SourceGuard, uint64(i+1)), OwnAddresses, AddrValue(c.f.HostAddr4(first+fabric.NodeID(i))).Lo, v6.Hi, v6.Lo)
 		}
 	}
 	if e := c.cfg.ECN; e.Kmax > 0 {
 		for p := range n.Ports() {
-			w.add(exact(ECNProfile, uint64(p+1)), MarkBetween, uint64(e.Kmin/e.Unit), uint64(e.Kmax/e.Unit),
+			w.addEntry(exactKey(ECNProfile, uint64(p+1)), MarkBetween, uint64(e.Kmin/e.Unit), uint64(e.Kmax/e.Unit),
 				uint64(math.Round(e.Pmax*maxProbability)))
 		}
 	}
 
 	c.appendRotations(&w, n)
 	if c.cfg.CarrierV6 == MicroSegments {
-		w.add(exact(OwnSegment, AddrValue(fabric.SID(id)).Hi>>16), ShiftSegments)
+		w.addEntry(exactKey(OwnSegment, AddrValue(fabric.SID(id)).Hi>>16), ShiftSegments)
 	}
 	var rs []upRoute
-	switch n.Tier {
-	case fabric.ToR:
-		v := c.plan.tor(s, n.Index)
+	switch {
+	case !c.f.Clos():
+		rs = c.appendPods(&w, s, n)
+	case n.Tier == fabric.ToR:
+		v := c.plan.torViewOf(s, n.Index)
 		rs = v.torRoutes()
 		w.out = c.appendToRGroups(w.out, &v, groups(rs), true)
-	case fabric.Aggregation:
+	case n.Tier == fabric.Aggregation:
 		v := s.aggView(n.Index)
 		rs = v.aggRoutes()
 		w.out = c.appendAggGroups(w.out, &v, groups(rs), true)
 	}
-	c.appendRoutes(&w, n, RouteV4, rs)
+	c.appendRoutes(&w, s, n, RouteV4, rs)
 	routes := len(w.out)
-	c.appendRoutes(&w, n, RouteV6, rs)
+	c.appendRoutes(&w, s, n, RouteV6, rs)
 	if c.cfg.CarrierV6 == MicroSegments {
 		c.appendSegments(&w, n)
 		slices.SortFunc(w.out[routes:], func(a, b Entry) int { return a.Compare(b.Key) })
@@ -182,41 +186,45 @@ func (c *Core) appendDesired(out []Entry, s *state, id fabric.NodeID) []Entry {
 	return w.out
 }
 
+// route is a route to a prefix; arg is the group or port.
+type route struct {
+	prefix
+	action Action
+	arg    uint64
+}
+
 // appendRoutes appends all routes of one family; up are those that failures require. A packet for an address within
 // the switch's prefix, but without a host, is discarded: if it were sent on, it would come back.
-func (c *Core) appendRoutes(w *tableWriter, n *fabric.Node, t Table, up []upRoute) {
-	type route struct {
-		prefix
-		action Action
-		arg    uint64
-	}
+func (c *Core) appendRoutes(w *tableWriter, s *state, n *fabric.Node, t Table, up []upRoute) {
 	var rs []route
 	for _, r := range up {
 		rs = append(rs, route{r.prefix, ForwardUp, uint64(r.group)})
 	}
-	down := int(n.FirstUplink()) - 1
+	down, lowest := downPorts(n), 0
 	switch n.Tier {
 	case fabric.ToR:
 		first, count := c.f.HostsOf(n.ID)
+		lowest = count
 		for i := range count {
 			h := first + fabric.NodeID(i)
-			w.add(w.hostKey(t, h), Deliver, uint64(i+1), macValue(c.f.MAC(h)))
+			w.addEntry(w.hostKey(t, h), Deliver, uint64(i+1), macValue(c.f.MAC(h)))
 		}
 		rs = append(rs, route{prefix{1, n.Index}, Discard, 0})
 	case fabric.Aggregation:
 		rs = append(rs, route{prefix{2, n.Pod}, Discard, 0})
 	}
-	if n.Tier != fabric.ToR {
-		for p := range down {
-			peer := c.f.Node(c.f.Link(n.Link(fabric.PortNo(p + 1))).Peer(n.ID).Node)
-			to := prefix{1, peer.Index}
-			if peer.Tier == fabric.Aggregation {
-				to = prefix{2, peer.Pod}
-			}
-			rs = append(rs, route{to, ForwardDown, uint64(p + 1)})
-		}
+	if !c.f.Clos() {
+		rs, lowest = c.appendWithinPod(rs, s, n), down
 	}
-	if n.Uplinks() > 0 {
+	for p := lowest; p < down; p++ {
+		peer := c.f.Node(c.f.Link(n.Link(fabric.PortNo(p + 1))).Peer(n.ID).Node)
+		to := prefix{1, peer.Index}
+		if peer.Tier == fabric.Aggregation {
+			to = prefix{2, peer.Pod}
+		}
+		rs = append(rs, route{to, ForwardDown, uint64(p + 1)})
+	}
+	if n.Uplinks() > 0 && c.f.Clos() {
 		rs = append(rs, route{prefix{level: 3}, ForwardUp, uint64(defaultGroup)})
 	}
 	slices.SortFunc(rs, func(a, b route) int {
@@ -224,10 +232,10 @@ func (c *Core) appendRoutes(w *tableWriter, n *fabric.Node, t Table, up []upRout
 	})
 	for _, r := range rs {
 		if r.action == Discard {
-			w.add(prefixKey(c.f, t, r.prefix), Discard)
+			w.addEntry(prefixKey(c.f, t, r.prefix), Discard)
 			continue
 		}
-		w.add(prefixKey(c.f, t, r.prefix), r.action, r.arg)
+		w.addEntry(prefixKey(c.f, t, r.prefix), r.action, r.arg)
 	}
 }
 
@@ -239,14 +247,14 @@ func (c *Core) appendSegments(w *tableWriter, n *fabric.Node) {
 		k := routeKey(RouteV6, fabric.Locator(peer.ID))
 		switch {
 		case peer.Tier == fabric.Host:
-			w.add(k, Deliver, uint64(p), macValue(c.f.MAC(peer.ID)))
+			w.addEntry(k, Deliver, uint64(p), macValue(c.f.MAC(peer.ID)))
 		case p >= n.FirstUplink():
-			w.add(k, ForwardUplink, uint64(p))
+			w.addEntry(k, ForwardUplink, uint64(p))
 		default:
-			w.add(k, ForwardDown, uint64(p))
+			w.addEntry(k, ForwardDown, uint64(p))
 		}
 	}
-	w.add(routeKey(RouteV6, fabric.USIDBlock), Discard)
+	w.addEntry(routeKey(RouteV6, fabric.USIDBlock), Discard)
 }
 
 func macValue(mac [6]byte) (v uint64) {
@@ -258,6 +266,9 @@ func macValue(mac [6]byte) (v uint64) {
 
 // appendLabels appends the label entries of the live uplinks.
 func (c *Core) appendLabels(out []Entry, s *state, n *fabric.Node) []Entry {
+	if !c.f.Clos() {
+		return c.appendPodLabels(out, s, n)
+	}
 	var live uint64
 	switch n.Tier {
 	case fabric.ToR:
@@ -281,8 +292,8 @@ func (c *Core) appendToRGroups(out []Entry, v *torView, gs []group, full bool) [
 	n := c.f.Node(c.f.ToRID(v.tor))
 	buf := c.entryBuf[:0]
 	for _, g := range gs {
-		if w, ok := v.content(g); ok {
-			buf = append(buf, Entry{Key: exact(ECMP, uint64(g)), Action: TakeUplink, Members: c.members(n.FirstUplink(), w, v.torUp)})
+		if w, ok := v.groupWeights(g); ok {
+			buf = append(buf, Entry{Key: exactKey(ECMP, uint64(g)), Action: TakeUplink, Members: c.members(n.FirstUplink(), w, v.torUp)})
 		}
 	}
 	c.entryBuf = buf
@@ -295,8 +306,8 @@ func (c *Core) appendAggGroups(out []Entry, v *aggView, gs []group, full bool) [
 	n := c.f.Node(c.f.AggID(v.agg))
 	buf := c.entryBuf[:0]
 	for _, g := range gs {
-		if set, ok := v.content(g); ok {
-			buf = append(buf, Entry{Key: exact(ECMP, uint64(g)), Action: TakeUplink, Members: c.members(n.FirstUplink(), ones(set), v.aggUp)})
+		if set, ok := v.groupUplinks(g); ok {
+			buf = append(buf, Entry{Key: exactKey(ECMP, uint64(g)), Action: TakeUplink, Members: c.members(n.FirstUplink(), equalWeights(set), v.aggUp)})
 		}
 	}
 	c.entryBuf = buf
@@ -358,7 +369,7 @@ func (c *Core) appendSlots(out []Entry, n *fabric.Node, groups []Entry, full boo
 			before := slots[i]
 			for _, m := range order {
 				if x := g.Members[m]; x.Weight >= round {
-					w.add(exact(UplinkSlot, g.Value.Lo<<8|uint64(slots[i])), TakeUplink, uint64(x.Port))
+					w.addEntry(exactKey(UplinkSlot, g.Value.Lo<<8|uint64(slots[i])), TakeUplink, uint64(x.Port))
 					sets[i] |= 1 << (x.Port - n.FirstUplink())
 					slots[i]++
 				}
@@ -370,11 +381,11 @@ func (c *Core) appendSlots(out []Entry, n *fabric.Node, groups []Entry, full boo
 	}
 	if full && rules[c.cfg.Balancer.Rule].Adaptive {
 		for u := range uint64(n.Uplinks()) {
-			w.add(exact(UplinkSlot, eachUplink<<8|u), TakeUplink, uint64(n.FirstUplink())+u)
+			w.addEntry(exactKey(UplinkSlot, allUplinksGroup<<8|u), TakeUplink, uint64(n.FirstUplink())+u)
 		}
 	}
 	for i, g := range groups {
-		w.add(exact(UplinkGroup, g.Value.Lo), SetSlots, uint64(slots[i]), sets[i])
+		w.addEntry(exactKey(UplinkGroup, g.Value.Lo), SetSlots, uint64(slots[i]), sets[i])
 	}
 	return w.out
 }

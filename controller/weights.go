@@ -11,8 +11,8 @@ import (
 // than MaxUplinks live paths.
 type weights [fabric.MaxUplinks]uint8
 
-// ones returns the weights that give every uplink of set one share.
-func ones(set uint64) (w weights) {
+// equalWeights returns weights with one share for every uplink of a set.
+func equalWeights(set uint64) (w weights) {
 	for ; set != 0; set &= set - 1 {
 		w[bits.TrailingZeros64(set)] = 1
 	}
@@ -27,13 +27,13 @@ func (w weights) without(set uint64) weights {
 	return w
 }
 
-// tolerance is the excess over its share that a member of an approximated group may get before a larger group is
+// shareTolerance is the excess over its share that a member of an approximated group may get before a larger group is
 // tried.
-const tolerance = 0.05
+const shareTolerance = 0.05
 
-// serves reports whether a group with the shares x fits paths with the weights w: it has the same members, and none
-// exceeds its share by more than the tolerance.
-func serves(x, w weights, n int) bool {
+// fitsWeights reports whether a group with the shares x fits paths with the weights w: it has the same members, and
+// none exceeds its share by more than the tolerance.
+func fitsWeights(x, w weights, n int) bool {
 	sumX, sumW := 0, 0
 	for i := range w[:n] {
 		if (x[i] == 0) != (w[i] == 0) {
@@ -42,17 +42,17 @@ func serves(x, w weights, n int) bool {
 		sumX, sumW = sumX+int(x[i]), sumW+int(w[i])
 	}
 	for i := range w[:n] {
-		if float64(int(x[i])*sumW) > (1+tolerance)*float64(int(w[i])*sumX) {
+		if float64(int(x[i])*sumW) > (1+shareTolerance)*float64(int(w[i])*sumX) {
 			return false
 		}
 	}
 	return true
 }
 
-// reduce divides the weights of the first n uplinks by their greatest common divisor. If their sum is still above
-// limit, it approximates them by the smallest group in which no member exceeds its share by more than the
+// reduceToLimit divides the weights of the first n uplinks by their greatest common divisor. If their sum is still
+// above limit, it approximates them by the smallest group in which no member exceeds its share by more than the
 // tolerance, or else by the best one within the limit. limit is at least the number of members.
-func reduce(w weights, n, limit int) weights {
+func reduceToLimit(w weights, n, limit int) weights {
 	div, sum := 0, 0
 	for _, x := range w[:n] {
 		div, sum = ratio.GCD(div, int(x)), sum+int(x)
@@ -90,8 +90,8 @@ func reduce(w weights, n, limit int) weights {
 		if excess := worst*float64(sum)/float64(size) - 1; bestExcess < 0 || excess < bestExcess {
 			best, bestExcess = x, excess
 		}
-		if bestExcess <= tolerance || size == limit {
-			return reduce(best, n, limit)
+		if bestExcess <= shareTolerance || size == limit {
+			return reduceToLimit(best, n, limit)
 		}
 		next := -1
 		for i := range w[:n] {

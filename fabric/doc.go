@@ -1,5 +1,5 @@
-// Package fabric describes Clos fabrics: their nodes, ports and links, the paths between top-of-rack switches, and
-// the labels that name those paths.
+// Package fabric describes Clos fabrics, and dragonflies: their nodes, ports and links, the paths between top-of-rack
+// switches, and the labels that name those paths.
 //
 // A [Fabric] is built once from a [Spec] and never changes; other packages keep link states, loads and tables. It
 // is safe for concurrent use.
@@ -12,6 +12,8 @@
 //
 // Planes: several copies of either shape, each with its own switches and links. A host has one port per plane. The
 // ToRs of a host, one per plane, form its rack. [Fabric.ToROf] names a rack by its ToR in plane 0.
+//
+// Dragonfly: pods of ToRs, linked with each other; see dragonfly.go. It has no tiers above the ToRs.
 //
 // Nodes are numbered hosts first, so that a host's [NodeID] is its rank, then ToRs, aggregation switches and cores
 // (or spines), plane by plane within a tier. Switch ports are numbered from 1, down-facing ports first. A host has

@@ -34,7 +34,7 @@ type PortNo uint16
 type Node struct {
 	ID    NodeID
 	Tier  Tier
-	Plane int // 0 for hosts
+	Plane int // plane of a switch, from 0; 0 for hosts
 	Pod   int // 0 in a two-tier fabric; -1 for cores
 	Index int // within the tier, across pods and planes: ToR 5 is "tor5"
 	ports []LinkID
@@ -60,7 +60,7 @@ type End struct {
 	Port PortNo
 }
 
-// Link is a full-duplex link. A is the end nearer the hosts.
+// Link is a full-duplex link. A is the end nearer the hosts, or of two ToRs the one with the smaller NodeID.
 type Link struct {
 	ID LinkID
 	A  End
@@ -76,7 +76,7 @@ func (l *Link) Peer(n NodeID) End {
 	return l.A
 }
 
-// Fabric is an immutable Clos fabric. See the package comment for its shape.
+// Fabric is an immutable fabric. See the package comment for its shape.
 type Fabric struct {
 	spec                     Spec
 	nodes                    []Node
@@ -86,7 +86,7 @@ type Fabric struct {
 	first                    int // of a view: the plane in its labels
 	planeBits                int // label bits above the path's bits
 	racks                    int // ToRs of a plane
-	torUplinks               int // uplinks of a ToR
+	torUplinks               int // of a ToR; in a dragonfly the pods that a label can name
 
 	aggUplinks int // uplinks of an aggregation switch; 0 in two tiers
 	coreBits   int // low label bits that choose an aggregation switch's uplink
@@ -112,7 +112,13 @@ func New(s Spec) (*Fabric, error) {
 		f.coreBits = bitsFor(f.aggUplinks)
 		f.torUplinks = s.AggsPerPod
 	}
+	if !f.Clos() {
+		f.torUplinks = s.Pods
+	}
 	f.aggBits, f.planeBits = bitsFor(f.torUplinks), bitsFor(f.planes)
+	if !f.Clos() {
+		f.aggBits = bitsFor(f.torUplinks + 1) // and the minimal path
+	}
 	f.addNodes()
 	f.connect()
 	return f, nil
@@ -155,6 +161,10 @@ func (f *Fabric) connect() {
 			connect(NodeID(h), f.InPlane(f.ToROf(NodeID(h)), q), s.HostLink)
 		}
 	}
+	if !f.Clos() {
+		f.connectDragonfly(connect)
+		return
+	}
 	f.markDown(ToR)
 	for t := range f.tors {
 		if !f.ThreeTier() {
@@ -189,6 +199,10 @@ func (f *Fabric) markDown(t Tier) {
 // Spec returns the fabric's spec, with defaults filled in.
 func (f *Fabric) Spec() Spec { return f.spec }
 
+// Clos reports whether every path leads up and then down, so that a label alone determines the way up and the
+// destination the way down. A dragonfly is no Clos.
+func (f *Fabric) Clos() bool { return f.spec.Kind != KindDragonfly }
+
 // ThreeTier reports whether there are aggregation switches.
 func (f *Fabric) ThreeTier() bool { return f.spec.Kind == KindFatTree }
 
@@ -207,6 +221,15 @@ func (f *Fabric) Cores() int { return f.cores }
 // Switches returns the number of switches. Their NodeIDs are Hosts to
 // Hosts+Switches-1.
 func (f *Fabric) Switches() int { return f.tors + f.aggs + f.cores }
+
+// MostPorts returns the number of ports of the switch that has the most.
+func (f *Fabric) MostPorts() int {
+	most := 0
+	for i := range f.Switches() {
+		most = max(most, f.Node(NodeID(f.hosts+i)).Ports())
+	}
+	return most
+}
 
 // ToRID returns the NodeID of ToR i.
 func (f *Fabric) ToRID(i int) NodeID { return NodeID(f.hosts + i) }
@@ -357,13 +380,13 @@ func (f *Fabric) LinkByName(name string) (LinkID, error) {
 // HostAddr4 returns a host's IPv4 address, 10.pod.tor.(2+host), where tor and
 // host count within the pod and the rack.
 func (f *Fabric) HostAddr4(host NodeID) netip.Addr {
-	pod, tor, i := f.place(host)
+	pod, tor, i := f.positionOf(host)
 	return netip.AddrFrom4([4]byte{10, byte(pod), byte(tor), byte(2 + i)})
 }
 
 // HostAddr6 returns a host's IPv6 address, fd00:e7:pod:tor::(2+host).
 func (f *Fabric) HostAddr6(host NodeID) netip.Addr {
-	pod, tor, i := f.place(host)
+	pod, tor, i := f.positionOf(host)
 	return netip.AddrFrom16([16]byte{0xfd, 0, 0, 0xe7, 0, byte(pod), 0, byte(tor), 15: byte(2 + i)})
 }
 
@@ -411,7 +434,7 @@ func (f *Fabric) MAC(id NodeID) [6]byte {
 	return [6]byte{0x02, 0xe7, byte(id >> 24), byte(id >> 16), byte(id >> 8), byte(id)}
 }
 
-func (f *Fabric) place(host NodeID) (pod, tor, i int) {
+func (f *Fabric) positionOf(host NodeID) (pod, tor, i int) {
 	t := int(host) / f.spec.HostsPerToR
 	return t / f.spec.ToRsPerPod, t % f.spec.ToRsPerPod, int(host) % f.spec.HostsPerToR
 }

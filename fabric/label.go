@@ -3,20 +3,23 @@ package fabric
 import "math/bits"
 
 // Label names one path up: the ToR uplink in two tiers, the core switch in three. Its low bits choose the
-// aggregation switch's uplink, the next bits the ToR's uplink, the highest bits the plane.
+// aggregation switch's uplink, the next bits the ToR's uplink, the highest bits the plane. In a dragonfly it names the
+// pod through which a packet goes: see [Fabric.Toward].
 type Label uint16
 
-// LabelBits is the number of bits of a label: the UDP source ports of RoCEv2 from [FirstLabelPort] on carry labels.
+// LabelBits is the number of bits of a label. The UDP source ports of RoCEv2 from [FirstLabelPort] on carry labels.
 const LabelBits = 14
 
 // Ports and overhead of RoCEv2 packets on Ethernet.
 const (
-	RoCEPort       = 4791   // UDP destination port
-	FirstLabelPort = 0xC000 // UDP source port of label 0
-	FrameOverhead  = 24     // bytes beside a frame on the wire: frame check sequence 4, preamble 8, gap 12
+	RoCEPort       = 4791   // UDP destination port of RoCEv2
+	FirstLabelPort = 0xC000 // UDP source port that carries label 0; label l is carried by port FirstLabelPort + l
+	// FrameOverhead is the number of bytes that a frame takes on the wire beside its own: frame check sequence 4,
+	// preamble 8, gap 12.
+	FrameOverhead = 24
 )
 
-// Match is a ternary match on a label: it matches l when l&Mask == Value.
+// Match is a ternary match on a label: label l matches if l&Mask == Value.
 type Match struct {
 	Value, Mask Label
 }
@@ -48,8 +51,8 @@ func (f *Fabric) LabelSpan() Label {
 }
 
 // UplinkMatches returns, per uplink of a switch in port order, the ternary match on the labels that take it. It is
-// empty for cores and hosts. Bits above the label's own must be zero, so that foreign traffic with a large source
-// port does not match.
+// empty for cores and hosts, and is not used in a dragonfly: see [Fabric.Toward]. The mask includes the bits above a
+// label, which must be zero, so that other traffic with a large source port does not match.
 func (f *Fabric) UplinkMatches(id NodeID) []Match {
 	const all = 1<<LabelBits - 1
 	n := &f.nodes[id]

@@ -10,6 +10,7 @@ type Hop struct {
 // PathLabels returns the labels of all paths from hosts under src to hosts under dst, in label order: one per ToR
 // uplink inside a pod or in a two-tier fabric, one per core switch between pods. With planes it returns the paths
 // of all planes, whichever plane the ToRs are in. If src is dst it returns nil; with planes, one label per plane.
+// In a dragonfly there is one label for each pod but src's, in order of the pods, or one label within a pod.
 func (f *Fabric) PathLabels(src, dst NodeID) []Label {
 	if src == dst {
 		if f.planes == 1 {
@@ -20,6 +21,9 @@ func (f *Fabric) PathLabels(src, dst NodeID) []Label {
 			ls[q] = f.LabelFor(q*f.torUplinks, 0)
 		}
 		return ls
+	}
+	if !f.Clos() {
+		return f.dragonflyLabels(src, dst)
 	}
 	up := f.Uplinks()
 	if !f.ThreeTier() || f.nodes[src].Pod == f.nodes[dst].Pod {
@@ -42,6 +46,13 @@ func (f *Fabric) PathLabels(src, dst NodeID) []Label {
 // is false, and hops unchanged, for a label that names no path between them. Host links are not included: see
 // [Fabric.HostPath]. With planes the path is in the label's plane, whichever plane the ToRs are in.
 func (f *Fabric) Path(hops []Hop, src, dst NodeID, l Label) (_ []Hop, ok bool) {
+	if !f.Clos() {
+		pod, ok := f.Through(l, dst)
+		if ok {
+			hops = f.dragonflyPath(hops, src, dst, pod)
+		}
+		return hops, ok
+	}
 	u, v, ok := f.SplitLabel(l)
 	if !ok {
 		return hops, false
@@ -87,8 +98,7 @@ func (f *Fabric) PathUses(src, dst NodeID, l Label, link LinkID) bool {
 	return false
 }
 
-// LinkAt returns the link at a switch's port. ok is false if there is none: a message from outside may name a port
-// that does not exist.
+// LinkAt returns the link at a switch's port. ok is false if the switch has no such port.
 func (f *Fabric) LinkAt(id NodeID, p PortNo) (_ LinkID, ok bool) {
 	if id < 0 || int(id) >= len(f.nodes) || p < 1 || int(p) > len(f.nodes[id].ports) {
 		return 0, false

@@ -32,7 +32,7 @@ func (f *Fabric) PauseCycle() []Hop {
 	var buf [4]Hop
 	for s := range f.tors {
 		for d := range f.tors {
-			if !f.stands(s, d) {
+			if !f.mustCheckPair(s, d) {
 				continue
 			}
 			src, dst := f.ToRID(s), f.ToRID(d)
@@ -51,12 +51,12 @@ func (f *Fabric) PauseCycle() []Hop {
 	return cycle
 }
 
-// stands reports whether the paths between two ToRs have to be looked at. Between pods, the label alone determines
-// a path's way up from its ToR and down to its ToR, so one ToR elsewhere covers these. The turn at the core depends
-// on the two pods, and the pods' first ToRs cover it.
-func (f *Fabric) stands(s, d int) bool {
+// mustCheckPair reports whether the paths between two ToRs have to be looked at. Between pods, the label alone
+// determines a path's way up from its ToR and down to its ToR, so one ToR elsewhere covers these. The turn at the core
+// depends on the two pods, and the pods' first ToRs cover it.
+func (f *Fabric) mustCheckPair(s, d int) bool {
 	per := f.spec.ToRsPerPod
-	if per == 0 || s/per == d/per {
+	if per == 0 || !f.Clos() || s/per == d/per {
 		return true
 	}
 	elsewhere := func(tor int) int { return (tor/per*per + per) % f.tors }

@@ -54,7 +54,7 @@ func TestPausePairs(t *testing.T) {
 					for i := range len(hops) - 1 {
 						e := [2]Hop{hops[i], hops[i+1]}
 						all[e] = true
-						if f.stands(s, d) {
+						if f.mustCheckPair(s, d) {
 							shown[e] = true
 						}
 					}

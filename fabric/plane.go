@@ -2,13 +2,13 @@ package fabric
 
 import "fmt"
 
-// Planes returns the number of planes: 1 unless the spec says more.
+// Planes returns the number of planes: separate copies of the fabric that share the hosts.
 func (f *Fabric) Planes() int { return f.planes }
 
 // Racks returns the number of racks, which is the number of ToRs per plane.
 func (f *Fabric) Racks() int { return f.racks }
 
-// ToRUplinks returns the number of uplinks of a ToR.
+// ToRUplinks returns the number of uplinks of a ToR; in a dragonfly, the number of pods, which labels name instead.
 func (f *Fabric) ToRUplinks() int { return f.torUplinks }
 
 // Uplinks returns the number of ToR uplinks that a host can reach, over all planes. If a ToR has u uplinks, plane q
@@ -50,7 +50,7 @@ func (f *Fabric) Plane(q int) (*Fabric, error) {
 	return p, nil
 }
 
-// PlaneNode returns the node of f for a node of [Fabric.Plane] q.
+// PlaneNode translates a node's ID in [Fabric.Plane] q into its ID in f.
 func (f *Fabric) PlaneNode(q int, id NodeID) NodeID {
 	i := int(id) - f.hosts
 	aggs, cores := f.aggs/f.planes, f.cores/f.planes
@@ -65,7 +65,8 @@ func (f *Fabric) PlaneNode(q int, id NodeID) NodeID {
 	return f.CoreID(q*cores + i - f.racks - aggs)
 }
 
-// InOwnPlane is the inverse of [Fabric.PlaneNode] for the plane of a switch.
+// InOwnPlane translates a node's ID in f into its ID in the [Fabric.Plane] that the node is in. It is the inverse of
+// [Fabric.PlaneNode].
 func (f *Fabric) InOwnPlane(id NodeID) NodeID {
 	n := &f.nodes[id]
 	aggs, cores := f.aggs/f.planes, f.cores/f.planes
@@ -80,7 +81,7 @@ func (f *Fabric) InOwnPlane(id NodeID) NodeID {
 	return id
 }
 
-// PlaneLink returns the link of f for a link of [Fabric.Plane] q.
+// PlaneLink translates a link's ID in [Fabric.Plane] q into its ID in f.
 func (f *Fabric) PlaneLink(q int, id LinkID) LinkID {
 	i, up := int(id)-f.hosts, f.racks*f.torUplinks
 	switch {
@@ -92,7 +93,8 @@ func (f *Fabric) PlaneLink(q int, id LinkID) LinkID {
 	return LinkID(f.HostLinks() + f.planes*up + q*f.aggs/f.planes*f.aggUplinks + i - up)
 }
 
-// LinkInPlane is the inverse of [Fabric.PlaneLink] and also returns the plane.
+// LinkInPlane returns the plane of a link, and the link's ID in that [Fabric.Plane]. It is the inverse of
+// [Fabric.PlaneLink].
 func (f *Fabric) LinkInPlane(id LinkID) (q int, _ LinkID) {
 	i, up, above := int(id)-f.HostLinks(), f.racks*f.torUplinks, f.aggs/f.planes*f.aggUplinks
 	switch {
@@ -105,8 +107,8 @@ func (f *Fabric) LinkInPlane(id LinkID) (q int, _ LinkID) {
 	return i / above, LinkID(f.hosts + up + i%above)
 }
 
-// HostPath appends to hops the path of a packet from host src to host dst along label l, including the hosts' links, and
-// returns the result. Under one ToR the label names the plane alone. ok is false, and hops unchanged, for a label
+// HostPath appends to hops the path of a packet from host src to host dst along label l, including the hosts' links,
+// and returns the result. Under one ToR the label names the plane alone. ok is false, and hops unchanged, for a label
 // that names no path between them.
 func (f *Fabric) HostPath(hops []Hop, src, dst NodeID, l Label) (_ []Hop, ok bool) {
 	q := f.PlaneOf(l)
@@ -120,7 +122,7 @@ func (f *Fabric) HostPath(hops []Hop, src, dst NodeID, l Label) (_ []Hop, ok boo
 	return append(hops, Hop{last, to, f.links[last].B.Port}), true
 }
 
-// NewSinglePlane is [New] for callers that support one plane only: see [Fabric.SinglePlane].
+// NewSinglePlane is [New] for callers that support only Clos fabrics of one plane: see [Fabric.SinglePlane].
 func NewSinglePlane(s Spec, who string) (*Fabric, error) {
 	f, err := New(s)
 	if err != nil {
@@ -129,8 +131,14 @@ func NewSinglePlane(s Spec, who string) (*Fabric, error) {
 	return f, f.SinglePlane(who)
 }
 
-// SinglePlane returns a [*SpecError] if f has several planes. who names the caller's program in the error.
+// SinglePlane returns a [*SpecError] if f is not one Clos fabric. who names the caller's program in the error.
 func (f *Fabric) SinglePlane(who string) error {
+	if !f.Clos() {
+		return &SpecError{
+			Key: "kind", Problem: fmt.Sprintf("%s; %s takes %s or %s", f.spec.Kind, who, KindFatTree, KindLeafSpine),
+			Remedy: "write one of these, or run a scenario with --world virtual",
+		}
+	}
 	if f.planes == 1 {
 		return nil
 	}

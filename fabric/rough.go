@@ -13,18 +13,18 @@ func (t Time) Rough() string {
 	if t == 0 {
 		return "0 s"
 	}
-	return rough(float64(t), timeUnits, "ps")
+	return roundUnit(float64(t), timeUnits, "ps")
 }
 
 // Rough prints r as in "5 Mb/s".
-func (r Rate) Rough() string { return rough(float64(r), rateUnits, "b/s") }
+func (r Rate) Rough() string { return roundUnit(float64(r), rateUnits, "b/s") }
 
 // Rough prints b as in "3.423 GB", by decimal units.
-func (b Bytes) Rough() string { return rough(float64(b), roughBytes, "B") }
+func (b Bytes) Rough() string { return roundUnit(float64(b), roughBytes, "B") }
 
 var roughBytes = []unit{{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}, {"B", 1}}
 
-func rough(v float64, units []unit, least string) string {
+func roundUnit(v float64, units []unit, least string) string {
 	abs := max(v, -v)
 	for _, u := range units {
 		// 999.96 us is 1 ms to four digits.

@@ -1,12 +1,12 @@
 package fabric
 
-// RTT estimates a round trip, or the part of it that varies, as RFC 6298 does. Before the first sample all are 0.
+// RTT estimates a round-trip time and its variation, as RFC 6298 does. Before the first sample all fields are 0.
 type RTT struct {
-	SRTT, RTTVar Time // smoothed value, and mean deviation
+	SRTT, RTTVar Time // smoothed round-trip time, and its mean deviation
 	Samples      int
 }
 
-// Sample takes a measured round trip.
+// Sample updates the estimate with a measured round-trip time.
 func (r *RTT) Sample(trip Time) {
 	if r.Samples++; r.Samples == 1 {
 		r.SRTT, r.RTTVar = trip, trip/2

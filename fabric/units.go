@@ -26,8 +26,8 @@ const (
 	Never   Time = math.MaxInt64
 )
 
-// Rebase returns t on a clock that shows 0 when t's own shows zero. Never remains Never, and no result is before
-// LongAgo.
+// Rebase converts t to a clock that shows 0 when t's clock shows zero. [Never] remains Never, and no result is before
+// [LongAgo].
 func (t Time) Rebase(zero Time) Time {
 	if t == Never {
 		return t

@@ -6,7 +6,7 @@ import "net/netip"
 // IPv6 destination that lists the switches of the path and the receiving host, 16 bits each, behind a block of 32.
 // A switch that finds its own uSID first removes it from the list, and has a static route for the next one.
 
-// USIDBlock is the locator block of all micro segments.
+// USIDBlock is the IPv6 prefix of all micro segments (uSIDs, RFC 9800): their locator block.
 var USIDBlock = netip.MustParsePrefix("fcbb:bb00::/32")
 
 // Sizes in bits of the block and of a micro segment, and the number of micro segments in an address.
@@ -20,13 +20,13 @@ const (
 // SONiC and FRR divide them).
 const MaxUSID = 0xDFFF
 
-// HasUSIDs reports whether there is a micro segment for each node.
+// HasUSIDs reports whether the fabric has few enough nodes that each gets a micro segment.
 func (f *Fabric) HasUSIDs() bool { return f.Nodes() <= MaxUSID }
 
-// USID returns a node's micro segment: its id plus 1, since 0 ends a list.
+// USID returns a node's micro segment: its NodeID plus 1, since 0 ends a list.
 func USID(id NodeID) uint16 { return uint16(id) + 1 }
 
-// SID returns the address of a list of micro segments, at most [MaxUSIDs].
+// SID returns the IPv6 address that holds a list of micro segments, at most [MaxUSIDs].
 func SID(ids ...NodeID) netip.Addr {
 	a := USIDBlock.Addr().As16()
 	for i, id := range ids {
@@ -36,7 +36,7 @@ func SID(ids ...NodeID) netip.Addr {
 	return netip.AddrFrom16(a)
 }
 
-// Locator returns a node's part of the block: the prefix that other switches route to it.
+// Locator returns a node's prefix below [USIDBlock], to which other switches have routes.
 func Locator(id NodeID) netip.Prefix { return netip.PrefixFrom(SID(id), USIDBlockBits+USIDBits) }
 
 // Segments appends to ids the nodes whose micro segments replace label l from host src to host dst: the switches

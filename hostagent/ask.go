@@ -7,10 +7,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/heap"
 )
 
-// Ask is a path probe to send: a packet that asks the host Dst for an answer by the path of Label, in a class in which
-// no data delay it. Report its answer to [Core.Answered] with the same ID.
+// Ask is a path probe to send: a packet to host Dst with path label Label, whose answer takes the same path back. It
+// travels in the control class, so that data do not delay it. Report its answer to [Core.Answered] with the same ID.
 type Ask struct {
-	ID    uint32 // 24 bits
+	ID    uint32 // number of the probe, 24 bits, which its answer repeats
 	Dst   fabric.NodeID
 	Label fabric.Label
 }
@@ -20,6 +20,7 @@ type question struct {
 	sample
 	state   questionState
 	since   fabric.Time // asking: time of the first probe
+	from    fabric.Time // asking: time of the first probe, or of the first one of the second time
 	due     fabric.Time // time of the verdict; alive: of the next question at the earliest; dead: of the next probe
 	round   uint8       // of questions without an answer to data in between, or of probes of the dead path
 	again   bool        // asking: for the second time, with more witnesses
@@ -40,16 +41,16 @@ const (
 
 const (
 	probesPerQuestion = 2 // one alone may be lost on a link that loses some packets
-	mostWitnesses     = 8
+	maxWitnesses      = 8
 	maxRounds         = 6 // the time between questions doubles that often
 	maxDeadRounds     = 8
-	askBurst          = 256 // probes at once
-	askShare          = 64  // probes take that part of the host's link at most
-	askFrame          = 128 // bytes of a probe with framing
+	probeBurst        = 256 // maximum number of path probes sent at once
+	probeRateShare    = 64  // probes take that part of the host's link at most
+	probeFrameBytes   = 128 // length of a path probe in bytes, with framing
 )
 
-// questions finds the paths that do not answer, and the links that several of them have in common. It has the open
-// questions and the probes on the way.
+// questions finds paths that do not answer probes, and links that several such paths have in common. It has the open
+// questions and the probes in flight.
 type questions struct {
 	*paths
 	open     map[questionKey]*question
@@ -57,6 +58,7 @@ type questions struct {
 	seq      uint64  // of the latest entry of queue
 	probes   []asked // by ID, from first on
 	first    uint32
+	waiting  int             // of probes: those without an answer
 	dead     []*question     // in order of their verdicts
 	silent   []int           // by uplink: dead paths
 	late     []uint8         // by uplink: how often an answer came after the verdict
@@ -72,7 +74,7 @@ type dueQuestion struct {
 	q   *question
 }
 
-// Before orders questions by time, then as they came.
+// Before orders questions by their deadline, and questions with equal deadlines by arrival.
 func (d dueQuestion) Before(o dueQuestion) bool { return d.at < o.at || d.at == o.at && d.seq < o.seq }
 
 // questionKey is a path to a ToR. In a fabric of planes it is one to a host, which has a link of its own in each.
@@ -90,54 +92,37 @@ func (t *questions) keyOf(s sample) questionKey {
 	return k
 }
 
-// askWait returns the time in which a path probe to d is answered if its path is alive. A probe may wait for one full
-// packet at each link, in each direction, and behind other hosts' probes and acknowledgements. If answers by an uplink
-// came too late, more time is allowed for the next ones.
-func (t *questions) askWait(d *destination, path int) fabric.Time {
-	slack := d.probeTrip / 2
-	if t.excess.Samples >= fewSamples {
-		slack = max(d.probeTrip/4, t.excess.SRTT+4*t.excess.RTTVar)
-	}
-	return max(t.cfg.AskWait, d.probeTrip+slack<<t.late[d.uplink(path)])
-}
-
-// mostLate is how often late answers double the time allowed.
-const mostLate = 3
-
-// fewSamples is the number of answered probes from which on the measured excess replaces an assumed one.
-const fewSamples = 8
-
 // Overdue is the knowledge of a queue pair whose answer is overdue.
 type Overdue struct {
-	Since  fabric.Time `json:",omitzero"` // time of its last answer, or of the first packet after that
-	Probes int         `json:",omitzero"` // tail probes since: zero-length writes behind its last packets
+	Since fabric.Time `json:",omitzero"` // time of the last ACK, or of the first packet sent after it
+	// tail probes sent since then, at doubling intervals: packets behind those in flight
+	Probes int `json:",omitzero"`
 }
 
-// lostProbes is the number of unanswered tail probes, at doubling intervals, on a path that answers which show a loss.
-const lostProbes = 3
-
-// Overdue reports that a queue pair has waited for an answer for a round trip. That is no evidence against its path,
-// because data wait wherever the fabric is busy, but the path is asked, unless it has answered other queue pairs. If
-// the path answers, and tail probes stay unanswered, something was lost there, unless switches mark or pause packets.
+// Overdue reports that a queue pair has waited for an ACK for longer than a round trip. That is no evidence against its
+// path, because packets also wait in busy queues, so the core sends a path probe ([Ready].Ask), unless the path has
+// just answered. If the path answers, a probe behind the queue pair's packets finds out whether they are lost: see
+// [Ready].Resend.
 func (c *Core) Overdue(now fabric.Time, qp QP, o Overdue) {
 	c.advance(now)
 	p := c.pieces.get(qp)
-	if p == nil || p.dst == nil || !c.cfg.Asks {
+	if p == nil || !c.cfg.Asks {
 		return
 	}
 	c.stats.Overdue++
 	s := sample{p.dst, int(p.path), p.host}
+	if s.d == nil { // under the own ToR: there is no other path, so none is asked
+		if o.Probes > 0 {
+			c.proofs.probe(p, o.Since)
+		}
+		return
+	}
 	kept := s.d.dead.get(s.path) // the last path, which is kept though it is left: it is asked as well
 	if kept && !s.d.isGood(s.path) {
 		return
 	}
-	if !kept && o.Probes >= lostProbes && s.d.answered[s.path] > o.Since && !c.cfg.Losses.Pauses && !c.cfg.Losses.Off &&
-		!c.losses.excused(s, o.Since) {
-		c.stats.Losses++
-		c.testLoss(s, 1)
-		if s.d.dead.get(s.path) {
-			return
-		}
+	if o.Probes > 0 && s.d.answered[s.path] > o.Since {
+		c.proofs.probe(p, o.Since)
 	}
 	if c.fabric.Planes() == 1 && c.now-s.d.answered[s.path] < s.d.trip {
 		return
@@ -164,7 +149,7 @@ func (t *questions) question(s sample) *question {
 	return q
 }
 
-// forget ends a question.
+// forget ends a question without a verdict.
 func (t *questions) forget(q *question) {
 	k := t.keyOf(q.sample)
 	if t.open[k] != q {
@@ -197,19 +182,19 @@ func (t *questions) bury(q *question, change int) {
 	}
 }
 
-// ask puts a question.
+// ask sends the probes of a question.
 func (t *questions) ask(q *question) {
 	if !t.admitProbes(probesPerQuestion) {
 		return
 	}
-	q.state, q.since, q.again, q.seen = asking, t.now, false, false
+	q.state, q.since, q.from, q.again, q.seen = asking, t.now, t.now, false, false
 	for range probesPerQuestion {
 		t.probe(q, q.d, q.path, false)
 	}
-	if t.heardBy(q) < t.now-q.d.trip {
+	if t.lastHeard(q) < t.now-q.d.trip {
 		t.askWitnesses(q, 1)
 	}
-	t.dueAt(q, t.now+t.askWait(q.d, q.path))
+	t.answerDue(q)
 }
 
 func (t *questions) dueAt(q *question, at fabric.Time) {
@@ -218,7 +203,7 @@ func (t *questions) dueAt(q *question, at fabric.Time) {
 	t.queue.Push(dueQuestion{at, t.seq, q})
 }
 
-// Answered reports the answer of a host to a path probe.
+// Answered reports that host peer answered the path probe with that ID ([Ask].ID).
 func (c *Core) Answered(now fabric.Time, peer fabric.NodeID, id uint32) {
 	c.advance(now)
 	a, ok := c.questions.take(peer, id)
@@ -239,7 +224,7 @@ func (c *Core) Answered(now fabric.Time, peer fabric.NodeID, id uint32) {
 	}
 }
 
-// answerVerdict is what an answer says about the path of its question.
+// answerVerdict is the conclusion from an answer about the path of its question.
 type answerVerdict uint8
 
 const (
@@ -251,6 +236,7 @@ const (
 // answered processes an answer.
 func (t *questions) answered(a asked) answerVerdict {
 	t.excess.Sample(max(0, t.now-a.at-a.d.probeTrip))
+	t.sampleSlowest(max(0, t.now-a.at-a.d.probeTrip))
 	q := a.q
 	switch {
 	case a.witness:
@@ -265,7 +251,8 @@ func (t *questions) answered(a asked) answerVerdict {
 	case q.state == dead:
 		t.stats.PathsBack++
 		if late := &t.late[q.d.uplink(q.path)]; a.at < q.left {
-			*late = min(*late+1, mostLate)
+			t.stats.PathsLate++
+			*late = min(*late+1, maxLate)
 		}
 		t.forget(q)
 		return pathBack
@@ -273,9 +260,9 @@ func (t *questions) answered(a asked) answerVerdict {
 	return nothingNew
 }
 
-// rest has a path that is alive not asked again for a while, which doubles each time.
+// rest stops probes of a path that is alive for a time that doubles each time.
 func (t *questions) rest(q *question) {
-	q.state, q.due = alive, t.now+q.d.trip<<q.round
+	q.state, q.due = alive, t.now+t.pause(q)
 	q.round = min(q.round+1, maxRounds)
 }
 
@@ -291,14 +278,14 @@ func (t *questions) noteAnswer(d *destination, path int, host fabric.NodeID) {
 	}
 }
 
-// answer is the time of a host's answer, and the uplink by which it came.
+// answer is the time of a host's last answer, and the uplink by which it arrived.
 type answer struct {
 	at     fabric.Time
 	uplink int32
 }
 
-// heardBy returns the time of the latest answer of a question's host by another uplink.
-func (t *questions) heardBy(q *question) fabric.Time {
+// lastHeard returns the time of the latest answer of a question's host by another uplink.
+func (t *questions) lastHeard(q *question) fabric.Time {
 	first, _ := t.fabric.HostsOf(q.d.tor)
 	h := &q.d.heard[q.host-first]
 	if int(h[0].uplink) == q.d.uplink(q.path) {
@@ -318,7 +305,7 @@ func (t *questions) due() *question {
 			t.probe(q, q.d, q.path, false)
 		}
 		q.round = min(q.round+1, maxDeadRounds)
-		t.dueAt(q, t.now+q.d.trip<<q.round)
+		t.dueAt(q, t.now+t.pause(q))
 	}
 	return nil
 }
@@ -334,17 +321,18 @@ func (t *questions) deadline() fabric.Time {
 	return fabric.Never
 }
 
-// decide decides a question whose path has not answered in time, and reports whether the path is left.
+// decide decides about a path that has not answered its probes in time, and reports whether the host leaves the path.
 func (t *questions) decide(q *question) (left bool) {
 	switch {
-	case q.seen || t.heardBy(q) >= q.since:
+	case t.early(q):
+	case q.seen || t.lastHeard(q) >= q.since:
 		t.leave(q)
 		return true
 	case !q.again:
-		q.again = true
+		q.again, q.from = true, t.now
 		t.probe(q, q.d, q.path, false)
-		t.askWitnesses(q, mostWitnesses)
-		t.dueAt(q, t.now+t.askWait(q.d, q.path))
+		t.askWitnesses(q, maxWitnesses)
+		t.answerDue(q)
 	default: // the host does not answer by any path
 		q.expired = false
 		t.rest(q)
@@ -356,13 +344,13 @@ func (t *questions) decide(q *question) (left bool) {
 func (t *questions) leave(q *question) {
 	t.stats.PathsDead++
 	q.state, q.round, q.expired, q.left = dead, 0, false, t.now
-	t.dueAt(q, t.now+q.d.trip)
+	t.dueAt(q, t.now+t.pause(q))
 	t.bury(q, 1)
 	t.fail(q.sample)
 	t.locate(q)
 }
 
-// doubtful reports whether a path to d is being asked, or another path by its uplink is silent.
+// doubtful reports whether a path to d is being probed, or another path by its uplink does not answer.
 func (t *questions) doubtful(d *destination, path int) bool {
 	if d.asked.get(path) {
 		if q := t.open[questionKey{d, path, wholeRack}]; q != nil && q.state == asking {
@@ -415,7 +403,7 @@ func (t *questions) forgetAll(crosses func(sample) bool) {
 }
 
 func (t *questions) rebase(now fabric.Time) {
-	t.tat = t.tat.Rebase(now)
+	t.tat, t.slowest.at = t.tat.Rebase(now), t.slowest.at.Rebase(now)
 	for i := range t.queue {
 		t.queue[i].at = t.queue[i].at.Rebase(now)
 	}
@@ -424,6 +412,7 @@ func (t *questions) rebase(now fabric.Time) {
 	}
 	for _, q := range t.open {
 		q.since, q.due, q.left = q.since.Rebase(now), q.due.Rebase(now), q.left.Rebase(now)
+		q.from = q.from.Rebase(now)
 	}
 	for _, d := range t.destinations {
 		for i := range d.answered {

@@ -20,8 +20,8 @@ type batch struct {
 	cuts    []Cut
 }
 
-// Post splits and labels one batching window's flows. After an error, which wraps [ErrFlow], no flow of the batch
-// was taken.
+// Post splits the flows of one batching window into pieces and chooses their paths; [Core.Ready] returns them. The
+// error wraps [ErrFlow]; no flow of the batch was then accepted.
 func (c *Core) Post(now fabric.Time, batch []Flow) error {
 	c.advance(now)
 	if err := c.checkBatch(batch); err != nil {
@@ -184,7 +184,7 @@ func (c *Core) openPiece(f Flow, cut Cut, d *destination) *piece {
 
 // weigh computes the weights of some paths to d, and reports whether they differ.
 func (c *Core) weigh(d *destination, paths []int) bool {
-	if d.slow == nil && c.slow.byUplink == nil && len(c.slowLinks) == 0 {
+	if d.slow == nil && c.slow.byUplink == nil && len(c.slowLinks) == 0 && c.fabric.Clos() {
 		return false
 	}
 	c.weights = c.weights[:0]

@@ -12,26 +12,29 @@ import (
 type Stats struct {
 	Flows, Pieces, Flips, Returns uint64
 	Timeouts, TimeoutsIgnored     uint64
-	Losses                        uint64                  // packets and ACKs reported by [Core.Lost]
-	LossesIgnored, LossesExcused  uint64                  // of these: on paths already left; where switches marked
-	Overdue                       uint64                  // reports of [Core.Overdue]
-	PathProbes, ProbesHeld        uint64                  // sent; questions not put because of the rate limit
-	PathsAlive                    uint64                  // answered questions
-	PathsDead, PathsBack          uint64                  // paths left because of a question; of these: that answered later
-	LinksConvicted                uint64                  // links found dead because several paths over them were
-	Left, CameBack                uint64                  // sets of paths, because of losses
-	Slow                          uint64                  // number of times that the share of a path or an uplink was halved
-	SlowHosts                     uint64                  // of these: undone, because the destination was slow
-	Quenches                      [RateLimited + 1]uint64 // by [Verdict]
-	UpdatesIgnored                uint64                  // from a superseded controller instance
-	LinksIgnored                  uint64                  // link states that are not newer, or name no link
+	Losses                        uint64 // packets and ACKs reported by [Core.Lost]
+	LossesIgnored, LossesExcused  uint64 // not counted: on paths already left; of packets that switches marked
+	Overdue                       uint64 // number of calls of [Core.Overdue]: answers that were overdue
+	PathProbes, ProbesHeld        uint64 // sent; questions not put because of the rate limit
+	PathsAlive                    uint64 // number of probed paths that answered
+	PathsDead, PathsBack          uint64 // paths left because of a question; of these: that answered later
+	PathsLate                     uint64 // of PathsBack: by an answer to a probe from before the verdict
+	LinksConvicted                uint64 // links found dead because several paths over them were
+	Left, CameBack                uint64 // sets of paths, because of losses
+	Slow                          uint64 // number of times that the share of a path or an uplink was halved
+	// number of paths and uplinks probed because they may be slow
+	Doubts                   uint64
+	LossProbes, LossesProved uint64                  // sent behind packets without an answer; losses that they proved
+	Quenches                 [RateLimited + 1]uint64 // number of quenches, by the [Verdict] about them
+	UpdatesIgnored           uint64                  // from a superseded controller instance
+	LinksIgnored             uint64                  // link states that are not newer, or name no link
 }
 
 // ErrFlow is wrapped by every error of [Core.Post].
 var ErrFlow = errors.New("hostagent: bad flow")
 
-// Core is the state machine. Make one with [New]; see the package comment for
-// the rules of its use.
+// Core is the state machine of a host's agent: it splits flows, chooses paths, and leaves dead ones. Make one with
+// [New]; the package comment has the rules of its use.
 type Core struct {
 	paths
 	pieces pieces
@@ -42,6 +45,7 @@ type Core struct {
 	quenches  quenches
 	pushes    pushes
 	losses    losses
+	proofs    proofs
 	questions questions
 	slow      slowPaths
 }
@@ -65,15 +69,16 @@ func New(cfg Config) (*Core, error) {
 		paths: ps, probing: make(map[QP]lossyProbe), markedIn: fabric.LongAgo,
 		carried: slices.Repeat([]carried{{lostAt: fabric.LongAgo}}, ps.perUplink),
 	}
-	c.questions.paths = ps
-	c.slow = slowPaths{paths: ps, trials: make(map[fabric.NodeID]trial), shiftedAt: fabric.LongAgo, shiftedLast: fabric.LongAgo}
+	c.questions.paths, c.proofs.site = ps, &ps.site
+	c.slow = slowPaths{paths: ps, shiftedAt: fabric.LongAgo, shiftedLast: fabric.LongAgo}
 	return c, nil
 }
 
-// Acked reports that bytes more of a queue pair's payload are acknowledged. This and the following functions ignore
-// an unknown queue pair: it may just have ended.
+// Acked reports that so many more payload bytes of a queue pair are acknowledged; 0: it got another answer. Like the
+// following functions it ignores an unknown queue pair, which may just have ended.
 func (c *Core) Acked(now fabric.Time, qp QP, bytes int64) {
 	c.advance(now)
+	c.proofs.answered(qp)
 	if p := c.pieces.get(qp); p != nil && bytes > 0 {
 		n := min(bytes, p.left)
 		p.left -= n
@@ -83,18 +88,19 @@ func (c *Core) Acked(now fabric.Time, qp QP, bytes int64) {
 			c.losses.acked(p.dst, path)
 			c.slow.noteFine(p.dst, path, n)
 			c.questions.noteData(p)
-			if c.slow.judge(p) {
-				c.unload(p.dst, path, false)
-			}
+			c.slow.judge(p)
 		}
 	}
 }
 
-// Done reports that a queue pair has sent everything, or was closed.
+// Done reports that all bytes of a queue pair are acknowledged, or that it was closed.
 func (c *Core) Done(now fabric.Time, qp QP) {
 	c.advance(now)
 	p := c.pieces.get(qp)
 	if p == nil {
+		if c.slow.probeDone(qp) || c.proofDone(qp) {
+			return
+		}
 		if c.losses.probeDone(qp) {
 			c.movePieces(Return)
 		}
@@ -105,24 +111,36 @@ func (c *Core) Done(now fabric.Time, qp QP) {
 		p.dst.unlink(p)
 		c.slow.finished(p)
 	}
+	c.proofs.answered(qp)
 	c.pieces.remove(p)
 }
 
-// Ready returns the caller's work since the last call.
+// Ready returns the caller's work since the last call: queue pairs to open and to move, probes to send.
 func (c *Core) Ready() Ready {
 	r, old := c.ready, c.before
-	c.ready = Ready{Open: old.Open[:0], Flip: old.Flip[:0], Ask: old.Ask[:0], Failed: old.Failed[:0]}
+	c.ready = Ready{
+		Open: old.Open[:0], Flip: old.Flip[:0], Resend: old.Resend[:0], Ask: old.Ask[:0], Failed: old.Failed[:0],
+	}
 	c.before = r
 	return r
 }
 
-// Pending reports whether Ready would return anything.
+// Pending reports whether [Core.Ready] would return anything to do.
 func (c *Core) Pending() bool {
-	return len(c.ready.Open)+len(c.ready.Flip)+len(c.ready.Ask)+len(c.ready.Failed) > 0
+	r := &c.ready
+	return len(r.Open)+len(r.Flip)+len(r.Resend)+len(r.Ask)+len(r.Failed) > 0
 }
 
-// Tick does what is due by now: see [Core.Deadline].
-func (c *Core) Tick(now fabric.Time) { c.advance(now) }
+// Tick runs the timers that are due at the given time: see [Core.Deadline].
+func (c *Core) Tick(now fabric.Time) {
+	if c.cfg.AskWait > 0 {
+		if due, ok := c.Deadline(); ok && due < now {
+			c.now = max(c.now, now)
+			c.sampleSlowest(now - due)
+		}
+	}
+	c.advance(now)
+}
 
 // Stats returns the counts so far.
 func (c *Core) Stats() Stats { return c.stats }
@@ -130,8 +148,8 @@ func (c *Core) Stats() Stats { return c.stats }
 // Live returns the number of open queue pairs.
 func (c *Core) Live() int { return c.pieces.live }
 
-// GoodPaths returns the labels, ascending, over which the next batch to a host would be dealt; none for a host
-// under the own ToR.
+// GoodPaths returns the labels, ascending, of the paths over which the next batch to a host would be spread; none for a
+// host under the same ToR.
 func (c *Core) GoodPaths(dst fabric.NodeID) []fabric.Label {
 	if !c.choice(dst) {
 		return nil
@@ -144,12 +162,15 @@ func (c *Core) GoodPaths(dst fabric.NodeID) []fabric.Label {
 	return ls
 }
 
-// ResponderLabel returns the label for an ACK, NAK or CNP to peer. Normally it is the label of the packet that it
-// answers, which names the exact reverse path. If this host has left that path, or the packet came rerouted, it is
-// another one: a switch met a dead uplink, and an answer over the same link would be lost. A receiver asks for a missing
-// packet once, so that NAK must arrive. Then the label is that of a good path, by another ToR uplink if there is one,
-// always the same for the same label while the set of good paths does not change. If there is no good path, it is one
-// without links that are known to be dead, above all the packet's own.
+// ResponderLabel returns the path label for an ACK, NAK or CNP to peer. mirrored is the label of the packet that it
+// answers, and the usual result, since it names the exact reverse path.
+//
+// If this host has left that path, or a switch rerouted the packet around a dead uplink, the answer would be lost over
+// the same link, and a receiver sends a NAK only once. The result is then the label of a usable path, by another ToR
+// uplink if there is one, and the same for the same mirrored label while the set of usable paths does not change. For a
+// path that was left because of losses, only a path that has answered this host in the last millisecond is a
+// replacement, since others may be dead without this host's knowledge. Without a usable path the result is a path
+// without links known to be dead, preferably mirrored.
 func (c *Core) ResponderLabel(now fabric.Time, peer fabric.NodeID, mirrored fabric.Label, rerouted bool) fabric.Label {
 	c.advance(now)
 	if !c.choice(peer) {
@@ -166,6 +187,12 @@ func (c *Core) ResponderLabel(now fabric.Time, peer fabric.NodeID, mirrored fabr
 		return mirrored
 	}
 	c.usable = slices.DeleteFunc(d.good(c.usable[:0]), func(p int) bool { return c.linkDead(d, p) })
+	if !good && !rerouted && !c.silent(d, path) { // it merely loses packets
+		c.usable = slices.DeleteFunc(c.usable, func(p int) bool { return c.now-d.answered[p] > provenFor })
+		if len(c.usable) == 0 {
+			return mirrored
+		}
+	}
 	if len(c.usable) == 0 { // the others lose, or seem silent
 		if !c.linkDead(d, path) {
 			return mirrored // the packet came by it
@@ -187,6 +214,9 @@ func (c *Core) ResponderLabel(now fabric.Time, peer fabric.NodeID, mirrored fabr
 	return c.label(d, path)
 }
 
+// provenFor is the time for which an answer by a path shows that it is alive.
+const provenFor = fabric.Millisecond
+
 // elsewhere returns those of some paths that use another ToR uplink than l does, or all of them if there are none.
 func (c *Core) elsewhere(d *destination, paths []int, l fabric.Label) []int {
 	uplink, _, _ := c.fabric.SplitLabel(l)
@@ -203,7 +233,7 @@ func (c *Core) elsewhere(d *destination, paths []int, l fabric.Label) []int {
 	return paths[:kept]
 }
 
-// advance moves the time to now, unless it is later already, and does what is due.
+// advance advances the core's time to now, if now is later, and runs the timers that are due.
 func (c *Core) advance(now fabric.Time) {
 	c.now = max(c.now, now)
 	timeouts, quenches := c.timeouts.expire(), c.quenches.expire()
@@ -216,7 +246,11 @@ func (c *Core) advance(now fabric.Time) {
 			c.keepAnother(q.sample, BySilence)
 		}
 	}
+	if c.losses.judge() {
+		c.movePieces(ByLoss)
+	}
 	c.losses.probe()
+	c.decideSlow()
 }
 
 // keepAnother keeps another path if all are left and the kept one does not work either: the evidence against the
@@ -227,8 +261,8 @@ func (c *Core) keepAnother(s sample, why Reason) {
 	}
 }
 
-// Rebase does what is due by now, and counts all later times from now. A core that runs for long needs it, since a
-// [fabric.Time] ends after 106 days: see [fabric.LongAgo].
+// Rebase processes expired timers, and then makes now the zero of the core's clock. A core that runs for long needs it,
+// since a [fabric.Time] holds 106 days: see [fabric.LongAgo].
 func (c *Core) Rebase(now fabric.Time) {
 	c.advance(now) // remaining times that are not 0 are in the future
 	c.now = c.now.Rebase(now)
@@ -239,6 +273,7 @@ func (c *Core) Rebase(now fabric.Time) {
 	c.timeouts.rebase(now)
 	c.quenches.rebase(now)
 	c.losses.rebase(now)
+	c.proofs.rebase(now)
 	c.questions.rebase(now)
 	c.slow.rebase(now)
 	c.pieces.rebase(now)
@@ -247,6 +282,6 @@ func (c *Core) Rebase(now fabric.Time) {
 // Deadline returns the time at which to call [Core.Tick] next. ok is false if no timer runs.
 func (c *Core) Deadline() (at fabric.Time, ok bool) {
 	at = min(c.timeouts.memories.next(c.timeouts.current), c.quenches.memories.next(c.quenches.current),
-		c.losses.deadline(), c.questions.deadline())
+		c.losses.deadline(), c.questions.deadline(), c.slow.deadline())
 	return at, at != fabric.Never
 }

@@ -207,6 +207,7 @@ func TestInvariants(t *testing.T) {
 		host := fabric.NodeID(rapid.IntRange(0, f.Hosts()-1).Draw(rt, "host"))
 		cfg := Config{Fabric: f, Host: host, Seed: rapid.Uint64().Draw(rt, "seed"), FailedPathMemory: fabric.Millisecond}
 		cfg.Uplinks, cfg.Asks = rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(rt, "uplinks"), rapid.Bool().Draw(rt, "asks")
+		cfg.Losses.Unmarked = rapid.Bool().Draw(rt, "unmarked")
 		cfg.Losses.Pauses = rapid.Bool().Draw(rt, "pauses")
 		c, twin := mustCore(t, cfg), mustCore(t, cfg)
 		path := make(map[QP]fabric.Label) // as the caller knows it
@@ -289,7 +290,7 @@ func TestInvariants(t *testing.T) {
 			for _, a := range slices.Clone(r.Ask) {
 				c.Answered(now, a.Dst, a.ID)
 			}
-			if probes = probes[:0]; len(c.losses.lossy)+len(c.questions.dead) == 0 {
+			if probes = probes[:0]; len(c.losses.lossy)+len(c.losses.accused)+len(c.questions.dead) == 0 {
 				for _, fl := range c.Ready().Flip {
 					path[fl.QP] = fl.To
 				}

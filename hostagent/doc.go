@@ -109,15 +109,18 @@
 //
 // # Slow paths
 //
-// A path that works, but slower than others, keeps a share of the load: its weight. Two observations show that a
-// path is slow:
+// A path that works, but slower than others, keeps a share of the load: its weight. Two observations raise a doubt:
 //
-//   - Marks ([Core.Congested]): for eight round trips, the packets by this path were marked, and those by another path
-//     to the same ToR, with at least half as much left to send, were not, and that path delivered more than twice as
-//     much. If all packets by an uplink are marked, whatever their destination, the uplink is slow. If the packets to
-//     one host are still marked on the next path, the host is the cause, and the path gets its share back.
+//   - Marks ([Core.Congested]): for four round trips, the packets by this path were marked, and those by another path
+//     were not, and that path delivered half as much again. If all packets by an uplink are marked, whatever their
+//     destination, the uplink is doubted.
 //   - A race: half of a flow's pieces are done, and another piece, at least two round trips behind, has at most 0.6 of
 //     its expected bytes acknowledged. A path without acknowledgements is not slow: it may be dead.
+//
+// Neither is a proof: the destination can be slow, or the queue pairs can have low rates. So the path is asked. Two
+// queue pairs without bytes ([Ready].Open) carry a probe each to one host, at the same time and in the data's class:
+// one by this path, one by the other. The path is slow if its probe takes twice as long as the other's, and two idle
+// round trips longer: then the queues on it are longer.
 //
 // The share is then halved, or set to the rate that the race shows, down to an eighth. Pieces leave the path
 // ([BySlow]) until the rest fits its share. The next batches are cut by weights. The share doubles with each
@@ -130,6 +133,9 @@
 // A controller can know a link's rate ([statepb.LinkRate]), because its switches report the speed of their ports.
 // Then batches are cut by rates at once, without observation.
 //
+// The comparison assumes that links which work are loaded alike, as Theorem 1 has it. In a dragonfly they are not: a
+// link of one host's longer path carries others' minimal paths. There only rates that a controller reports count.
+//
 // A piece that leaves a slow path starts at line rate, as a fresh queue pair would, because its rate was the old
 // path's.
 //
@@ -141,7 +147,7 @@
 // and whose answers it reports to [Core.Answered]. A path is dead if its probes are not answered in time while the same
 // host answers by another uplink. If no path answers, the host is gone, and nothing is concluded. Queue pairs stay on a
 // path that answers. A dead path is probed until it answers; then they return. Probes are limited to a part of the
-// host's link.
+// host's link, or of its share of a dragonfly's links ([fabric.Fabric.HostShare]).
 //
 // Two dead paths convict the last link that both use, unless a path over it has answered since. Then all paths over it
 // are left, also to other ToRs; an answer by one of them acquits it.

@@ -18,10 +18,10 @@ type linkState struct {
 type evidence uint8
 
 const (
-	reported  evidence = 1 << iota // by a controller
+	reported  evidence = 1 << iota // a controller reported the link dead
 	suspected                      // by a controller, from all agents' time-outs
 	quenched                       // by a switch, within the memory
-	convicted                      // by this host's path probes
+	convicted                      // this host's path probes found the link dead
 )
 
 func (ps *paths) link(id fabric.LinkID) *linkState {

@@ -10,6 +10,7 @@ import (
 type losses struct {
 	*paths
 	lossy    []*lossy
+	accused  []accused
 	probing  map[QP]lossyProbe
 	carried  []carried   // by uplink
 	markedIn fabric.Time // when a packet to this host was last marked
@@ -31,7 +32,7 @@ type lossy struct {
 }
 
 const (
-	lossProbes     = 16 // per round
+	lossProbes     = 16 // number of probes per round on a path left because of losses
 	maxLossySample = 8
 	maxLossyRounds = 10 // largest number of doublings of the interval
 	maxLossCounted = 2  // largest number of counted losses: more would only delay the return
@@ -55,14 +56,15 @@ func (l *lossy) grow(s sample) {
 	}
 }
 
-// Loss is the known loss of a queue pair.
+// Loss is the known losses of a queue pair: packets and ACKs.
 type Loss struct {
-	Packets int         `json:",omitempty"` // packets for which its receiver asked
-	Acks    int         `json:",omitempty"` // missing acknowledgements, although later ones came
+	Packets int         `json:",omitempty"` // data packets that the receiver reported missing by a NAK
+	Acks    int         `json:",omitempty"` // ACKs that are missing although later ones came
 	Since   fabric.Time `json:",omitempty"` // the lost packets were sent at this time or later
 }
 
-// Lost reports a queue pair's losses without a time-out. The package comment says when its path is left.
+// Lost reports a queue pair's losses that caused no time-out. The package comment says when the core leaves the path
+// because of them.
 func (c *Core) Lost(now fabric.Time, qp QP, l Loss) {
 	c.advance(now)
 	n := l.Packets + l.Acks
@@ -74,10 +76,11 @@ func (c *Core) Lost(now fabric.Time, qp QP, l Loss) {
 		return
 	}
 	p.race = nil // the loss delays it
+	c.proofs.answered(qp)
 	c.stats.Losses += uint64(n)
 	s := sample{p.dst, int(p.path), p.host}
 	switch {
-	case s.d.dead.get(s.path), c.now-p.flipped < c.grace(p.dst):
+	case s.d.dead.get(s.path), l.Since < p.flipped, c.now-p.flipped < c.grace(p.dst):
 		c.stats.LossesIgnored += uint64(n) // on the path before, or known already
 		return
 	case c.losses.excused(s, l.Since):
@@ -112,7 +115,7 @@ func (ls *losses) test(s sample, packets int) (left bool) {
 	w := ls.cfg.Losses.against(ls.othersLose(u))
 	ls.carried[u].lost += uint32(packets)
 	ls.carried[u].lostAt = ls.now
-	if ls.manyLose(u, graceTrips*d.trip) {
+	if ls.manyLose(u, d) {
 		ls.stats.LossesExcused += uint64(packets)
 		return false
 	}
@@ -122,15 +125,60 @@ func (ls *losses) test(s sample, packets int) (left bool) {
 	if w.sum(r) < w.lossy {
 		return false
 	}
+	if !ls.cfg.Losses.Unmarked {
+		ls.convict(s)
+		return true
+	}
+	if !slices.ContainsFunc(ls.accused, func(a accused) bool { return a.d == d && a.path == s.path }) {
+		ls.accused = append(ls.accused, accused{s, ls.now + accusedTrips*d.trip})
+	}
+	return false
+}
+
+// convict leaves a path that is found lossy.
+func (ls *losses) convict(s sample) {
 	ls.fail(s)
 	ls.leave(s)
-	return true
+}
+
+// accused is a path that the test has found lossy, on a fabric that drops packets without a mark: see
+// [LossTest].Unmarked. It is left at a time, unless other uplinks lose packets until then.
+type accused struct {
+	sample
+	due fabric.Time
+}
+
+const accusedTrips = 2
+
+// judge leaves the accused paths that are due, and reports whether there are any.
+func (ls *losses) judge() (left bool) {
+	for i := 0; i < len(ls.accused); {
+		a := ls.accused[i]
+		if a.due > ls.now {
+			i++
+			continue
+		}
+		ls.accused = slices.Delete(ls.accused, i, i+1)
+		switch {
+		case a.d.dead.get(a.path):
+		case ls.manyLose(a.d.uplink(a.path), a.d):
+			ls.stats.LossesExcused++
+			a.d.records[a.path] = record{}
+		default:
+			ls.convict(a.sample)
+			left = true
+		}
+	}
+	return left
 }
 
 // manyLose reports whether at least half of the other uplinks in use have lost packets of late: full buffers drop
-// packets of all paths, where nothing is marked before.
-func (ls *losses) manyLose(uplink int, late fabric.Time) bool {
-	used, losing := 0, 0
+// packets of all paths, where nothing is marked before. With [LossTest].Unmarked two, and a quarter, are enough.
+func (ls *losses) manyLose(uplink int, d *destination) bool {
+	late, used, losing := graceTrips*d.trip, 0, 0
+	if ls.cfg.Losses.Unmarked {
+		late = max(late, ls.cfg.Calm)
+	}
 	for u, r := range ls.carried {
 		if u == uplink || r.fine+r.lost == 0 {
 			continue
@@ -139,7 +187,7 @@ func (ls *losses) manyLose(uplink int, late fabric.Time) bool {
 			losing++
 		}
 	}
-	return losing > 0 && 2*losing >= used
+	return losing > 0 && 2*losing >= used || ls.cfg.Losses.Unmarked && losing > 1 && 4*losing >= used
 }
 
 // othersLose returns the median, over the other uplinks of this host's ToR, of the loss ratio of this host's
@@ -171,7 +219,7 @@ func (ls *losses) leave(s sample) {
 	d.records[s.path] = record{}
 	i := slices.IndexFunc(ls.lossy, func(l *lossy) bool { return l.u == u })
 	if i < 0 {
-		l := &lossy{span: span{u, 1, -1}, to: d, samples: []sample{s}}
+		l := &lossy{span: span{u: u, n: 1, v: -1}, to: d, samples: []sample{s}}
 		if d.vs > 1 {
 			l.v = s.path % d.vs
 		}
@@ -201,7 +249,7 @@ func (ls *losses) changed(l *lossy) {
 // verdict adds the paths to d that were left because of losses to the dead ones.
 func (ls *losses) verdict(d *destination) {
 	for _, l := range ls.lossy {
-		d.each(span{l.u, 1, -1}, func(p int) {
+		d.each(span{u: l.u, n: 1, v: -1}, func(p int) {
 			if l.covers(d, p) {
 				d.dead.set(p)
 			}
@@ -218,10 +266,8 @@ func (ls *losses) probe() {
 		l.lost = false
 		for i := range lossProbes {
 			s := l.samples[i%len(l.samples)]
-			ls.nextQP++
-			ls.probing[ls.nextQP] = lossyProbe{of: l}
+			ls.probing[ls.openProbe(s)] = lossyProbe{of: l}
 			l.open++
-			ls.ready.Open = append(ls.ready.Open, Piece{QP: ls.nextQP, Dst: s.host, Label: ls.label(s.d, s.path), Labelled: true, Start: ls.now})
 		}
 		l.next = fabric.Never
 	}
@@ -262,7 +308,7 @@ func (ls *losses) probeDone(qp QP) (back bool) {
 		return false
 	}
 	if w := ls.cfg.Losses.against(0); w.sum(l.record) <= w.healthy {
-		return ls.comeBack(l)
+		return ls.returnToPaths(l)
 	}
 	if l.lost {
 		l.rounds = min(l.rounds+1, maxLossyRounds)
@@ -273,8 +319,8 @@ func (ls *losses) probeDone(qp QP) (back bool) {
 	return false
 }
 
-// comeBack uses the paths of l again.
-func (ls *losses) comeBack(l *lossy) bool {
+// returnToPaths uses the paths of l again.
+func (ls *losses) returnToPaths(l *lossy) bool {
 	i := slices.Index(ls.lossy, l)
 	if i < 0 {
 		return false // forgotten meanwhile
@@ -287,6 +333,7 @@ func (ls *losses) comeBack(l *lossy) bool {
 
 // forget forgets the losses of some paths.
 func (ls *losses) forget(crosses func(sample) bool) {
+	ls.accused = slices.DeleteFunc(ls.accused, func(a accused) bool { return crosses(a.sample) })
 	ls.lossy = slices.DeleteFunc(ls.lossy, func(l *lossy) bool {
 		over := slices.ContainsFunc(l.samples, crosses)
 		if over {
@@ -302,6 +349,9 @@ func (ls *losses) deadline() fabric.Time {
 	for _, l := range ls.lossy {
 		at = min(at, l.next)
 	}
+	for _, a := range ls.accused {
+		at = min(at, a.due)
+	}
 	return at
 }
 
@@ -309,6 +359,9 @@ func (ls *losses) rebase(now fabric.Time) {
 	ls.markedIn = ls.markedIn.Rebase(now)
 	for _, l := range ls.lossy {
 		l.next = l.next.Rebase(now)
+	}
+	for i := range ls.accused {
+		ls.accused[i].due = ls.accused[i].due.Rebase(now)
 	}
 	for i := range ls.carried {
 		ls.carried[i].lostAt = ls.carried[i].lostAt.Rebase(now)

@@ -9,8 +9,8 @@ import (
 
 // Defaults of a [LossTest].
 const (
-	// A frame of 9 KB on a link within IEEE 802.3's bit error ratio of 1e-12 is lost
-	// once in 1.4e7.
+	// DefaultHealthyLoss is the default of [LossTest].Healthy. On a link within IEEE 802.3's bit error ratio of 1e-12
+	// one frame of 9 KB in 1.4e7 is lost.
 	DefaultHealthyLoss = 1e-7
 	DefaultLossyLoss   = 1e-3
 	DefaultLossAlpha   = 1e-3
@@ -20,18 +20,22 @@ const (
 // lossRatio is the smallest ratio of a lossy path's losses to the others' losses.
 const lossRatio = 10
 
-// LossTest is Wald's sequential probability ratio test between two loss ratios of a path. It restarts whenever it
-// finds the path healthy. Zeros mean the defaults.
+// LossTest is Wald's sequential probability ratio test between two loss ratios (lost packets per packet) of a path. It
+// starts again whenever it finds the path healthy. Zeros mean the defaults.
 type LossTest struct {
-	// Healthy is the loss ratio that a path may have, Lossy the smallest ratio at which leaving pays. If most other
-	// paths of a host lose more than Healthy, their median replaces it, and Lossy is at least ten times the median:
-	// a loss of all paths is no reason to leave one.
+	// Healthy is a loss ratio that is no reason to leave a path; Lossy is the smallest ratio at which leaving pays. If
+	// most other paths of the host lose more than Healthy, their median replaces it, and Lossy is at least ten times
+	// the median: a loss on all paths is no reason to leave one.
 	Healthy, Lossy float64 `json:",omitzero"`
-	// Alpha is the largest probability that a healthy path is found lossy before it is found healthy, Beta that of
-	// the opposite error.
+	// Alpha is the largest probability that the test finds a healthy path lossy, Beta that it finds a lossy one
+	// healthy.
 	Alpha, Beta float64 `json:",omitzero"`
 	Off         bool    `json:",omitzero"`
-	// Pauses says that switches pause senders: a time-out on a path that answers is no loss.
+	// Unmarked says that switches can drop packets before they mark all, if many of their queues are long: a loss by
+	// congestion on one path is then soon followed by losses on others, for which the agent waits.
+	Unmarked bool `json:",omitzero"`
+	// Pauses says that switches pause senders (PFC), so that a time-out on a path that answers probes does not count as
+	// a loss.
 	Pauses bool `json:",omitzero"`
 }
 
@@ -86,8 +90,8 @@ func (t LossTest) against(others float64) weights {
 
 func (w weights) sum(r record) float64 { return w.loss*float64(r.lost) - w.fine*float64(r.fine) }
 
-// restart restarts the test as often as the record's packets, with the losses first, have ended it with the result
-// healthy.
+// restart returns the record since the test's last restart: with the losses first, the test restarts whenever the
+// packets so far have proved the path healthy.
 func (w weights) restart(r record) record {
 	if first := (w.loss*float64(r.lost) - w.healthy) / w.fine; r.lost > 0 && float64(r.fine) > first {
 		r = record{fine: r.fine - uint32(first)}

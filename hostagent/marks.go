@@ -13,8 +13,8 @@ type marks struct {
 	to   []fabric.Time // by host of the ToR
 }
 
-// Congested reports that a switch has marked a packet to a peer, or one from it, on a path. Losses on that path of
-// packets sent until then are no reason to leave it.
+// Congested reports an ECN mark on the path with label l: of a packet to host peer or, if inbound, from it. Packets
+// sent on the path until then that are lost are no reason to leave it.
 func (c *Core) Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool) {
 	c.advance(now)
 	if inbound {
@@ -29,7 +29,7 @@ func (c *Core) Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, in
 	c.losses.marked(d, peer)
 	if ok {
 		d.marks.by[d.uplink(path)] = c.now
-		c.unloadSlow(d, path, c.slow.noteMark(d, path, peer))
+		c.slow.noteMark(d, path, peer)
 	}
 }
 
@@ -42,9 +42,9 @@ func (ls *losses) marked(d *destination, host fabric.NodeID) {
 	d.marks.last, d.marks.to[host-first] = ls.now, ls.now
 }
 
-// calm reports whether congestion on the way to d cannot have caused a time-out.
+// calm reports whether congestion on the way to d, or a lack of processors, cannot have caused a time-out.
 func (ls *losses) calm(d *destination) bool {
-	return ls.now-d.marks.last >= ls.cfg.Calm && !ls.cfg.Losses.Pauses
+	return ls.now-d.marks.last >= ls.cfg.Calm && !ls.cfg.Losses.Pauses && !ls.starved()
 }
 
 func (m *marks) rebase(now fabric.Time) {
@@ -61,10 +61,10 @@ func longAgo(n int) []fabric.Time {
 }
 
 // excused reports whether a packet on a path was marked since a time: one to the same ToR by the same uplink, or
-// one to the same host, whose link is on all paths to it.
+// one to the same host, whose link is on all paths to it. Where processors lack, every loss is excused.
 func (ls *losses) excused(s sample, since fabric.Time) bool {
-	if s.d.marks.to == nil {
-		return false
+	if s.d.marks.to == nil || ls.starved() {
+		return ls.starved()
 	}
 	first, _ := ls.fabric.HostsOf(s.d.tor)
 	return max(s.d.marks.by[s.d.uplink(s.path)], s.d.marks.to[s.host-first]) >= since

@@ -23,7 +23,7 @@ func (c *Core) movePieces(why Reason) {
 	}
 }
 
-// move flips a piece.
+// move moves a queue pair to another path (a flip).
 func (c *Core) move(p *piece, to int, why Reason) {
 	d, from := p.dst, int(p.path)
 	c.ready.Flip = append(c.ready.Flip, Flip{
@@ -114,15 +114,15 @@ func (c *Core) unload(d *destination, path int, byUplink bool) {
 	}
 }
 
-// unloadSlow moves pieces off what is slow: a path to d, or its uplink.
+// unloadSlow moves pieces off a slow path, or off all paths of a slow uplink.
 func (c *Core) unloadSlow(d *destination, path int, what slowVerdict) {
 	switch what {
-	case pathSlow:
+	case pathSlow, pathBehind:
 		c.unload(d, path, false)
 	case uplinkSlow:
 		uplink := d.uplink(path)
 		for _, d := range c.destinations {
-			d.each(span{uplink, 1, -1}, func(path int) { c.unload(d, path, true) })
+			d.each(span{u: uplink, n: 1, v: -1}, func(path int) { c.unload(d, path, true) })
 		}
 	}
 }

@@ -10,7 +10,8 @@ import (
 
 // destination is the core's knowledge of one destination ToR, or, with planes, of one host that some plane does not
 // reach. Its paths are numbered from 0: path u*vs+v takes the u-th used ToR uplink and, between pods, aggregation
-// uplink v. Under the own ToR, with planes, path q takes plane q.
+// uplink v. Under the own ToR, with planes, path q takes plane q. In a dragonfly a label takes the place of an uplink,
+// and there is one path to a ToR of the own pod.
 type destination struct {
 	tor     fabric.NodeID
 	host    fabric.NodeID // wholeRack: all hosts of the ToR
@@ -109,7 +110,7 @@ func (ps *paths) destination(tor, host fabric.NodeID) *destination {
 		d.vs = ps.aggUps
 	}
 	d.paths = ps.uplinks * d.vs
-	if tor == ps.tor {
+	if tor == ps.tor || !ps.fabric.Clos() && n.Pod == ps.pod {
 		d.uplink0, d.paths = ps.uplinks, ps.fabric.Planes()
 	}
 	d.dead, d.used = newBitmap(d.paths), newBitmap(d.paths)
@@ -122,8 +123,8 @@ func (ps *paths) destination(tor, host fabric.NodeID) *destination {
 	if far == ps.cfg.Host {
 		far += fabric.NodeID(hosts - 1)
 	}
-	d.trip = ps.fabric.RoundTrip(ps.cfg.Host, far, ps.cfg.Packet, askFrame)
-	d.probeTrip = ps.fabric.RoundTrip(ps.cfg.Host, far, ps.cfg.Packet+askFrame, ps.cfg.Packet+askFrame)
+	d.trip = ps.fabric.RoundTrip(ps.cfg.Host, far, ps.cfg.Packet, probeFrameBytes)
+	d.probeTrip = ps.fabric.RoundTrip(ps.cfg.Host, far, ps.cfg.Packet+probeFrameBytes, ps.cfg.Packet+probeFrameBytes)
 	at, _ := ps.find(tor, host)
 	ps.destinations = slices.Insert(ps.destinations, at, d)
 	ps.recent = d
@@ -197,20 +198,43 @@ func (ps *paths) recompute(d *destination) {
 	for _, of := range ps.detectors {
 		of.verdict(d)
 	}
-	if !d.allDead() || was.count() == d.paths {
+	if !d.allDead() || was.count() == d.paths && !ps.linkDead(d, d.kept) {
 		return
 	}
-	// The last good path is kept; if several died at once, one of them.
+	// The last good path is kept, or, if several died at once, one of them; but rather one that was left because it
+	// loses packets than one that is silent, and rather that one than one with a link known to be dead.
+	kept := -1
+	if was.count() == d.paths {
+		kept = d.kept
+	}
 	d.kept = -1
 	for p := range d.paths {
-		if !was.get(p) && (d.kept < 0 || ps.order(d, p) < ps.order(d, d.kept)) {
+		if d.kept < 0 || ps.keptBefore(d, p, d.kept, was, kept) {
 			d.kept = p
 		}
 	}
 }
 
+// keptBefore reports whether path a to d, all of which are dead, is rather to be kept than b. was are those that were
+// dead before, and kept the one that was kept then; -1: none.
+func (ps *paths) keptBefore(d *destination, a, b int, was bitmap, kept int) bool {
+	if x, y := ps.linkDead(d, a), ps.linkDead(d, b); x != y {
+		return y
+	}
+	if x, y := ps.silent(d, a), ps.silent(d, b); x != y {
+		return y
+	}
+	if x, y := was.get(a), was.get(b); x != y {
+		return y
+	}
+	if (a == kept) != (b == kept) {
+		return a == kept
+	}
+	return ps.order(d, a) < ps.order(d, b)
+}
+
 // keepAnother keeps another path if all are left and the kept one does not work either, and reports whether it does.
-// Paths with links known to be dead are the last choice.
+// Paths with links known to be dead are no choice; see triedBefore for the others.
 func (ps *paths) keepAnother(s sample) bool {
 	d := s.d
 	if !d.allDead() || s.path != d.kept || d.paths == 1 {
@@ -222,13 +246,18 @@ func (ps *paths) keepAnother(s sample) bool {
 			d.each(over, linkDead.set)
 		}
 	}
+	best := -1
 	for _, step := range []int{d.vs + 1, 1} {
 		for i := 1; i < d.paths; i++ {
-			if p := (s.path + i*step) % d.paths; p != s.path && !linkDead.get(p) {
-				d.kept, d.dirty = p, true
-				return true
+			p := (s.path + i*step) % d.paths
+			if p != s.path && !linkDead.get(p) && (best < 0 || ps.triedBefore(d, p, best)) {
+				best = p
 			}
 		}
+	}
+	if best >= 0 {
+		d.kept, d.dirty = best, true
+		return true
 	}
 	return false
 }
@@ -236,6 +265,20 @@ func (ps *paths) keepAnother(s sample) bool {
 // linkDead reports whether a link of a path to d is known to be dead.
 func (ps *paths) linkDead(d *destination, path int) bool {
 	return slices.ContainsFunc(ps.deadLinks, func(id fabric.LinkID) bool { return ps.crosses(d, path, id) })
+}
+
+// triedBefore reports whether path a to d is rather to be tried than b: it merely loses packets, or its last time-out
+// is longer ago.
+func (ps *paths) triedBefore(d *destination, a, b int) bool {
+	if x, y := ps.silent(d, a), ps.silent(d, b); x != y {
+		return y
+	}
+	return d.until != nil && d.until[a] < d.until[b]
+}
+
+// silent reports whether a path to d is dead: it does not merely lose packets.
+func (ps *paths) silent(d *destination, path int) bool {
+	return d.silent != nil && d.silent[path] > 0 || d.until != nil && d.until[path] > ps.now || ps.linkDead(d, path)
 }
 
 // overReported reports whether a switch or a controller reports a link of a path to d dead.

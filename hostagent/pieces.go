@@ -20,7 +20,7 @@ type piece struct {
 	prev, next *piece       // of dst, in order of opening
 }
 
-const sizeUnit = 256 // bytes
+const sizeUnit = 256 // number of bytes that one unit of a piece's stored size stands for
 
 // pageBits is the log2 of the pieces of a page.
 const pageBits = 5

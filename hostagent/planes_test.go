@@ -10,8 +10,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
-// With planes a host goes on towards a peer by all ways that no dead link is on, the ports of both among them, and by no
-// other: a peer's port is no reason against its neighbours.
+// With planes a host goes on towards a peer by all ways that no dead link is on, the ports of both among them, and by
+// no other: a peer's port is no reason against its neighbours.
 func TestPlanesGoodPaths(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		f := mustFabric(t, specs[rapid.SampledFrom([]int{4, 5}).Draw(rt, "fabric")])
@@ -141,7 +141,8 @@ func TestPlanesSplit(t *testing.T) {
 	})
 }
 
-// What Theorem 1 over all uplinks of a rack, whatever their plane, would do to the ports of who receives, in an all-to-all.
+// What Theorem 1 over all uplinks of a rack, whatever their plane, would do to the ports of who receives, in an
+// all-to-all.
 func TestPlanesNeedMore(t *testing.T) {
 	f := mustFabric(t, fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 4, HostsPerToR: 4, Planes: 2})
 	const size = 1 << 20

@@ -1,10 +1,12 @@
 package hostagent
 
 import (
+	"cmp"
+
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// asked is a probe that may still be answered.
+// asked is a path probe in flight.
 type asked struct {
 	q       *question // nil: answered
 	d       *destination
@@ -14,10 +16,16 @@ type asked struct {
 	witness bool
 }
 
-// admitProbes limits the rate of probes: the generic cell rate algorithm.
+// probeTime returns the time in which the limit of probes admits one more.
+func (t *questions) probeTime() fabric.Time {
+	return min(t.fabric.HostShare(), cmp.Or(t.cfg.Rate, fabric.MaxRate)).TimeFor(probeFrameBytes * probeRateShare)
+}
+
+// admitProbes limits the rate of probes: the generic cell rate algorithm. A burst takes as long everywhere: where many
+// hosts share narrow links between ToRs, it is fewer probes.
 func (t *questions) admitProbes(n int) bool {
-	each := t.fabric.Spec().HostLink.Rate.TimeFor(askFrame * askShare)
-	if t.tat-t.now > each*askBurst {
+	spec, each := t.fabric.Spec(), t.probeTime()
+	if t.tat-t.now > each*max(1, probeBurst*fabric.Time(t.fabric.HostShare())/fabric.Time(spec.HostLink.Rate)) {
 		t.stats.ProbesHeld++
 		return false
 	}
@@ -31,15 +39,21 @@ func (t *questions) probe(q *question, d *destination, path int, witness bool) {
 	t.probes = append(t.probes, asked{q, d, path, q.host, t.now, witness})
 	t.ready.Ask = append(t.ready.Ask, Ask{id & (1<<24 - 1), q.host, t.label(d, path)})
 	t.stats.PathProbes++
+	t.waiting++
 	// Answers to old ones are of no use.
 	drop := 0
 	for _, a := range t.probes {
-		if a.q != nil && t.now-a.at <= 16*t.askWait(a.d, a.path) {
+		if a.q != nil && t.now-a.at <= 16*t.askWait(sample{a.d, a.path, a.host}) {
 			break
 		}
 		drop++
 	}
 	if drop >= len(t.probes)/2 {
+		for _, a := range t.probes[:drop] {
+			if a.q != nil {
+				t.waiting--
+			}
+		}
 		t.probes = append(t.probes[:0], t.probes[drop:]...)
 		t.first += uint32(drop)
 	}
@@ -64,7 +78,7 @@ func (t *questions) askWitnesses(q *question, most int) {
 			t.probe(q, d, path, true)
 		}
 	}
-	t.tat += t.fabric.Spec().HostLink.Rate.TimeFor(askFrame*askShare) * fabric.Time(sent)
+	t.tat += t.probeTime() * fabric.Time(sent)
 }
 
 // take returns the probe that a host has answered, once.
@@ -74,6 +88,7 @@ func (t *questions) take(peer fabric.NodeID, id uint32) (a asked, ok bool) {
 		return asked{}, false
 	}
 	a, t.probes[i].q = t.probes[i], nil
+	t.waiting--
 	t.noteAnswer(a.d, a.path, a.host)
 	return a, true
 }

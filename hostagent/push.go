@@ -25,8 +25,9 @@ type pushedLink struct {
 // connected reports whether a controller is connected that would confirm a dead link.
 func (p *pushes) connected() bool { return p.connectedOnce && p.now-p.heardAt <= p.cfg.Silence }
 
-// Update processes a controller's report: a snapshot or changes. It ignores controller instances other than the
-// last that sent a snapshot, and link states whose epoch is not higher than the known one.
+// Update processes a controller's report of link states: all links (a snapshot) or changes. It ignores reports of
+// controller instances other than the last that sent a snapshot, and link states whose epoch is not higher than the
+// known one.
 func (c *Core) Update(now fabric.Time, u *statepb.Update) {
 	c.advance(now)
 	if u == nil {

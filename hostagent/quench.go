@@ -5,19 +5,20 @@ import (
 	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
-// Verdict is the result of [Core.Quench].
+// Verdict is the decision of [Core.Quench] about a source quench.
 type Verdict uint8
 
 // Verdicts. All but Believed leave the core unchanged.
 const (
-	Believed    Verdict = iota
-	Known               // the port's link is dead already
-	Stale               // an event older than one that this agent knows, or undone since
-	NotOurs             // no such host, or the port is on no path used to it; of a notice: on none of this host's paths
-	NoChoice            // the port leads to a host: there is no other path
-	BadEpoch            // too far ahead of earlier epochs
-	Unconfirmed         // the controller did not confirm earlier quenches about this link
-	RateLimited         // too many were believed in a short time
+	Believed Verdict = iota
+	Known            // the link at the port was already known to be dead
+	Stale            // the quench is about an event older than one that is known, or that has been undone
+	// it names no host, or a port on no path that this host uses to it; a notice: on none of this host's paths
+	NotOurs
+	NoChoice    // the port leads to a host, so there is no other path
+	BadEpoch    // its epoch is too far ahead of earlier ones: see [Config].EpochWindow
+	Unconfirmed // the controller did not confirm earlier quenches about this link
+	RateLimited // too many quenches were accepted in a short time
 )
 
 func (v Verdict) String() string {
@@ -49,7 +50,7 @@ type portEpoch struct {
 	undone bool   // a controller has reported the link up since
 }
 
-// Quench reports a source quench from a switch to this host. See the package comment on when it is believed.
+// Quench reports a source quench or notice that this host received. The package comment says when the core accepts it.
 func (c *Core) Quench(now fabric.Time, q frame.Quench) Verdict {
 	c.advance(now)
 	v := c.quenches.verdict(q)
@@ -67,6 +68,14 @@ func (qs *quenches) noticed(q frame.Quench) Verdict {
 		return NotOurs
 	}
 	low := qs.fabric.Link(id).A.Node
+	if !qs.fabric.Clos() {
+		for i := range qs.fabric.ToRs() {
+			if tor := qs.fabric.ToRID(i); tor != qs.tor && qs.sends(tor, id, q.Switch) {
+				return qs.believe(q, id)
+			}
+		}
+		return NotOurs
+	}
 	near := qs.fabric.Node(low).Tier == fabric.ToR && qs.fabric.InPlane(low, 0) == qs.tor
 	switch n := qs.fabric.Node(low); n.Tier {
 	case fabric.Host:
@@ -227,12 +236,12 @@ func (qs *quenches) noteUnconfirmed(l *linkState) {
 		return
 	}
 	l.quench.refuseUntil = qs.now + qs.cfg.FailedPathMemory<<l.quench.unconfirmed
-	l.quench.unconfirmed = min(l.quench.unconfirmed+1, mostUnconfirmed)
+	l.quench.unconfirmed = min(l.quench.unconfirmed+1, maxUnconfirmed)
 }
 
-// mostUnconfirmed bounds the time for which quenches about a link are refused: the memory is doubled at most that
+// maxUnconfirmed bounds the time for which quenches about a link are refused: the memory is doubled at most that
 // often.
-const mostUnconfirmed = 7
+const maxUnconfirmed = 7
 
 // admitQuench is the rate limit, the generic cell rate algorithm.
 func (qs *quenches) admitQuench() bool {

@@ -10,6 +10,7 @@ type race struct {
 	// The size and the path's share of the piece that completed the first half of the pieces.
 	size, share uint32
 	took        fabric.Time // time until half of the pieces were done; 0: fewer are done
+	path        int16       // of that piece
 	early       int16       // path of the first finished piece, if its share was below full; otherwise -1
 	earlyTook   fabric.Time
 }
@@ -45,7 +46,7 @@ func (sl *slowPaths) finished(p *piece) {
 	if r.done != (r.pieces+1)/2 {
 		return
 	}
-	r.size, r.share, r.took = p.size, d.slow.share(path, sl.now, memory), took
+	r.size, r.share, r.path, r.took = p.size, d.slow.share(path, sl.now, memory), p.path, took
 	if r.early >= 0 && r.earlyTook*5 < took*3 {
 		d.slow.raise(int(r.early), sl.now, memory)
 		sl.byUplink.raise(d.uplink(int(r.early)), sl.now, memory)
@@ -53,33 +54,32 @@ func (sl *slowPaths) finished(p *piece) {
 }
 
 // judge processes an acknowledgement of a piece after half of its flow's pieces are done. An acknowledgement at
-// least a round trip later shows that the path works, since a dead path is not slow. It reports whether the path has
-// too much left.
-func (sl *slowPaths) judge(p *piece) (unload bool) {
+// least a round trip later shows that the path works, since a dead path is not slow. If the path has too much left, it
+// is doubted.
+func (sl *slowPaths) judge(p *piece) {
 	if p.race == nil || p.race.took == 0 || p.left == 0 {
-		return false
+		return
 	}
 	r, d, path, took := p.race, p.dst, int(p.path), sl.now-p.race.start
 	if took < r.took+sl.cfg.Slow.After/slowTrips || r.size == 0 {
-		return false
+		return
 	}
 	acked, left := float64(p.size)-float64(p.left/sizeUnit), float64(p.left/sizeUnit)
 	late := fabric.Time(left * float64(took) / max(1, acked))
 	if late < sl.cfg.Slow.After || sl.shifted(d.uplink(path), r.start) {
-		return false
+		return
 	}
 	is := d.slow.share(path, sl.now, sl.cfg.Slow.Memory)
 	found := uint32(float64(r.share) * acked / float64(r.size) * float64(r.took) / float64(took))
 	switch last := r.done == r.pieces-1; {
 	case found*5 < is*3:
-		sl.watch(d)
-		sl.lower(d.slow, path, d.uplink(path), max(found, is/4))
-		sl.blameUplink(d, path)
+		is = max(found, is/4)
 	case !last || late*4 < took:
-		return false
+		return
 	}
 	p.race = nil
-	return true
+	sl.watch(d)
+	sl.doubt(doubt{what: pathBehind, d: d, path: path, to: is}, p.host, int(r.path))
 }
 
 // blameUplink applies the result for a path to d to its uplink, if a path to another ToR by the same uplink is slow
@@ -91,7 +91,7 @@ func (sl *slowPaths) blameUplink(d *destination, path int) {
 		if o == d || o.slow == nil {
 			continue
 		}
-		o.each(span{uplink, 1, -1}, func(q int) {
+		o.each(span{u: uplink, n: 1, v: -1}, func(q int) {
 			if s := o.slow.share(q, sl.now, memory); s < fullShare && (o.vs == 1 || d.vs == 1 || q%o.vs != path%d.vs) {
 				sl.lower(sl.byUplink, uplink, uplink, max(s, found))
 			}

@@ -6,10 +6,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Resume takes over a labelled queue pair that is in use: one of an earlier agent, or of another program. It is not
-// in [Ready.Open]; if its path is known to be dead, it flips like any other. Under the own ToR the label does not
-// matter. home is the label of the path to which it returns when possible: the one with which it was opened. An
-// error wraps [ErrFlow].
+// Resume takes over a queue pair that is in use with label l: one of an earlier agent, or of another program. It is not
+// in [Ready].Open. If its path is known to be dead, it moves as any other. home is the label of the path to which it
+// returns when possible: the one with which it was opened. Under the same ToR labels do not matter. An error wraps
+// [ErrFlow].
 func (c *Core) Resume(now fabric.Time, f Flow, l, home fabric.Label) (QP, error) {
 	c.advance(now)
 	if err := c.checkBatch([]Flow{f}); err != nil {

@@ -20,7 +20,8 @@ import (
 // event; what follows it is what the core wants done. Run with -rewrite to
 // write what it says now.
 //
-//	new k=4|leafspine=(tors,spines,hosts) host=h0 [memory=100ms] [burst=N] [asks]  unshuffled, without jitter
+//	new k=4|leafspine=(tors,spines,hosts) host=h0 [memory=100ms] [burst=N] [asks] [wait=200ms]  unshuffled, without
+//	jitter
 //	post at=1us      flows, one a line: DST BYTES [xCOUNT], to consecutive hosts
 //	acked at= qp= bytes= / done at= qp= / timeout at= qp=
 //	quench at= switch=tor0 to=agg1 epoch=1 dst=h8     (the port of switch towards to)
@@ -136,7 +137,10 @@ func (s *scenario) create(t *testing.T, d *datadriven.TestData) string {
 	if d.HasArg("memory") {
 		cfg.FailedPathMemory = s.time(t, d, "memory")
 	}
-	cfg.Asks = d.HasArg("asks")
+	cfg.Asks, cfg.Losses.Unmarked = d.HasArg("asks"), d.HasArg("unmarked")
+	if d.HasArg("wait") {
+		cfg.AskWait = s.time(t, d, "wait")
+	}
 	if d.HasArg("burst") {
 		d.ScanArgs(t, "burst", &cfg.QuenchBurst)
 	}
@@ -164,6 +168,9 @@ func (s *scenario) ready() string {
 			from = "dead"
 		}
 		fmt.Fprintf(&b, "flip qp%d %d -> %d %v (%s)\n", f.QP, f.From, f.To, f.Reason, from)
+	}
+	for _, qp := range r.Resend {
+		fmt.Fprintf(&b, "resend qp%d\n", qp)
 	}
 	for _, a := range r.Ask {
 		fmt.Fprintf(&b, "ask%d %s label %d\n", a.ID, s.f.Name(a.Dst), a.Label)

@@ -2,12 +2,14 @@ package hostagent
 
 import (
 	"math"
+	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/splitmix"
 )
 
-// site is what all parts of a core share: the host's place in the fabric, the time, and what the driver is to do.
+// site is the state that all parts of a core share: the host's position in the fabric, the time, and the driver's
+// pending work.
 type site struct {
 	cfg       Config
 	fabric    *fabric.Fabric
@@ -21,6 +23,7 @@ type site struct {
 	aggs      int // aggregation switches per pod; 0 in two tiers
 
 	now           fabric.Time
+	slowest       slowest // answer of the last while
 	nextQP        QP
 	stats         Stats
 	ready, before Ready // for the next call of Ready; returned by the last
@@ -31,6 +34,9 @@ func newSite(cfg Config) site {
 	tor := f.ToROf(cfg.Host)
 	h := site{cfg: cfg, fabric: f, tor: tor, pod: f.Node(tor).Pod, aggUps: 1, now: math.MinInt64}
 	h.takeShare()
+	if !f.Clos() {
+		h.takeLabels()
+	}
 	if f.ThreeTier() {
 		h.aggs = f.Spec().AggsPerPod
 		h.aggUps = f.Node(f.AggID(0)).Uplinks()
@@ -43,6 +49,18 @@ type sample struct {
 	d    *destination
 	path int
 	host fabric.NodeID
+}
+
+// openProbe opens a queue pair without bytes to a host by a path, whose packet is in the data's class. Under the own
+// ToR, where s.d is nil, there is one path and no label.
+func (h *site) openProbe(s sample) QP {
+	h.nextQP++
+	p := Piece{QP: h.nextQP, Dst: s.host, Start: h.now}
+	if s.d != nil {
+		p.Label, p.Labelled = h.label(s.d, s.path), true
+	}
+	h.ready.Open = append(h.ready.Open, p)
+	return h.nextQP
 }
 
 // fail reports a path on whose links nothing was known: see [Failed].
@@ -63,6 +81,13 @@ func (h *site) takeShare() {
 	if planes > 1 {
 		h.perUplink += planes
 	}
+}
+
+// takeLabels makes uplinks of a dragonfly's labels, since all paths of a label begin with the same links: those of all
+// pods but this host's. One more stands for the single paths within the pod.
+func (h *site) takeLabels() {
+	h.share, h.from = h.fabric.ToRUplinks()-1, h.pod+1
+	h.uplinks, h.perUplink = h.share, h.share+1
 }
 
 // fabricUplink returns the fabric's number of a used uplink.
@@ -92,6 +117,9 @@ func (h *site) choice(host fabric.NodeID) bool {
 }
 
 func (h *site) label(d *destination, path int) fabric.Label {
+	if !h.fabric.Clos() && (d.pod == h.pod || h.fabricUplink(path) == d.pod) {
+		return h.fabric.Minimal()
+	}
 	if d.uplink0 > 0 {
 		return h.fabric.LabelFor(path*h.fabric.ToRUplinks(), 0)
 	}
@@ -100,6 +128,9 @@ func (h *site) label(d *destination, path int) fabric.Label {
 
 // pathOf is the inverse of label. A label's lower tier does not matter where there is no choice in it.
 func (h *site) pathOf(d *destination, l fabric.Label) (path int, ok bool) {
+	if !h.fabric.Clos() {
+		return h.pathThrough(d, l)
+	}
 	u, v, ok := h.fabric.SplitLabel(l)
 	if !ok {
 		return 0, false
@@ -116,17 +147,43 @@ func (h *site) pathOf(d *destination, l fabric.Label) (path int, ok bool) {
 	return u*d.vs + v, true
 }
 
+// pathThrough is pathOf in a dragonfly. This host's pod means the minimal path.
+func (h *site) pathThrough(d *destination, l fabric.Label) (path int, ok bool) {
+	pod, ok := h.fabric.Through(l, d.tor)
+	switch {
+	case !ok || d.uplink0 > 0:
+		return 0, ok
+	case pod == h.pod:
+		pod = d.pod
+	}
+	return h.usedAs(pod)
+}
+
 // order is a total order of d's paths, random by the seed but constant.
 func (h *site) order(d *destination, path int) uint64 {
 	x := h.cfg.Seed ^ uint64(h.cfg.Host)<<40 ^ uint64(d.tor)<<16 ^ uint64(path)
 	return splitmix.Mix(x + splitmix.Step)
 }
 
-// span is a set of paths: those of n uplinks from u on and aggregation uplink v; v -1 means all.
-type span struct{ u, n, v int }
+// span is a set of paths: those of n uplinks from u on, and of aggregation uplink v; v = -1: all. If only is not nil,
+// it is the set.
+type span struct {
+	u, n, v int
+	only    bitmap
+}
 
 // over returns the paths to d that cross a link, in either direction. ok is false if there are none.
 func (h *site) over(d *destination, link fabric.LinkID) (s span, ok bool) {
+	if !h.fabric.Clos() {
+		s.only = newBitmap(d.paths)
+		for path := range d.paths {
+			if h.crosses(d, path, link) {
+				s.only.set(path)
+				ok = true
+			}
+		}
+		return s, ok
+	}
 	low := h.fabric.Link(link).A
 	n := h.fabric.Node(low.Node)
 	up := int(low.Port) - int(n.FirstUplink())
@@ -139,10 +196,10 @@ func (h *site) over(d *destination, link fabric.LinkID) (s span, ok bool) {
 		// over the aggregation switches u of both pods.
 		rack := h.fabric.InPlane(low.Node, 0)
 		u, used := h.usedAs(first + up)
-		return span{u, 1, -1}, used && d.uplink0 == 0 && (rack == h.tor || rack == d.tor)
+		return span{u: u, n: 1, v: -1}, used && d.uplink0 == 0 && (rack == h.tor || rack == d.tor)
 	case fabric.Aggregation:
 		u, used := h.usedAs(first + n.Index%h.aggs)
-		return span{u, 1, up}, used && d.pod != h.pod && (n.Pod == h.pod || n.Pod == d.pod)
+		return span{u: u, n: 1, v: up}, used && d.pod != h.pod && (n.Pod == h.pod || n.Pod == d.pod)
 	}
 	return span{}, false
 }
@@ -153,15 +210,18 @@ func (h *site) overHost(d *destination, link fabric.LinkID, host fabric.NodeID) 
 		return span{}, false
 	}
 	q := int(link) / h.fabric.Hosts()
-	s = span{q * h.share, h.share, -1}
+	s = span{u: q * h.share, n: h.share, v: -1}
 	if d.uplink0 > 0 {
-		s = span{d.uplink0 + q, 1, -1}
+		s = span{u: d.uplink0 + q, n: 1, v: -1}
 	}
 	return s, host == h.cfg.Host || host == d.host
 }
 
 // crosses reports whether a path to d leads over a link.
 func (h *site) crosses(d *destination, path int, id fabric.LinkID) bool {
+	if !h.fabric.Clos() {
+		return h.fabric.PathUses(h.tor, d.tor, h.label(d, path), id)
+	}
 	s, ok := h.over(d, id)
 	return ok && s.has(d, path)
 }
@@ -169,6 +229,9 @@ func (h *site) crosses(d *destination, path int, id fabric.LinkID) bool {
 // leaves reports whether this host's packets to d can leave switch from by the link, if a path crosses it: up on
 // this host's side, down on d's side.
 func (h *site) leaves(d *destination, link fabric.LinkID, from fabric.NodeID) bool {
+	if !h.fabric.Clos() {
+		return h.sends(d.tor, link, from)
+	}
 	l := h.fabric.Link(link)
 	near := l.A.Node == h.cfg.Host
 	switch n := h.fabric.Node(l.A.Node); n.Tier {
@@ -178,6 +241,18 @@ func (h *site) leaves(d *destination, link fabric.LinkID, from fabric.NodeID) bo
 		near = n.Pod == h.pod
 	}
 	return near == (from == l.A.Node)
+}
+
+// sends reports whether a path of a dragonfly to a ToR leaves switch from by a link.
+func (h *site) sends(tor fabric.NodeID, link fabric.LinkID, from fabric.NodeID) bool {
+	var hops []fabric.Hop
+	for _, l := range h.fabric.PathLabels(h.tor, tor) {
+		hops, _ = h.fabric.Path(hops[:0], h.tor, tor, l)
+		if slices.ContainsFunc(hops, func(x fabric.Hop) bool { return x.Link == link && x.From == from }) {
+			return true
+		}
+	}
+	return false
 }
 
 // hasChoice reports whether a link exists and has alternatives: a host's only link has none.
@@ -210,12 +285,23 @@ const graceTrips = 2
 
 // has reports whether s contains a path to d.
 func (s span) has(d *destination, path int) bool {
+	if s.only != nil {
+		return s.only.get(path)
+	}
 	uplink := d.uplink(path)
 	return s.u <= uplink && uplink < s.u+s.n && (s.v < 0 || path%d.vs == s.v)
 }
 
 // each calls f for the paths of s.
 func (d *destination) each(s span, f func(path int)) {
+	if s.only != nil {
+		for path := range d.paths {
+			if s.only.get(path) {
+				f(path)
+			}
+		}
+		return
+	}
 	for u := max(s.u-d.uplink0, 0); u < min(s.u+s.n-d.uplink0, d.paths/d.vs); u++ {
 		if s.v >= 0 {
 			f(u*d.vs + s.v)

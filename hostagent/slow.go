@@ -14,12 +14,12 @@ const (
 	slowTrips = 2
 )
 
-// SlowTest decides when a path counts as slow. Zeros mean the defaults.
+// SlowTest decides when a path counts as slower than others, by the ECN marks of its packets. Zeros mean the defaults.
 type SlowTest struct {
-	// After is the time for which a path's packets must be marked while packets by other paths to the same ToR are
-	// not. 0: two round trips of a full packet through the idle fabric.
+	// After is how long packets of a path must be marked, while packets on other paths to the same ToR are not, before
+	// the path counts as slow. 0: two round trips of a full packet through the idle fabric.
 	After fabric.Time `json:",omitzero"`
-	// Memory is the time after which the share of a slow path doubles.
+	// Memory is the time after which the share of traffic on a slow path doubles again.
 	Memory fabric.Time `json:",omitzero"`
 	Off    bool        `json:",omitzero"`
 }
@@ -27,6 +27,7 @@ type SlowTest struct {
 func (t SlowTest) withDefaults(f *fabric.Fabric) SlowTest {
 	setZero(&t.After, slowTrips*f.LongestRoundTrip(DefaultPacket, 0))
 	setZero(&t.Memory, DefaultSlowMemory)
+	t.Off = t.Off || !f.Clos() // see the package comment, Slow paths
 	return t
 }
 
@@ -41,23 +42,26 @@ func (t SlowTest) validate() error {
 }
 
 const (
-	fullShare  = 64 // of a path that is not slow
-	leastShare = 8  // a slow path keeps an eighth, which tests it
+	fullShare = 64 // share of a path that is not slow
+	minShare  = 8  // a slow path keeps an eighth, which tests it
 	// cleanRun is the number of consecutive answers without a mark that end a streak of marks.
 	cleanRun = 8
 	// ratePeriods is the number of SlowTest.After over which the rates of paths are compared.
 	ratePeriods = 4
+	// markedPeriods is the number of SlowTest.After for which a path must be marked before it is doubted.
+	markedPeriods = 2
 	// A pause of longPause times SlowTest.After ends a streak as well.
 	longPause = 20
 )
 
-// slowPaths finds the paths that work, but slower than others, by marks and by races, and keeps their shares.
+// slowPaths finds paths that are slower than others, by ECN marks and by comparing pieces of one flow, and keeps their
+// shares.
 type slowPaths struct {
 	*paths
 	byUplink               *slowness // by uplink; nil before the first mark
 	lowered                []int     // uplinks whose share, or the share of a path on them, was lowered since shiftedAt
 	shiftedAt, shiftedLast fabric.Time
-	trials                 map[fabric.NodeID]trial
+	doubts                 []*doubt
 	markedDst              *destination // of the answer being processed, if it has a mark
 	markedPath             int
 }
@@ -70,7 +74,7 @@ type slowness struct {
 	rates   []delivery
 }
 
-// delivery is the number of bytes that a path has delivered of late: a half of what was counted one period ago counts.
+// delivery is a moving average of the bytes that a path has delivered: bytes counted one period ago weigh half.
 type delivery struct {
 	bytes int64
 	at    fabric.Time // when the present period began
@@ -94,7 +98,7 @@ func (s *slowness) delivered(path int, bytes int64, now fabric.Time, t SlowTest)
 	}
 }
 
-// streak is a series of marked answers by one path.
+// streak is a series of consecutive ECN-marked answers by one path.
 type streak struct {
 	since, last  fabric.Time   // time of its first mark and its latest
 	fine         fabric.Time   // time of the latest answer without a mark, whether or not marks is 0
@@ -151,7 +155,7 @@ func (s *slowness) share(path int, now, memory fabric.Time) uint32 {
 	return s.shares[path].value(now, memory)
 }
 
-// fine processes an answer without a mark.
+// fine processes an answer without an ECN mark.
 func (s *slowness) fine(path int, now fabric.Time) {
 	if s == nil {
 		return
@@ -165,9 +169,9 @@ func (s *slowness) fine(path int, now fabric.Time) {
 	}
 }
 
-// marked processes an answer with a mark. It reports whether the path's packets have been marked for long enough
-// while some other path's were not, and that path has delivered more.
-func (s *slowness) marked(path int, host fabric.NodeID, now fabric.Time, t SlowTest, load []int64) bool {
+// marked processes an answer with a mark. If the path's packets have been marked for long enough, it returns a path
+// whose packets were not, and which delivered half as much again; otherwise -1.
+func (s *slowness) marked(path int, host fabric.NodeID, now fabric.Time, t SlowTest) (clean int) {
 	k := &s.streaks[path]
 	if k.marks == 0 || now-k.last > longPause*t.After {
 		k.marks, k.since, k.host, k.severalHosts = 0, now, host, false
@@ -175,23 +179,22 @@ func (s *slowness) marked(path int, host fabric.NodeID, now fabric.Time, t SlowT
 	k.marks, k.fines, k.last = min(k.marks+1, 1<<15), 0, now
 	k.severalHosts = k.severalHosts || host != k.host
 	// The queue of the last verdict takes a while to drain.
-	after := ratePeriods * t.After
+	after := markedPeriods * t.After
 	for x := s.share(path, now, t.Memory); x < fullShare; x *= 2 {
 		after *= 2
 	}
+	clean = -1
 	if k.marks < 2 || now-k.since < after {
-		return false
+		return clean
 	}
-	clean := false
+	most := s.rates[path].value(now, ratePeriods*t.After) * 3 / 2
 	for q := range s.streaks {
 		o := &s.streaks[q]
-		switch marked := o.marks > 0 && o.last >= k.since; {
-		case q == path:
-		case marked && o.host == k.host && !k.severalHosts:
-			return false // the host, or its link, is slow
-		case !marked && o.fine > k.since && load[q] >= load[path]/2 && s.share(q, now, t.Memory) == fullShare &&
-			s.rates[path].value(now, ratePeriods*t.After) < s.rates[q].value(now, ratePeriods*t.After)/2:
-			clean = true
+		if q == path || o.marks > 0 && o.last >= k.since || o.fine <= k.since || s.share(q, now, t.Memory) < fullShare {
+			continue
+		}
+		if n := s.rates[q].value(now, ratePeriods*t.After); n > most {
+			clean, most = q, n
 		}
 	}
 	return clean
@@ -213,7 +216,7 @@ func (s *slowness) all(path int) bool {
 // lower lowers the share of a slow path, or of all paths of an uplink, and restarts its streak. uplink is that of the
 // path.
 func (sl *slowPaths) lower(s *slowness, path, uplink int, to uint32) {
-	s.shares[path] = share{uint8(max(to, leastShare)), sl.now}
+	s.shares[path] = share{uint8(max(to, minShare)), sl.now}
 	s.streaks[path].marks = 0
 	if sl.noteShift(); !slices.Contains(sl.lowered, uplink) {
 		sl.lowered = append(sl.lowered, uplink)
@@ -241,52 +244,36 @@ func (sl *slowPaths) shifted(uplink int, since fabric.Time) bool {
 	return slices.ContainsFunc(sl.destinations, func(d *destination) bool { return d.first != nil && sl.uneven(d) })
 }
 
-// trial is the move of a host's packets off a path that may be slow. If they are marked on the next path too, the
-// host is the cause.
-type trial struct {
-	d     *destination // nil: the trial is over, and the host was the cause
-	path  int
-	was   share
-	at    fabric.Time
-	marks int
-}
-
-const trialMarks = 2
-
-// slowVerdict says what is slow.
+// slowVerdict is what proved to be slow: a path or an uplink.
 type slowVerdict uint8
 
 const (
-	nothingSlow slowVerdict = iota
-	pathSlow
-	uplinkSlow // all paths by it
+	pathSlow   slowVerdict = iota
+	pathBehind             // a path delivered its piece later than the flow's other paths
+	uplinkSlow             // all paths through a ToR uplink are slow
 )
 
 // noteMark processes an answer with a mark, of a packet to a host by a path to d.
-func (sl *slowPaths) noteMark(d *destination, path int, host fabric.NodeID) slowVerdict {
+func (sl *slowPaths) noteMark(d *destination, path int, host fabric.NodeID) {
 	t := sl.cfg.Slow
 	if t.Off || d.paths < 2 {
-		return nothingSlow
+		return
 	}
 	sl.watch(d)
 	sl.markedPath, sl.markedDst = path, d
-	if sl.blamed(d, path, host) {
-		return nothingSlow
-	}
-	if uplink := d.uplink(path); sl.byUplink.marked(uplink, host, sl.now, t, sl.uplinkBytes) && sl.byUplink.all(uplink) &&
-		!sl.shifted(uplink, sl.byUplink.streaks[uplink].since) {
-		sl.lower(sl.byUplink, uplink, uplink, sl.byUplink.share(uplink, sl.now, t.Memory)/2)
-		return uplinkSlow
+	uplink := d.uplink(path)
+	clean := sl.byUplink.marked(uplink, host, sl.now, t)
+	if clean >= 0 && sl.byUplink.all(uplink) && !sl.shifted(uplink, sl.byUplink.streaks[uplink].since) {
+		sl.byUplink.streaks[uplink].marks = 0
+		sl.doubt(doubt{what: uplinkSlow, d: d, path: path, to: sl.byUplink.share(uplink, sl.now, t.Memory) / 2}, host, sl.pathBy(d, clean))
+		return
 	}
 	since := d.slow.streaks[path].since
-	if !d.slow.marked(path, host, sl.now, t, d.bytes) || d.bytes[path] == 0 || sl.shifted(d.uplink(path), since) {
-		return nothingSlow
+	if clean = d.slow.marked(path, host, sl.now, t); clean < 0 || d.bytes[path] == 0 || sl.shifted(uplink, since) {
+		return
 	}
-	if !d.slow.streaks[path].severalHosts {
-		sl.trials[host] = trial{d: d, path: path, was: d.slow.shares[path], at: sl.now}
-	}
-	sl.lower(d.slow, path, d.uplink(path), d.slow.share(path, sl.now, t.Memory)/2)
-	return pathSlow
+	d.slow.streaks[path].marks = 0
+	sl.doubt(doubt{what: pathSlow, d: d, path: path, to: d.slow.share(path, sl.now, t.Memory) / 2}, host, clean)
 }
 
 // watch allocates the state of d's paths, and of the uplinks.
@@ -297,30 +284,6 @@ func (sl *slowPaths) watch(d *destination) {
 	if sl.byUplink == nil {
 		sl.byUplink = newSlowness(sl.perUplink)
 	}
-}
-
-// blamed processes a mark of a host's packet, and reports whether the host, not the path, is the cause.
-func (sl *slowPaths) blamed(d *destination, path int, host fabric.NodeID) bool {
-	t, ok := sl.trials[host]
-	switch {
-	case !ok:
-		return false
-	case sl.now-t.at > sl.cfg.Slow.Memory:
-		delete(sl.trials, host)
-		return false
-	case t.d == nil:
-		return true
-	case t.d != d || t.path == path || sl.now-t.at < sl.cfg.Slow.After:
-		return false
-	}
-	if t.marks++; t.marks < trialMarks {
-		sl.trials[host] = t
-		return false
-	}
-	d.slow.shares[t.path] = t.was
-	sl.trials[host] = trial{at: sl.now}
-	sl.stats.SlowHosts++
-	return true
 }
 
 // noteFine processes an answer to a packet by a path to d, without a mark unless noteMark was called for it.
@@ -348,9 +311,8 @@ func (sl *slowPaths) lighter(d *destination, a, b int, onA, onB int64) bool {
 func (sl *slowPaths) rebase(now fabric.Time) {
 	sl.shiftedAt, sl.shiftedLast = sl.shiftedAt.Rebase(now), sl.shiftedLast.Rebase(now)
 	sl.byUplink.rebase(now)
-	for h, t := range sl.trials {
-		t.at = t.at.Rebase(now)
-		sl.trials[h] = t
+	for _, x := range sl.doubts {
+		x.at, x.due = x.at.Rebase(now), x.due.Rebase(now)
 	}
 	for _, d := range sl.destinations {
 		d.slow.rebase(now)

@@ -11,9 +11,9 @@ import (
 // Cut is one piece of a flow, as [Split] makes it.
 type Cut struct {
 	Flow   int   // index into the sizes given to Split
-	Offset int64 // of the piece in the flow, bytes
-	Bytes  int64 // at least 1
-	Path   int   // 0 to paths-1
+	Offset int64 // first byte of the piece in the flow
+	Bytes  int64 // number of bytes of the piece, at least 1
+	Path   int   // index of the path, 0 to paths-1
 }
 
 // each divides a cut into at most parts nonempty cuts and calls f for each.
@@ -233,7 +233,7 @@ func (c *Cut) take(bytes int64, path int) Cut {
 	return piece
 }
 
-// room is the unused rest of a path's share.
+// room is the unused part of a path's share.
 type room struct {
 	left int64
 	path int

@@ -15,7 +15,7 @@ type timedOut struct {
 }
 
 // Timeout reports that a queue pair's retransmission timer expired. If packets to that ToR were marked within
-// [Config.Calm], congestion may be the cause: a probe on the path decides.
+// [Config].Calm, congestion may be the cause, and a probe decides whether the path is left.
 func (c *Core) Timeout(now fabric.Time, qp QP) {
 	c.advance(now)
 	c.stats.Timeouts++
@@ -41,7 +41,7 @@ func (c *Core) Timeout(now fabric.Time, qp QP) {
 	c.keepAnother(s, ByTimeout)
 }
 
-// leave takes a path for dead.
+// leave marks a path dead.
 func (t *timeouts) leave(s sample) {
 	d := s.d
 	if !d.dead.get(s.path) {

@@ -7,15 +7,15 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// fullRate is the weight of a path that is not slow and whose links have their full rate.
+// fullRate is the weight of a minimal path that is not slow and whose links have their full rate.
 const fullRate = 1 << 12
 
 // weight returns the relative capacity of a path to d, by the rates of its links and its slowness.
 func (sl *slowPaths) weight(d *destination, path int) uint32 {
-	w := uint32(fullRate)
+	w := sl.idle(d, path)
 	for _, id := range sl.slowLinks {
 		if sl.crosses(d, path, id) {
-			w = min(w, sl.links[id].weight)
+			w = min(w, sl.idle(d, path)*sl.links[id].weight/fullRate)
 		}
 	}
 	if d.slow == nil && sl.byUplink == nil {
@@ -24,6 +24,14 @@ func (sl *slowPaths) weight(d *destination, path int) uint32 {
 	memory := sl.cfg.Slow.Memory
 	found := min(d.slow.share(path, sl.now, memory), sl.byUplink.share(d.uplink(path), sl.now, memory))
 	return max(1, w*found/fullShare)
+}
+
+// idle returns the weight of a path that is not slow and whose links have their full rate.
+func (sl *slowPaths) idle(d *destination, path int) uint32 {
+	if sl.fabric.Clos() || d.paths == 1 || sl.label(d, path) == sl.fabric.Minimal() {
+		return fullRate
+	}
+	return fullRate / uint32(sl.cfg.Minimal)
 }
 
 // heavier reports whether a bytes on a path of weight wa take longer than b bytes on one of weight wb.

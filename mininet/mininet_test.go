@@ -153,7 +153,8 @@ func TestFabricOfExperiments(t *testing.T) {
 	}
 }
 
-// TestDeployment: the controller's token outlives the controller, and another folder than the default is named in commands.
+// TestDeployment: the controller's token outlives the controller, and another folder than the default is named in
+// commands.
 func TestDeployment(t *testing.T) {
 	systemtest.Only(t)
 	a, _ := writeSmall(t)

@@ -37,8 +37,6 @@ var onlyV1Model = map[string]string{
 	"table source_route: resource source_route_counter": perLabel,
 	"table own_segment":                                 "micro segments",
 	"table route_v6: action forward_uplink":             "micro segments",
-	"table source_guard":                                "the chips' program does not check sources",
-	"counter drops: BOTH, 7":                            "the chips' program does not check sources",
 	"table balancer":                                    "balancers other than ECMP",
 	"table uplink_slot":                                 "balancers other than ECMP",
 	"table uplink_group":                                "balancers other than ECMP",
@@ -59,7 +57,8 @@ var onlyV1Model = map[string]string{
 // onlyChip is what the chips' program has and v1model's has not, with why.
 var onlyChip = map[string]string{
 	"counter source_route_counter": perLabel,
-	"counter drops: BOTH, 6":       "no check of sources",
+	"table port_state":             "both accesses of register port_down must be in one stage",
+	"table foreign_source":         "the chip compares addresses in a table, not in a condition",
 	"table ecn_curve":              "the chip cannot multiply: the line between kmin and kmax is a staircase",
 	"register port_epoch":          "the packet generator's port-down events have no epoch",
 	"register ecmp_live":           "the live members of the selector",

@@ -21,6 +21,18 @@ var v1modelJSON []byte
 //go:embed build/ethereal.p4info.txtpb
 var v1modelP4Info []byte
 
+//go:embed build/tna/tofino.p4info.txtpb
+var tnaP4Info []byte
+
+//go:embed build/tna/tofino2.p4info.txtpb
+var t2naP4Info []byte
+
+// ChipP4Info returns the P4Info in text form of tna/ethereal.p4 with the default table sizes, as compiled for an
+// architecture, tna or t2na. Nil: there is none for it.
+func ChipP4Info(architecture string) []byte {
+	return map[string][]byte{"tna": tnaP4Info, "t2na": t2naP4Info}[architecture]
+}
+
 // V1ModelJSON returns the BMv2 JSON of v1model/ethereal.p4: the device config
 // of BMv2 and of p4switch/p4runtime. The caller must not write to it.
 func V1ModelJSON() []byte { return v1modelJSON }
@@ -45,20 +57,20 @@ func V1ModelP4Info() *p4config.P4Info {
 
 // Ports, sessions and formats the P4 program fixes, shared/headers.p4.
 const (
-	PortEventPort      = 508    // ingress port on which port events are believed
-	CPUPort            = 510    // of packet-out and packet-in
+	PortEventPort      = 508    // ingress port at which the program accepts port-event packets
+	CPUPort            = 510    // port of packet-out and packet-in
 	QuenchSession      = 512    // clone session QuenchSession+p sends to port p
 	QuenchUDPPort      = 47910  // source and destination port of a source quench
-	EtherTypePortEvent = 0x88B6 // of a port-event packet
+	EtherTypePortEvent = 0x88B6 // EtherType of port-event packets
 	NeverQuench        = 1<<32 - 1
-	MaxPorts           = 512 // size of the port-indexed registers and counters
+	MaxPorts           = 512 // size of the registers and counters indexed by port
 )
 
 // PortDown is the program's register of the ports that are down.
 const PortDown = "port_down"
 
-// PortTables returns the names of the tables that the P4 program consults when
-// a port event comes: it needs the events again after they changed.
+// PortTables returns the names of the tables that the P4 program looks up for a port-event packet. After they change,
+// the packets must be repeated.
 func PortTables() []string { return []string{"uplink_of_port"} }
 
 // PortEventBytes is the length of a port-event packet.

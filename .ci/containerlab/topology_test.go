@@ -1,5 +1,5 @@
-// Package containerlab has containerlab's own parser read the topologies that ethereal writes. It is a module of its own: the
-// program needs none of it.
+// Package containerlab has containerlab's own parser read the topologies that ethereal writes. It is a module of its
+// own: the program needs none of it.
 package containerlab
 
 import (
@@ -22,7 +22,8 @@ type config struct {
 	Topology *types.Topology `yaml:"topology"`
 }
 
-// TestTopologies reads the files that package containerlab's own test holds, as containerlab does: unknown keys are refused.
+// TestTopologies reads the files that package containerlab's own test holds, as containerlab does: unknown keys are
+// refused.
 func TestTopologies(t *testing.T) {
 	tunnels := map[int][]string{}
 	pairs, nodes := 0, 0

@@ -1,5 +1,5 @@
-// Package kubernetes checks the manifests that ethereal writes against Kubernetes' own types. It is a module of its own: the
-// program needs none of them.
+// Package kubernetes checks the manifests that ethereal writes against Kubernetes' own types. It is a module of its
+// own: the program needs none of them.
 package kubernetes
 
 import (

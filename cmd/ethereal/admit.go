@@ -10,10 +10,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
 )
 
-// admit estimates what runs in the virtual or the flow world take, so many at a time and
-// each on so many cores (0: as [runner.CoresOf] says), says so, and refuses what does not fit in
-// the memory that is free.
-func (a *app) admit(world string, runs []scenario.Run, parallel, cores int, force, quiet bool) ([]virtual.Estimate, error) {
+// estimateRuns estimates the memory and time that runs in the virtual or flow world need, and prints the estimate.
+// parallel runs are executed at a time, each on a number of cores (0: as [runner.CoresOf] returns). It returns an error
+// if the free memory does not suffice.
+func (a *app) estimateRuns(world string, runs []scenario.Run, parallel, cores int,
+	force, quiet bool) ([]virtual.Estimate, error) {
 	estimate, smaller := virtual.Estimates, "use --world flow (ethereal run), or a fabric of fewer hosts and ports"
 	if world == scenario.WorldFlow {
 		estimate, smaller, cores = virtual.FlowEstimates, "use a fabric of fewer hosts and labels", 1
@@ -46,24 +47,24 @@ func (a *app) admit(world string, runs []scenario.Run, parallel, cores int, forc
 				}
 			}
 			return nil, fmt.Errorf("memory: %s is free, and about %s needed (%d at a time; %s, on %d hosts); %s, or --force to begin all the same",
-				size(free), size(need), parallel, runs[largest], runs[largest].Fabric.Hosts(), remedy)
+				byteText(free), byteText(need), parallel, runs[largest], runs[largest].Fabric.Hosts(), remedy)
 		}
 	}
 	if !quiet {
 		took := time.Duration(seconds / float64(parallel) * float64(time.Second)).Round(time.Second)
-		fmt.Fprintf(a.stderr, "estimate: %s of memory, %v\n", size(need), max(took, time.Second))
+		fmt.Fprintf(a.stderr, "estimate: %s of memory, %v\n", byteText(need), max(took, time.Second))
 	}
 	return estimates, nil
 }
 
-// size writes bytes for people.
-func size(n int64) string {
+// byteText writes bytes for people.
+func byteText(n int64) string {
 	if n >= 1e9 {
 		return fmt.Sprintf("%.1f GB", float64(n)/1e9)
 	}
 	return fmt.Sprintf("%d MB", n/1e6)
 }
 
-func seconds(s float64) time.Duration {
+func secondsOf(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(time.Second)
 }

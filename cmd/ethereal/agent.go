@@ -12,7 +12,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/process"
 )
 
-// agentFlags are what all commands that run a host's agent share.
+// agentFlags are the flags that all commands that run a host's agent share.
 type agentFlags struct {
 	fabric, host string
 	interfaces   []string
@@ -42,7 +42,7 @@ func (a *agentFlags) register(c *cobra.Command) {
 	}
 }
 
-// read returns what the flags and the files say.
+// read returns the agent's configuration from the flags and the files that they name.
 func (a *agentFlags) read(stderr io.Writer) (*process.Agent, error) {
 	spec, err := fabric.LoadSpec(a.fabric)
 	if err != nil {
@@ -57,7 +57,7 @@ func (a *agentFlags) read(stderr io.Writer) (*process.Agent, error) {
 	if c.Host, err = hostOf(c.Fabric, "--host", a.host); err != nil {
 		return nil, err
 	}
-	c.Log = a.log.to(stderr).With("host", c.Fabric.Name(c.Host))
+	c.Log = a.log.logger(stderr).With("host", c.Fabric.Name(c.Host))
 	if c.Files, err = a.tls.read(); err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/runner"
 )
 
-// app is what the commands share. It is made once, in main or in a test.
+// app is the state that all commands share: output streams, version, environment. main or a test makes one.
 type app struct {
 	stdout, stderr io.Writer
 	run            runner.Run // in virtual time; from several goroutines at once
@@ -43,7 +43,7 @@ const (
 func (a *app) execute(ctx context.Context, args []string) int {
 	a.log = slog.New(slog.DiscardHandler)
 	a.command = "ethereal " + strings.Join(args, " ")
-	root := a.root()
+	root := a.rootCommand()
 	root.SetArgs(args)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
@@ -71,7 +71,7 @@ func (a *app) execute(ctx context.Context, args []string) int {
 // What is printed of an error at most: it may have a line for each of thousands of runs, or a name from a hostile file.
 const (
 	errorLines = 100
-	errorWidth = 2000 // bytes of a line
+	errorWidth = 2000 // maximum length in bytes of a printed error line
 )
 
 // errorText is an error as people read it.
@@ -88,7 +88,7 @@ func errorText(err error) string {
 	return strings.Join(lines, "\n")
 }
 
-func (a *app) root() *cobra.Command {
+func (a *app) rootCommand() *cobra.Command {
 	var verbose int
 	root := &cobra.Command{
 		Use:   "ethereal",
@@ -104,7 +104,7 @@ func (a *app) root() *cobra.Command {
 				if verbose > 1 {
 					l.level = slog.LevelDebug
 				}
-				a.log = l.to(a.stderr)
+				a.log = l.logger(a.stderr)
 			}
 		},
 	}
@@ -156,9 +156,9 @@ func provenance(version string) string {
 	return version + " sha256:" + hex.EncodeToString(h.Sum(nil))[:12]
 }
 
-// place says where this program runs. A task of Slurm's is on the node that Slurm names, one of Kubernetes' on the one
-// that its manifest puts into ETHEREAL_HOST.
-func place() *report.Place {
+// runPlace returns the machine and task that this program runs on: the node's name as Slurm has it, or as the
+// Kubernetes manifest sets ETHEREAL_HOST.
+func runPlace() *report.Place {
 	host := cmp.Or(os.Getenv("ETHEREAL_HOST"), os.Getenv("SLURMD_NODENAME"))
 	if host == "" {
 		host, _ = os.Hostname() // "" then

@@ -23,10 +23,10 @@ func (a *app) awaitCommand() *cobra.Command {
 			if dash < 1 || dash == len(args) {
 				return errors.New("await: write interfaces, -- and a command, as in ethereal await eth1 -- version")
 			}
-			if err := await(c.Context(), args[:dash], timeout); err != nil {
+			if err := awaitFabric(c.Context(), args[:dash], timeout); err != nil {
 				return err
 			}
-			root := a.root()
+			root := a.rootCommand()
 			root.SetArgs(args[dash:])
 			root.SetOut(a.stdout)
 			root.SetErr(a.stderr)
@@ -37,7 +37,7 @@ func (a *app) awaitCommand() *cobra.Command {
 	return c
 }
 
-func await(ctx context.Context, names []string, timeout time.Duration) error {
+func awaitFabric(ctx context.Context, names []string, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for _, name := range names {
@@ -48,7 +48,7 @@ func await(ctx context.Context, names []string, timeout time.Duration) error {
 			}
 			select {
 			case <-ctx.Done():
-				return failure("await: %s is not there or not up: %w", name, ctx.Err())
+				return failedf("await: %s is not there or not up: %w", name, ctx.Err())
 			case <-time.After(100 * time.Millisecond):
 			}
 		}

@@ -137,21 +137,21 @@ func (a *app) runBench(ctx context.Context, path string, flags benchFlags) (err 
 	}
 	if w.Tasks != nil {
 		if err := w.Tasks.End(); err != nil {
-			return failure("%w", err)
+			return failedf("%w", err)
 		}
 		return nil
 	}
 	if flags.quiet {
 		return nil
 	}
-	return a.tellBench(w)
+	return a.printBenchSummary(w)
 }
 
 // openResults opens the results file.
 func openResults(w *benchWork) (*os.File, error) {
 	file, err := w.Open()
 	if errors.Is(err, sweep.ErrBusy) {
-		return nil, failure("--out: %w", err)
+		return nil, failedf("--out: %w", err)
 	}
 	if err != nil {
 		return nil, openError("--out", err)
@@ -159,14 +159,14 @@ func openResults(w *benchWork) (*os.File, error) {
 	return file, nil
 }
 
-// mostGroups is how many sections the table at the end has at most.
-const mostGroups = 24
+// maxGroups is how many sections the table at the end has at most.
+const maxGroups = 24
 
-// tellBench shows what a sweep gave, and what to do next.
-func (a *app) tellBench(w *benchWork) error {
+// printBenchSummary prints a summary of a sweep's results, and the next command to use.
+func (a *app) printBenchSummary(w *benchWork) error {
 	file, err := os.Open(w.Out)
 	if err != nil {
-		return failure("--out: %w", err)
+		return failedf("--out: %w", err)
 	}
 	defer file.Close() //nolint:errcheck // it is only read
 	rs, err := report.Decode(file, w.Out)
@@ -176,7 +176,7 @@ func (a *app) tellBench(w *benchWork) error {
 	rs = slices.DeleteFunc(rs, func(r *report.Result) bool {
 		return !slices.ContainsFunc(w.Cases, func(c sweep.Case) bool { return c.Hash == r.RunSHA256 })
 	})
-	if report.Sections(rs) <= mostGroups && len(rs) > 0 {
+	if report.Sections(rs) <= maxGroups && len(rs) > 0 {
 		if err := report.Summary(a.stdout, rs); err != nil {
 			return err
 		}
@@ -186,7 +186,7 @@ func (a *app) tellBench(w *benchWork) error {
 	return nil
 }
 
-// benchWork is what one command of bench is to carry out.
+// benchWork is the sweep, the cases and the output of one bench command.
 type benchWork struct {
 	sweep.Work
 	flags benchFlags
@@ -194,7 +194,7 @@ type benchWork struct {
 }
 
 func (a *app) planBench(path string, flags benchFlags) (*benchWork, error) {
-	w := &benchWork{flags: flags, path: path, Work: sweep.Work{Out: flags.out, Version: provenance(a.version), Place: place(), Full: flags.full}}
+	w := &benchWork{flags: flags, path: path, Work: sweep.Work{Out: flags.out, Version: provenance(a.version), Place: runPlace(), Full: flags.full}}
 	var err error
 	if w.Sweep, err = sweep.Load(path); err != nil {
 		return nil, wrongKind(path, "sweep", err)
@@ -213,10 +213,10 @@ func (a *app) planBench(path string, flags benchFlags) (*benchWork, error) {
 	return w, nil
 }
 
-// carryOut runs what is to do and adds the results to a file.
+// carryOut executes the missing runs and appends their results to a file.
 func (a *app) carryOut(ctx context.Context, w *benchWork, todo []sweep.Case, file *os.File) error {
 	flags, runs := w.flags, sweep.Runs(todo)
-	estimates, err := a.admit(scenario.WorldVirtual, runs, flags.parallel, flags.cores, flags.force, flags.quiet)
+	estimates, err := a.estimateRuns(scenario.WorldVirtual, runs, flags.parallel, flags.cores, flags.force, flags.quiet)
 	if err != nil {
 		return err
 	}
@@ -231,18 +231,18 @@ func (a *app) carryOut(ctx context.Context, w *benchWork, todo []sweep.Case, fil
 		return fmt.Errorf("%w; %s has %d of them, and the same command runs the rest", failed, w.Out, written)
 	}
 	if failed != nil {
-		return failure("%w", failed)
+		return failedf("%w", failed)
 	}
 	return nil
 }
 
-// chooseCases returns the cases that the flags ask for.
+// chooseCases returns the cases that the flags select.
 func chooseCases(s *sweep.Sweep, flags benchFlags) ([]sweep.Case, error) {
 	only, err := regexp.Compile(flags.only)
 	if err != nil {
 		return nil, fmt.Errorf("--only: %w; write a regular expression, as in 'ecmp.*seed 1'", err)
 	}
-	wanted, err := flags.schemes.counts()
+	wanted, err := flags.schemes.schemeCounters()
 	if err != nil {
 		return nil, fmt.Errorf("--schemes: %w", err)
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/cluster"
 )
 
-// TestBenchShards carries out a sweep as three tasks, one of which fails at first, and merges them: the same as by one command.
+// TestBenchShards carries out a sweep as three tasks, one of which fails at first, and merges them: the same as by one
+// command.
 func TestBenchShards(t *testing.T) {
 	path := sweepFile(t)
 	dir := filepath.Join(t.TempDir(), "all")

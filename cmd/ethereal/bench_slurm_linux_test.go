@@ -90,8 +90,8 @@ func slurm(t *testing.T) []string {
 	}
 	conf := filepath.Join(dir, "slurm.conf")
 	text := fmt.Sprintf(slurmConf, dir, host, ports[0], ports[1], ports[2])
-	// Nothing here limits tasks by control groups. slurmd opens a plugin for them all the same, and finds none by itself
-	// where both versions are mounted.
+	// Nothing here limits tasks by control groups. slurmd opens a plugin for them all the same, and finds none by
+	// itself where both versions are mounted.
 	groups := []byte("CgroupPlugin=cgroup/v1\n")
 	if err := errors.Join(os.WriteFile(filepath.Join(dir, "munge.key"), key, 0o400), os.WriteFile(conf, []byte(text), 0o644),
 		os.WriteFile(filepath.Join(dir, "cgroup.conf"), groups, 0o644)); err != nil {
@@ -133,8 +133,9 @@ func until(t *testing.T, limit time.Duration, what string, is func() bool) {
 	}
 }
 
-// TestSlurm has Slurm carry out a sweep as an array of eight tasks on two nodes. One task is killed and one node drained on the way.
-// What is missing is named, the same command submits it again, and the merged file is equal to one made without Slurm.
+// TestSlurm has Slurm carry out a sweep as an array of eight tasks on two nodes. One task is killed and one node
+// drained on the way. What is missing is named, the same command submits it again, and the merged file is equal to one
+// made without Slurm.
 func TestSlurm(t *testing.T) {
 	systemtest.Only(t)
 	t.Parallel()
@@ -178,7 +179,8 @@ func TestSlurm(t *testing.T) {
 		return s
 	}
 	submit()
-	// Task 7 waits behind the others: it is cancelled before it has a result. Who runs on n0 is killed, as the kernel does for memory.
+	// Task 7 waits behind the others: it is cancelled before it has a result. Who runs on n0 is killed, as the kernel
+	// does for memory.
 	id, _, _ := strings.Cut(run("squeue", "-h", "-r", "-t", "PD", "-o", "%F", "-n", "ethereal-slurm"), "\n")
 	running := func(node string) string {
 		return strings.TrimSpace(run("squeue", "-h", "-t", "R", "-w", node, "-n", "ethereal-slurm", "-o", "%K"))

@@ -18,7 +18,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/runner/sweep"
 )
 
-// folderJobs returns what the tasks of a folder are to do.
+// folderJobs returns the runs that the tasks of a folder have to execute.
 func folderJobs(dir string) (cluster.Plan, []cluster.Job, error) {
 	p, err := cluster.Folder(dir).Plan()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -76,7 +76,7 @@ runs by task, and the time left. The time left is estimated, and corrected by th
 			if err != nil {
 				return err
 			}
-			if out.people() {
+			if out.forPeople() {
 				return printStatus(a.stdout, s)
 			}
 			return out.write(a.stdout, s)
@@ -86,14 +86,14 @@ runs by task, and the time left. The time left is estimated, and corrected by th
 	return c
 }
 
-// namedMissing is how many missing runs are named to people.
-const namedMissing = 20
+// maxNamedMissing is how many missing runs are named to people.
+const maxNamedMissing = 20
 
 func printStatus(w io.Writer, s *cluster.Status) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "%d runs: %d done, %d missing, %d of these failed\n", s.Runs, s.Done, len(s.Missing), len(s.Failed))
 	if len(s.Missing) > 0 {
-		fmt.Fprintf(t, "about %v left on one core, %v in the task with most\n", seconds(s.Seconds), seconds(s.Longest))
+		fmt.Fprintf(t, "about %v left on one core, %v in the task with most\n", secondsOf(s.Seconds), secondsOf(s.Longest))
 	}
 	for _, counts := range []struct {
 		word string
@@ -109,7 +109,7 @@ func printStatus(w io.Writer, s *cluster.Status) error {
 		if k.Done > 0 && !k.Last.IsZero() {
 			last = k.Last.Format(time.DateTime)
 		}
-		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%v\t%s\n", k.Index, k.Runs, k.Done, k.Failed, seconds(k.Seconds), last)
+		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%v\t%s\n", k.Index, k.Runs, k.Done, k.Failed, secondsOf(k.Seconds), last)
 	}
 	for _, d := range s.Damaged {
 		fmt.Fprintf(t, "%s; the line is skipped, and its run counts as missing\n", d)
@@ -118,7 +118,7 @@ func printStatus(w io.Writer, s *cluster.Status) error {
 		fmt.Fprintf(t, "failed: %s: %s\n", f.Run, f.Error)
 	}
 	for i, m := range s.Missing {
-		if i == namedMissing {
+		if i == maxNamedMissing {
 			fmt.Fprintf(t, "and %d more; -o json has all\n", len(s.Missing)-i)
 			break
 		}
@@ -190,15 +190,15 @@ func (a *app) benchMerge(args []string, flags mergeFlags) error {
 		}
 		files = append(files, found...)
 	}
-	m, err := a.member().MergeFiles(files, jobs)
+	m, err := a.mergeMember().MergeFiles(files, jobs)
 	if errors.Is(err, cluster.ErrMerge) {
-		return failure("%w", err)
+		return failedf("%w", err)
 	}
 	if err != nil {
 		return err
 	}
 	if n := m.Lacks(jobs); n > 0 && !flags.partial {
-		return failure("merge: %d of %d runs are missing; `ethereal bench status` names them, --partial merges the others", n, len(jobs))
+		return failedf("merge: %d of %d runs are missing; `ethereal bench status` names them, --partial merges the others", n, len(jobs))
 	}
 	if flags.out == "" {
 		text, err := m.Encode(flags.comparable)
@@ -206,10 +206,10 @@ func (a *app) benchMerge(args []string, flags mergeFlags) error {
 			_, err = a.stdout.Write(text)
 		}
 		if err != nil {
-			return failure("%w", err)
+			return failedf("%w", err)
 		}
 	} else if err := m.Write(flags.out, flags.comparable); err != nil {
-		return failure("--out: %w", err)
+		return failedf("--out: %w", err)
 	}
 	fmt.Fprintf(a.stderr, "%d results, %d duplicates dropped\n", len(m.Lines), m.Duplicates)
 	return nil

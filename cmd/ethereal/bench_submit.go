@@ -66,8 +66,8 @@ the estimates, with a margin. The array has only tasks with missing runs, so rep
 	return c
 }
 
-// check says what is wrong with the flags.
-func (f submitFlags) check() error {
+// validate returns an error if the flags contradict each other.
+func (f submitFlags) validate() error {
 	switch {
 	case f.slurm == f.kubernetes:
 		return errors.New("write --slurm or --kubernetes")
@@ -84,7 +84,7 @@ func (f submitFlags) check() error {
 }
 
 func (a *app) submit(ctx context.Context, path string, flags submitFlags) error {
-	if err := flags.check(); err != nil {
+	if err := flags.validate(); err != nil {
 		return err
 	}
 	var err error
@@ -98,7 +98,7 @@ func (a *app) submit(ctx context.Context, path string, flags submitFlags) error 
 	if err != nil {
 		return err
 	}
-	t, err := taskFlags{dir: flags.dir, shard: cluster.Shard{Of: flags.tasks}.String()}.divide(a, w)
+	t, err := taskFlags{dir: flags.dir, shard: cluster.Shard{Of: flags.tasks}.String()}.keepShare(a, w)
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (a *app) submit(ctx context.Context, path string, flags submitFlags) error 
 		return err
 	}
 	fmt.Fprintf(a.stderr, "%s: %d runs, %d done; %d of %d tasks have something to do, each with %d MB and %v\n", w.Sweep.Name, s.Runs, s.Done,
-		len(order.Left), flags.tasks, order.Need.Bytes/1e6, seconds(order.Need.Seconds))
+		len(order.Left), flags.tasks, order.Need.Bytes/1e6, secondsOf(order.Need.Seconds))
 	if len(order.Left) == 0 {
 		fmt.Fprintf(a.stderr, "nothing is missing; ethereal bench merge %s makes one file of it\n", flags.dir)
 		return nil
@@ -135,11 +135,11 @@ func (a *app) submit(ctx context.Context, path string, flags submitFlags) error 
 		fmt.Fprintf(a.stderr, "submit it by: kubectl create -f %s\n", job)
 		return nil
 	}
-	_, err = a.engine(ctx, "kubectl", "create", "-f", job)
+	_, err = a.runEngine(ctx, "kubectl", "create", "-f", job)
 	return err
 }
 
-// submitOrder says what an engine is to carry out.
+// submitOrder returns the job that Slurm or Kubernetes is to execute.
 func submitOrder(t *cluster.Member, s *cluster.Status, flags submitFlags) (cluster.Order, error) {
 	o := cluster.Order{
 		Name: t.Work.Sweep.Name, Dir: flags.dir, Merged: filepath.Join(flags.dir, "merged.jsonl"), Tasks: flags.tasks,
@@ -188,23 +188,23 @@ func (a *app) submitSlurm(ctx context.Context, o cluster.Order, now bool) error 
 		fmt.Fprintf(a.stderr, "submit it by: sbatch --dependency=afterany:$(sbatch --parsable %s) %s\n", array, merge)
 		return nil
 	}
-	id, err := a.engine(ctx, "sbatch", "--parsable", array)
+	id, err := a.runEngine(ctx, "sbatch", "--parsable", array)
 	if err != nil {
 		return err
 	}
 	id, _, _ = strings.Cut(strings.TrimSpace(id), ";") // with several clusters, ID;CLUSTER
-	_, err = a.engine(ctx, "sbatch", "--parsable", "--dependency=afterany:"+id, merge)
+	_, err = a.runEngine(ctx, "sbatch", "--parsable", "--dependency=afterany:"+id, merge)
 	return err
 }
 
-// engine runs a command of the engine's, says what it answered, and returns that.
-func (a *app) engine(ctx context.Context, name string, args ...string) (string, error) {
+// runEngine runs a command of Slurm or Kubernetes, prints its output, and returns the output.
+func (a *app) runEngine(ctx context.Context, name string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Stderr = a.stderr
 	out, err := c.Output()
 	fmt.Fprintf(a.stderr, "%s %s: %s\n", name, strings.Join(args, " "), strings.TrimSpace(string(out)))
 	if err != nil {
-		return "", failure("%s: %w", name, err)
+		return "", failedf("%s: %w", name, err)
 	}
 	return string(out), nil
 }

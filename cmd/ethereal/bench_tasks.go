@@ -10,10 +10,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/cluster"
 )
 
-// taskFlags say which task of a sweep a command is.
+// taskFlags are the flags that name which of several tasks of a sweep this command is.
 type taskFlags struct{ dir, shard, merge string }
 
-// addTasks gives bench the flags and the commands of sweeps that several tasks carry out.
+// addTasks adds to bench the flags and subcommands of sweeps that are split over several tasks.
 func (a *app) addTasks(c *cobra.Command, flags *benchFlags) {
 	var t taskFlags
 	f := c.Flags()
@@ -21,12 +21,12 @@ func (a *app) addTasks(c *cobra.Command, flags *benchFlags) {
 		"results there, and skips runs that are in any of the files")
 	f.StringVar(&t.shard, "shard", "", "carry out task `I/N` of the sweep's N tasks; the first task is 0/N")
 	f.StringVar(&t.merge, "merge", "", "with --dir: merge the results into `FILE` once none is missing")
-	flags.divide = func(w *benchWork) error { _, err := t.divide(a, w); return err }
+	flags.divide = func(w *benchWork) error { _, err := t.keepShare(a, w); return err }
 	c.AddCommand(a.benchStatusCommand(), a.benchMergeCommand(), a.benchSubmitCommand())
 }
 
-// divide keeps the task's cases.
-func (t taskFlags) divide(a *app, w *benchWork) (*cluster.Member, error) {
+// keepShare keeps the task's cases.
+func (t taskFlags) keepShare(a *app, w *benchWork) (*cluster.Member, error) {
 	switch {
 	case t.dir != "" && w.flags.out != "":
 		return nil, errors.New("--dir and --out both say where results go; leave out one")
@@ -35,7 +35,7 @@ func (t taskFlags) divide(a *app, w *benchWork) (*cluster.Member, error) {
 	case t.dir == "" && t.shard == "":
 		return nil, nil
 	}
-	m := a.member()
+	m := a.mergeMember()
 	m.Folder, m.Shard, m.Alone, m.Merge, m.Work = cluster.Folder(t.dir), cluster.Shard{Of: 1}, t.shard == "", t.merge, &w.Work
 	m.Jobs = cluster.JobsOf(w.Cases)
 	m.Plan = cluster.Plan{Sweep: w.path, Only: w.flags.only, Schemes: w.flags.schemes.String(), Seeds: w.flags.seeds}
@@ -55,7 +55,7 @@ func (t taskFlags) divide(a *app, w *benchWork) (*cluster.Member, error) {
 	return m, nil
 }
 
-// member is one without a folder, to merge files.
-func (a *app) member() *cluster.Member {
+// mergeMember is one without a folder, to merge files.
+func (a *app) mergeMember() *cluster.Member {
 	return &cluster.Member{Say: func(format string, args ...any) { fmt.Fprintf(a.stderr, format+"\n", args...) }}
 }

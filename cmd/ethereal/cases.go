@@ -10,12 +10,14 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/ethereal-fabric/ethereal/roce/transport"
 	"github.com/ethereal-fabric/ethereal/testbed/cases"
 )
 
@@ -24,6 +26,7 @@ type casesFlags struct {
 	seed         uint64
 	first, count int
 	class        []string
+	fabric       string
 	parallel     int
 	limit        time.Duration
 	out          string
@@ -31,6 +34,7 @@ type casesFlags struct {
 	keep         string
 	alone        bool
 	opponents    schemeList
+	control      transport.Control
 	enforce      bool
 	dryRun       bool
 	quiet        bool
@@ -59,6 +63,7 @@ A case is one line of JSON. Cases that the file of --out already has are skipped
 	f.IntVar(&flags.count, "count", 100, "run `N` cases; with --class, of these classes")
 	f.StringSliceVar(&flags.class, "class", nil,
 		"run only `CLASSES`: healthy, quench, gnmi, late, nobody, flap, gray, degraded, other")
+	f.StringVar(&flags.fabric, "fabric-kind", "", "draw fabrics of this `KIND`: dragonfly, or rails, with PXN (default: Clos fabrics)")
 	f.IntVar(&flags.parallel, "parallel", runtime.GOMAXPROCS(0), "run `N` at a time")
 	f.DurationVar(&flags.limit, "limit", 0, "begin no case after `DURATION`, as in 5m (default: none)")
 	f.StringVar(&flags.out, "out", "",
@@ -69,6 +74,8 @@ A case is one line of JSON. Cases that the file of --out already has are skipped
 		"write the scenario of each case that violates an invariant into the folder `DIR`")
 	f.BoolVar(&flags.alone, "alone", false, "run Ethereal only, without opponents")
 	f.Var(&flags.opponents, "opponents", "run these `SCHEMES` as opponents instead, as in srd,falcon (not with planes)")
+	f.StringVar((*string)(&flags.control), "congestion-control", "",
+		"let hosts use this rate `CONTROL` instead of the case's, as in csig")
 	f.BoolVar(&flags.enforce, "enforce", false, "fail if a case violates an invariant that is not merely listed")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "only print what would be done; here: the scenarios")
 	f.BoolVarP(&flags.quiet, "quiet", "q", false, "print less; no progress")
@@ -84,13 +91,16 @@ func classNames() []string {
 	return out
 }
 
-// mostCases is the largest index of a case.
-const mostCases = 10_000_000
+// maxCases is the largest index of a case.
+const maxCases = 10_000_000
 
 func (a *app) cases(ctx context.Context, files []string, flags casesFlags) error {
-	if flags.first < 0 || flags.count < 1 || flags.first > mostCases || flags.count > mostCases {
+	if flags.first < 0 || flags.count < 1 || flags.first > maxCases || flags.count > maxCases {
 		return fmt.Errorf("--first %d --count %d; write a first of 0 or more, and a count of 1 or more, to %d",
-			flags.first, flags.count, mostCases)
+			flags.first, flags.count, maxCases)
+	}
+	if kinds := cases.Kinds(); flags.fabric != "" && !slices.Contains(kinds, flags.fabric) {
+		return fmt.Errorf("--fabric-kind: %q is unknown; write %s, or leave it out", flags.fabric, strings.Join(kinds, " or "))
 	}
 	if flags.parallel < 1 {
 		return fmt.Errorf("--parallel: %d; write 1 or more", flags.parallel)
@@ -141,17 +151,21 @@ func (a *app) cases(ctx context.Context, files []string, flags casesFlags) error
 		}
 	}
 	if flags.enforce && faulty > 0 {
-		return failure("%d of %d cases violate an invariant", faulty, len(rs))
+		return failedf("%d of %d cases violate an invariant", faulty, len(rs))
 	}
 	return nil
 }
 
-// drawnCases draws the cases that the flags ask for.
+// drawnCases draws the random cases that the flags select.
 func drawnCases(flags casesFlags) iter.Seq[cases.Case] {
+	draw := cases.Draw
+	if flags.fabric != "" {
+		draw = func(seed uint64, index int) cases.Case { return cases.DrawKind(flags.fabric, seed, index) }
+	}
 	return func(yield func(cases.Case) bool) {
 		n := 0
-		for i := flags.first; n < flags.count && i <= 2*mostCases; i++ {
-			c := cases.Draw(flags.seed, i)
+		for i := flags.first; n < flags.count && i <= 2*maxCases; i++ {
+			c := draw(flags.seed, i)
 			if len(flags.class) > 0 && !slices.Contains(flags.class, string(c.Class)) {
 				continue
 			}
@@ -174,7 +188,7 @@ func loadedCases(files []string) ([]cases.Case, error) {
 	return out, nil
 }
 
-// runCases carries out the cases that the file does not have, and returns the records of all that were asked for.
+// runCases executes the cases that the output file lacks, and returns the records of all requested cases.
 func (a *app) runCases(ctx context.Context, flags casesFlags, all iter.Seq[cases.Case]) (
 	rs []*cases.Record, err error,
 ) {
@@ -193,14 +207,15 @@ func (a *app) runCases(ctx context.Context, flags casesFlags, all iter.Seq[cases
 		}
 		defer closeFile(file, &err)
 		if err := errors.Join(file.Truncate(size), seekTo(file, size)); err != nil {
-			return nil, failure("--out: %w", err)
+			return nil, failedf("--out: %w", err)
 		}
 	}
 	var mu sync.Mutex
 	var workers errgroup.Group
 	workers.SetLimit(flags.parallel)
 	began, done := time.Now(), 0
-	options := cases.Options{Run: a.run, Program: provenance(a.version), Alone: flags.alone, Opponents: flags.opponents}
+	options := cases.Options{Run: a.run, Program: provenance(a.version), Alone: flags.alone, Opponents: flags.opponents,
+		Control: flags.control}
 	for c := range all {
 		if old := have[c.Name]; old != nil {
 			mu.Lock()
@@ -244,17 +259,17 @@ func (a *app) keepCase(flags casesFlags, c cases.Case, r *cases.Record, file *os
 			_, err = file.Write(append(line, '\n'))
 		}
 		if err != nil {
-			return failure("--out: %w", err)
+			return failedf("--out: %w", err)
 		}
 	}
 	if flags.keep == "" || len(cases.Faults(r.Violated)) == 0 {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Clean(flags.keep), 0o755); err != nil {
-		return failure("--keep: %w", err)
+		return failedf("--keep: %w", err)
 	}
 	if _, err := c.Write(flags.keep, r.Violated...); err != nil {
-		return failure("--keep: %w", err)
+		return failedf("--keep: %w", err)
 	}
 	return nil
 }

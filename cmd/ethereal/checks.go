@@ -8,7 +8,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/checklist"
 )
 
-// checkFlags say how checks are shown and judged.
+// checkFlags are the flags that select how check results are printed and from which severity on the command fails.
 type checkFlags struct {
 	format      outputFormat
 	all, strict bool
@@ -22,18 +22,18 @@ func (p *checkFlags) register(c *cobra.Command) {
 }
 
 // errPreflight is how a check ends that found something.
-var errPreflight = failure("not ready")
+var errPreflight = failedf("not ready")
 
-// show prints lines, and returns an error if they are not good enough.
-func (p *checkFlags) show(w io.Writer, lines []checklist.Line) error {
+// printLines prints lines, and returns an error if they are not good enough.
+func (p *checkFlags) printLines(w io.Writer, lines []checklist.Line) error {
 	var err error
-	if p.format.people() {
+	if p.format.forPeople() {
 		err = checklist.Print(w, lines, p.all)
 	} else {
 		err = p.format.write(w, lines)
 	}
 	if err != nil {
-		return failure("%w", err)
+		return failedf("%w", err)
 	}
 	if worst := checklist.Worst(lines); worst == checklist.Red || p.strict && worst == checklist.Yellow {
 		return errPreflight

@@ -96,7 +96,8 @@ each switch the one with the highest id is primary, the others stand by. Switche
 	return c
 }
 
-// switchesFlags say which switches there are and how to reach them.
+// switchesFlags are the flags that name the fabric file, the targets file and the TLS files for connections to
+// switches.
 type switchesFlags struct {
 	fabric, targets    string
 	tls                tlsFlags
@@ -112,7 +113,7 @@ func (s *switchesFlags) register(c *cobra.Command) {
 	s.tls.registerClient(c)
 }
 
-// read returns what the flags and files say.
+// read returns the controller's configuration from the flags and the files that they name.
 func (s *switchesFlags) read() (daemon.Config, *certs.Files, error) {
 	var cfg daemon.Config
 	spec, err := fabric.LoadSpec(s.fabric)
@@ -136,15 +137,15 @@ func (s *switchesFlags) read() (daemon.Config, *certs.Files, error) {
 	if err != nil {
 		return cfg, nil, err
 	}
-	if cfg.Dial, err = s.dial(); err != nil {
+	if cfg.Dial, err = s.dialer(); err != nil {
 		return cfg, nil, err
 	}
 	cfg.SwitchTLS = func() *tls.Config { return files.ClientConfig(s.tls.name) }
 	return cfg, files, nil
 }
 
-// dial returns what connects to switches.
-func (s *switchesFlags) dial() (func(addr string) (*grpc.ClientConn, error), error) {
+// dialer returns a function that opens a gRPC connection to a switch.
+func (s *switchesFlags) dialer() (func(addr string) (*grpc.ClientConn, error), error) {
 	files, err := s.tls.read()
 	if err != nil {
 		return nil, err
@@ -187,11 +188,11 @@ func (f *controllerFlags) run(ctx context.Context, stdout, stderr io.Writer) (fa
 	if f.dryRun {
 		_, unread, err := daemon.Plan(ctx, cfg, stdout)
 		if err == nil && unread > 0 {
-			err = failure("%d switches could not be read", unread)
+			err = failedf("%d switches could not be read", unread)
 		}
 		return err
 	}
-	cfg.Log = f.log.to(stderr)
+	cfg.Log = f.log.logger(stderr)
 	if cfg.Token, err = readToken(f.tokenFile); err != nil {
 		return err
 	}
@@ -237,7 +238,7 @@ func (f *controllerFlags) run(ctx context.Context, stdout, stderr io.Writer) (fa
 	}
 	if err := serveController(ctx, d, listeners{agents, admin, page, secret}, files, cfg.Log); err != nil &&
 		ctx.Err() == nil {
-		return failure("%w", err)
+		return failedf("%w", err)
 	}
 	return nil
 }

@@ -69,9 +69,9 @@ last path is refused, unless --force is given.`,
 			}
 			var done struct{ Links []string }
 			if err := json.Unmarshal(body, &done); err != nil {
-				return failure("the answer is not understood: %w", err)
+				return failedf("the answer is not understood: %w", err)
 			}
-			if !format.people() {
+			if !format.forPeople() {
 				return format.write(c.OutOrStdout(), body)
 			}
 			what := "drained"

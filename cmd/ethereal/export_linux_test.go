@@ -127,9 +127,9 @@ func captureInner(t *testing.T, pid int) func() []captured {
 	}
 }
 
-// TestExportLinux builds a fabric of Linux routers in namespaces from the files of `ethereal export linux` alone. Packets
-// of every source port that stands for a label arrive, without the outer header, and captures at the top switches say
-// that each went by its label's and by no other. Then a collective crosses it.
+// TestExportLinux builds a fabric of Linux routers in namespaces from the files of `ethereal export linux` alone.
+// Packets of every source port that stands for a label arrive, without the outer header, and captures at the top
+// switches say that each went by its label's and by no other. Then a collective crosses it.
 func TestExportLinux(t *testing.T) {
 	needPrograms(t, "ip", "nsenter", "sysctl")
 	if !inNamespaces(t) {
@@ -140,8 +140,8 @@ func TestExportLinux(t *testing.T) {
 	l.collective()
 }
 
-// TestExportFRR is TestExportLinux with FRR for the switches: its own daemons read the frr.conf of `ethereal export frr`
-// and make the routes; a switch's own uSID is of `ip`. FRR_PREFIX names an FRR in another place than Debian's.
+// TestExportFRR is TestExportLinux with FRR for the switches: its own daemons read the frr.conf of `ethereal export
+// frr` and make the routes; a switch's own uSID is of `ip`. FRR_PREFIX names an FRR in another place than Debian's.
 func TestExportFRR(t *testing.T) {
 	systemtest.Only(t)
 	needPrograms(t, "ip", "nsenter", "sysctl")

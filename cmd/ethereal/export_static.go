@@ -158,7 +158,7 @@ func (a *app) exportSwitches(p *export.Plan, dir string, these files) error {
 	return nil
 }
 
-// files are what writes a node's files, by their extension.
+// files maps file extensions to functions that write a node's file.
 type files map[string]func(io.Writer, fabric.NodeID) error
 
 // writeNode writes a node's files into a folder.
@@ -172,7 +172,7 @@ func writeNode(p *export.Plan, dir string, id fabric.NodeID, these files) error 
 			return fmt.Errorf("export: %w", err)
 		}
 		if err := errors.Join(write(file, id), file.Close()); err != nil {
-			return failure("export: %w", err)
+			return failedf("export: %w", err)
 		}
 	}
 	return nil

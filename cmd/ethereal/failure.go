@@ -19,5 +19,5 @@ type failedError struct{ error }
 func (e failedError) Unwrap() error        { return e.error }
 func (e failedError) Is(target error) bool { return target == errRun }
 
-// failure is fmt.Errorf for what went wrong although the input is right.
-func failure(format string, args ...any) error { return failedError{fmt.Errorf(format, args...)} }
+// failedf is like fmt.Errorf, for errors that are not caused by the user's input.
+func failedf(format string, args ...any) error { return failedError{fmt.Errorf(format, args...)} }

@@ -15,8 +15,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
-// refused is what speaks against runs in a world, said once and before anything is built for them.
-func refused(world string, runs []scenario.Run) error {
+// whyRefused returns an error if a world cannot execute the runs, before anything is built for them.
+func whyRefused(world string, runs []scenario.Run) error {
 	switch world {
 	case scenario.WorldFlow:
 		return refusedWithoutPackets(runs)
@@ -33,12 +33,12 @@ func refused(world string, runs []scenario.Run) error {
 	return nil
 }
 
-// refusedWithoutPackets is what speaks against any of the runs in the flow world.
+// refusedWithoutPackets returns an error if the flow world cannot execute one of the runs.
 func refusedWithoutPackets(runs []scenario.Run) error {
 	return refusedAny(runs, "without packets", flow.Check)
 }
 
-// refusedAny is what speaks against any of the runs.
+// refusedAny returns an error if the world cannot execute one of the runs.
 func refusedAny(runs []scenario.Run, where string, check func(scenario.Run) error) error {
 	var first error
 	n := 0
@@ -51,11 +51,11 @@ func refusedAny(runs []scenario.Run, where string, check func(scenario.Run) erro
 	if n == 0 {
 		return nil
 	}
-	return failure("%d of the %s cannot be carried out %s (--schemes, --notifiers leave out such), the first since %w",
+	return failedf("%d of the %s cannot be carried out %s (--schemes, --notifiers leave out such), the first since %w",
 		n, fabric.Count(len(runs), "run"), where, first)
 }
 
-// refusedLive is what speaks against all runs in the live world.
+// refusedLive returns an error if the live world cannot execute the runs.
 func refusedLive(runs []scenario.Run) error {
 	var first error
 	of := map[*fabric.Fabric]error{}
@@ -75,12 +75,12 @@ func refusedLive(runs []scenario.Run) error {
 	if first == nil {
 		return nil
 	}
-	return failure("none of the %s can be carried out: %w; or give the scenario expectations, or the key worlds: then it is scaled",
+	return failedf("none of the %s can be carried out: %w; or give the scenario expectations, or the key worlds: then it is scaled",
 		fabric.Count(len(runs), "run"), first)
 }
 
-// printNotes says of each scenario, before it begins, what the world makes of it, and what speaks against that. ownSeeds:
-// the seeds are the scenario's, not a flag's.
+// printNotes prints, for each scenario, how the world changes it, and reasons against running it there. ownSeeds: the
+// seeds are the scenario's, not a flag's.
 func (a *app) printNotes(world string, runs []scenario.Run, ownSeeds bool) {
 	var noted []*scenario.Scenario
 	var read []*workload.Program
@@ -110,7 +110,8 @@ func (a *app) printNotes(world string, runs []scenario.Run, ownSeeds bool) {
 	}
 }
 
-// timeoutHints are the hints of scenarios whose runs did not finish after time-outs, as the links did not lose that much.
+// timeoutHints are the hints of scenarios whose runs did not finish after time-outs, as the links did not lose that
+// much.
 func timeoutHints(runs []scenario.Run, results []*report.Result) []string {
 	var out []string
 	for _, r := range results {

@@ -91,8 +91,8 @@ func (a flood) String() string {
 	return fmt.Sprintf("%d a second from %d hosts, own address %v", a.rate, a.hosts, a.own)
 }
 
-// begin has hosts forge until stop is called, which says how many quenches a second they sent, and how many the hosts' links took:
-// one of 20 Mb/s takes some 38,000.
+// begin has hosts forge until stop is called, which says how many quenches a second they sent, and how many the hosts'
+// links took: one of 20 Mb/s takes some 38,000.
 func (a flood) begin(t *testing.T, f *fabric.Fabric, x *live.Fabric) (stop func() string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -140,8 +140,8 @@ func forgeConfigure(t *testing.T, s *coordinator.Session, memory fabric.Time) {
 	}
 }
 
-// forgeCut cuts an uplink of the victim's ToR in the middle of a message, and returns how long after that the first packet
-// goes by another path.
+// forgeCut cuts an uplink of the victim's ToR in the middle of a message, and returns how long after that the first
+// packet goes by another path.
 func forgeCut(t *testing.T, f *fabric.Fabric, b *live.Bench, uplink int) time.Duration {
 	t.Helper()
 	ctx, s := t.Context(), b.Session

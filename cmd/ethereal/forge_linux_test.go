@@ -23,9 +23,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
-// TestForgedQuenches: a host that gets forged quenches about the links it uses still gets its message through, on a path
-// that is whole. The victim is the first host. The forger has taken over the first spine, since switches drop what hosts
-// forge; a quench is one datagram, 2,000 a second.
+// TestForgedQuenches: a host that gets forged quenches about the links it uses still gets its message through, on a
+// path that is whole. The victim is the first host. The forger has taken over the first spine, since switches drop what
+// hosts forge; a quench is one datagram, 2,000 a second.
 func TestForgedQuenches(t *testing.T) {
 	spec := fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 4, HostsPerToR: 2}
 	f, b, _ := newBench(t, spec, 20e6, 4096, live.Notifiers{Quench: true, GNMI: true})

@@ -88,14 +88,14 @@ func (f *gnmiFlags) run(ctx context.Context, stdout, stderr io.Writer) (err erro
 	if f.refresh <= 0 {
 		return fmt.Errorf("gnmi: --refresh %v; it must be above 0", f.refresh)
 	}
-	cfg.Log = f.log.to(stderr)
+	cfg.Log = f.log.logger(stderr)
 	files, err := f.tls.read()
 	if err != nil {
 		return fmt.Errorf("gnmi: %w", err)
 	}
 	s, err := sidecar.New(cfg)
 	if err != nil {
-		return failure("%w", err)
+		return failedf("%w", err)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	watch := files.Watch(cfg.Log)
@@ -111,7 +111,7 @@ func (f *gnmiFlags) run(ctx context.Context, stdout, stderr io.Writer) (err erro
 	g.Go(func() error { return s.Run(ctx) })
 	g.Go(func() error { return watch(ctx) })
 	if err := g.Wait(); !errors.Is(err, context.Canceled) {
-		return failure("%w", err)
+		return failedf("%w", err)
 	}
 	return nil
 }

@@ -38,8 +38,8 @@ func services(ctx context.Context, conn *grpc.ClientConn) (names []string, err e
 	return names, s.CloseSend()
 }
 
-// TestIntrospection: a switch and a controller's server for agents say what they serve and that they do, to whom the table
-// of roles lets ask. grpcurl, if it is here, finds its way without .proto files.
+// TestIntrospection: a switch and a controller's server for agents say what they serve and that they do, to whom the
+// table of roles lets ask. grpcurl, if it is here, finds its way without .proto files.
 func TestIntrospection(t *testing.T) {
 	dir := t.TempDir()
 	flags := labCA(t, dir) // controller and operator in one

@@ -52,7 +52,7 @@ verbs   the queue pairs of an RNIC. Their owners connect to --listen-owners and 
   ethereal host agent --fabric fabric.yaml --host h0 --labeller verbs --listen-owners unix:/run/ethereal/owners.sock --controller 127.0.0.1:9562`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if flags.labeller != labelSoft {
+			if flags.labeller != labellerSoft {
 				return flags.labellingFlags.run(c.Context(), c.ErrOrStderr())
 			}
 			return flags.run(c.Context(), c.ErrOrStderr())
@@ -60,14 +60,15 @@ verbs   the queue pairs of an RNIC. Their owners connect to --listen-owners and 
 	}
 	flags.register(c)
 	f := c.Flags()
-	f.StringVar(&flags.labeller, "labeller", labelSoft, "label `WHAT`: soft, tagger or verbs")
-	f.StringVar(&flags.owners, "listen-owners", "", "with --labeller verbs: accept owners of queue pairs at `unix:PATH`")
+	f.StringVar(&flags.labeller, "labeller", labellerSoft, "label `WHAT`: soft, tagger or verbs")
+	f.StringVar(&flags.owners, "listen-owners", "",
+		"with --labeller verbs: accept owners of queue pairs at `unix:PATH`")
 	flags.registerSoft(c)
 	return c
 }
 
-// rdma makes RDMA devices for a host's programs: add has the host's process be one, serve runs a command with one, until
-// end.
+// rdma makes RDMA devices for a host's programs: add has the host's process be one, serve runs a command with one,
+// until end.
 var rdma interface {
 	add(f *hostagentFlags, cfg *hostprocess.ProcessConfig) error
 	serve(f *hostagentFlags, command []string) (end func(), err error)
@@ -75,7 +76,7 @@ var rdma interface {
 
 // newNICCommand makes `ethereal host nic`.
 func newNICCommand() *cobra.Command {
-	flags := hostagentFlags{labellingFlags: labellingFlags{labeller: labelSoft}}
+	flags := hostagentFlags{labellingFlags: labellingFlags{labeller: labellerSoft}}
 	c := &cobra.Command{
 		Use:   "nic --fabric FILE --host HOST --interface IF --listen-verbs unix:PATH [flags] | [flags] -- COMMAND...",
 		Short: "Serve a software RDMA device to this host's programs",
@@ -100,7 +101,7 @@ flag is needed: the device serves this machine alone, at 127.0.0.1 on the interf
 			if len(args) > 0 {
 				end, err := rdma.serve(&flags, args)
 				if err != nil {
-					return failure("%w", err)
+					return failedf("%w", err)
 				}
 				defer end()
 			}
@@ -133,7 +134,7 @@ func (f *hostagentFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 	if len(f.interfaces) != 1 || f.owners != "" || f.pinDir != "" || f.remove || f.ipv6FlowLabel ||
 		len(f.quenchAddresses) > 0 {
 		return fmt.Errorf("--labeller %s takes one --interface, and none of --listen-owners, --pin-dir, --remove, "+
-			"--ipv6-flow-label, --quench-address", labelSoft)
+			"--ipv6-flow-label, --quench-address", labellerSoft)
 	}
 	s, err := f.read(stderr)
 	if err != nil {
@@ -144,7 +145,7 @@ func (f *hostagentFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 		Settings: host.Settings{Seed: f.seed, ResendOnFlip: true, TailProbe: true}, Log: s.Log, Dial: s.Dial,
 		Known: s.Known(), OnUpdate: s.KeepLinks,
 	}
-	if err := f.configure(&cfg); err != nil {
+	if err := f.applyFlags(&cfg); err != nil {
 		return err
 	}
 	watch := s.Files.Watch(s.Log)
@@ -155,8 +156,8 @@ func (f *hostagentFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 	if err != nil {
 		return errors.Join(err, listen.Close(cfg.Listen))
 	}
-	if cfg.Port, err = openPort(f.interfaces[0], f.owner(s), f.sendBuffer); err != nil {
-		return errors.Join(failure("%w", err), listen.Close(cfg.Listen, admin))
+	if cfg.Port, err = openPort(f.interfaces[0], f.processKind(s), f.sendBuffer); err != nil {
+		return errors.Join(failedf("%w", err), listen.Close(cfg.Listen, admin))
 	}
 	closeLog, err := f.openEventLog(&cfg)
 	if err != nil {
@@ -176,19 +177,19 @@ func (f *hostagentFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 	}
 	err = g.Wait()
 	if failed := closeLog(); failed != nil {
-		return failure("--event-log: %w", failed)
+		return failedf("--event-log: %w", failed)
 	}
 	if code := endedWith(0); errors.As(err, &code) {
-		return exited(int(code), nil)
+		return exitError(int(code), nil)
 	}
 	if !errors.Is(err, context.Canceled) {
-		return failure("%w", err)
+		return failedf("%w", err)
 	}
 	return nil
 }
 
-// configure sets what flags say of the endpoint.
-func (f *hostagentFlags) configure(cfg *hostprocess.ProcessConfig) error {
+// applyFlags applies the endpoint's flags to a configuration.
+func (f *hostagentFlags) applyFlags(cfg *hostprocess.ProcessConfig) error {
 	if f.rate != "" {
 		if err := cfg.Rate.UnmarshalText([]byte(f.rate)); err != nil {
 			return fmt.Errorf("--rate: %w", err)
@@ -201,7 +202,7 @@ func (f *hostagentFlags) configure(cfg *hostprocess.ProcessConfig) error {
 	return rdma.add(f, cfg)
 }
 
-// openEventLog opens the event log, if one is asked for, and returns what ends it.
+// openEventLog opens the event log, if the flags name one, and returns the function that closes it.
 func (f *hostagentFlags) openEventLog(cfg *hostprocess.ProcessConfig) (end func() error, err error) {
 	if f.eventLog == "" {
 		return func() error { return nil }, nil
@@ -215,8 +216,8 @@ func (f *hostagentFlags) openEventLog(cfg *hostprocess.ProcessConfig) (end func(
 	return func() error { return errors.Join(w.Flush(), file.Close()) }, nil
 }
 
-// owner returns what the process is on its interface.
-func (f *hostagentFlags) owner(s *agentprocess.Agent) string {
+// processKind returns how messages call this process as the owner of its interface.
+func (f *hostagentFlags) processKind(s *agentprocess.Agent) string {
 	if f.alone {
 		return ""
 	}

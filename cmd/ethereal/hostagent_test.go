@@ -22,8 +22,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/certs"
 )
 
-// own is a process with queue pairs that speaks the agent's protocol until the stream ends: it shows them with their labels,
-// labels what it is asked for, and reports time-outs.
+// own is a process with queue pairs that speaks the agent's protocol until the stream ends: it shows them with their
+// labels, labels what it is asked for, and reports time-outs.
 func own(ctx context.Context, socket string, device labeller.Labeller, qps []labeller.QP, timedOut <-chan labeller.QP) {
 	conn, err := net.Dial("unix", socket)
 	if err != nil {

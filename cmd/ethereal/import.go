@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 	"github.com/ethereal-fabric/ethereal/testbed/importer"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
@@ -52,8 +53,8 @@ standard error and in the scenario. Kinds:
 				return errors.New("import: write --dir DIR, the folder for scenario.yaml and workload.yaml")
 			case o.Starts != "" && o.Starts != "us" && o.Starts != "ps":
 				return fmt.Errorf("--starts: %q; write us or ps", o.Starts)
-			case rate != "" && (o.Rate.UnmarshalText([]byte(rate)) != nil || o.Rate == 0):
-				return fmt.Errorf("--nic-rate: %q; write for example 200Gb/s", rate)
+			case rate != "" && (o.Rate.UnmarshalText([]byte(rate)) != nil || o.Rate == 0 || o.Rate > fabric.MaxRate):
+				return fmt.Errorf("--nic-rate: %q; write up to %v, for example 200Gb/s", rate, fabric.MaxRate)
 			case o.Servers < 1 || o.Servers > fabric.MaxPlaneHosts:
 				return fmt.Errorf("--servers: %d; write 1 or more", o.Servers)
 			case o.Ranks < 0 || o.Ranks > fabric.MaxPlaneHosts:
@@ -81,50 +82,67 @@ func (a *app) importFiles(kind string, files []string, dir string, o importer.Op
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return fmt.Errorf("--dir: %w; name a folder that can be written", err)
-	}
 	main, load := filepath.Join(dir, importer.ScenarioFile), filepath.Join(dir, importer.WorkloadFile)
 	for _, path := range []string{main, load} {
 		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("--dir: %s is there already, and nothing is overwritten; name another folder", path)
 		}
 	}
+	var work strings.Builder
 	if im.Ranks > 0 {
-		var b strings.Builder
-		if err := im.Workload(&b); err != nil {
-			return failure("import: %w", err)
+		if err := im.Workload(&work); err != nil {
+			return failedf("import: %w", err)
 		}
-		if err := writeNew(load, []byte(b.String())); err != nil {
-			return failure("import: %w", err)
+	}
+	what, err := checkImported(text, work.String())
+	if wrong, ok := errors.AsType[strictyaml.Errors](err); ok {
+		for _, e := range wrong {
+			e.Pos = strictyaml.Pos{File: strings.Join(files, " and ")}
+			e.Problem += " in the scenario, so nothing was written"
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return fmt.Errorf("--dir: %w; name a folder that can be written", err)
+	}
+	if im.Ranks > 0 {
+		if err := writeNew(load, []byte(work.String())); err != nil {
+			return failedf("import: %w", err)
 		}
 	}
 	if err := writeNew(main, text); err != nil {
-		return failure("import: %w", err)
+		return failedf("import: %w", errors.Join(err, os.RemoveAll(load)))
 	}
 	for _, note := range append(im.Notes, more...) {
 		fmt.Fprintf(a.stderr, "warning: %s\n", note)
-	}
-	what, err := imported(main)
-	if err != nil {
-		return err
 	}
 	_, err = fmt.Fprintf(a.stdout, "wrote %s: %s\nnext: ethereal run %s\n", main, what, main)
 	return err
 }
 
-// imported checks a scenario that was written, and says what is in it.
-func imported(path string) (string, error) {
+// checkImported validates an imported scenario and workload in a temporary folder, and returns a one-line description.
+func checkImported(text []byte, work string) (what string, err error) {
+	dir, err := os.MkdirTemp("", "ethereal-import")
+	if err != nil {
+		return "", failedf("import: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	path := filepath.Join(dir, importer.ScenarioFile)
+	if err := errors.Join(os.WriteFile(path, text, 0o600), os.WriteFile(filepath.Join(dir, importer.WorkloadFile), []byte(work), 0o600)); err != nil {
+		return "", failedf("import: %w", err)
+	}
 	s, err := scenario.Load(path)
 	if err != nil {
 		return "", err
 	}
 	runs, err := s.Expand()
 	if err != nil {
-		return "", placed(path, err)
+		return "", withLines(path, err)
 	}
 	r := runs[0]
-	what := fmt.Sprintf("%s and %s", fabric.Count(r.Fabric.Hosts(), "host"), fabric.Count(r.Fabric.Switches(), "switch"))
+	what = fmt.Sprintf("%s and %s", fabric.Count(r.Fabric.Hosts(), "host"), fabric.Count(r.Fabric.Switches(), "switch"))
 	if r.Program == nil {
 		return what, nil
 	}
@@ -136,8 +154,9 @@ func imported(path string) (string, error) {
 	return fmt.Sprintf("%s, %s with %d bytes", what, fabric.Count(len(all), "message"), total), err
 }
 
-// foreign returns err, or if the file is another program's, what it is and how to import it.
-func foreign(path string, err error) error {
+// importHint returns err or, if the file is in the format of another program, an error that names the format and the
+// import command.
+func importHint(path string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -147,7 +166,7 @@ func foreign(path string, err error) error {
 	return err
 }
 
-// foreignKind says what another program's file is, and how to import it; "" for other files.
+// foreignKind returns the format of another program's file and the command that imports it; "" for other files.
 func foreignKind(path string) string {
 	kind, what, ok := importer.RecogniseFile(path)
 	if !ok {

@@ -30,6 +30,28 @@ func TestImport(t *testing.T) {
 	}
 }
 
+// TestImportWritesNothing: what a scenario cannot have is an error before a file is written.
+func TestImportWritesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "out")
+	graph := imports + "nccl-graph.xml"
+	topology := filepath.Join(t.TempDir(), "topology.xml")
+	text := `<system><pci class="0x030200"><gpu dev="0" sm="90"/></pci><pci class="0x030200"><gpu dev="1" sm="90"/></pci><net speed="999000000"/></system>`
+	if err := os.WriteFile(topology, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, _, errs := etherealCommand(t.Context(), "import", "nccl", topology, "--dir", dir)
+	if code != exitInput || !strings.HasPrefix(errs, topology+": fabric.host_link.rate: 499.5Tb/s is outside") {
+		t.Errorf("%d\n%s", code, errs)
+	}
+	code, _, errs = etherealCommand(t.Context(), "import", "nccl", topology, graph, "--dir", dir, "--nic-rate", "9000000Tb/s")
+	if code != exitInput || !strings.Contains(errs, "--nic-rate") {
+		t.Errorf("%d\n%s", code, errs)
+	}
+	if _, err := os.Lstat(dir); err == nil {
+		t.Error("a folder was made")
+	}
+}
+
 // TestForeignFiles: other programs' files are recognised wherever ours are read, and the error names the import.
 func TestForeignFiles(t *testing.T) {
 	for file, want := range map[string]string{

@@ -36,7 +36,7 @@ func printKeys(w io.Writer, names []string, format outputFormat) error {
 			keys = append(keys, found...)
 		}
 	}
-	if !format.people() {
+	if !format.forPeople() {
 		return format.write(w, keys)
 	}
 	for _, k := range keys {
@@ -50,7 +50,7 @@ func printKeys(w io.Writer, names []string, format outputFormat) error {
 			line += "; default " + k.Default
 		}
 		if _, err := fmt.Fprintf(w, "%s\n    %s\n", line, k.Meaning); err != nil {
-			return failure("printing: %w", err)
+			return failedf("printing: %w", err)
 		}
 	}
 	return nil
@@ -71,8 +71,8 @@ func keysOf(all []scenarios.Key, name string) []scenarios.Key {
 	return found
 }
 
-// scenarioKeys are the keys of the schema, and below keys that name a scheme, a rate control or a measure what each of them
-// is and takes.
+// scenarioKeys are the keys of the schema, and below keys that name a scheme, a rate control or a measure what each of
+// them is and takes.
 func scenarioKeys() ([]scenarios.Key, error) {
 	all, err := scenarios.Keys()
 	if err != nil {

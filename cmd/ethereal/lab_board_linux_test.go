@@ -26,8 +26,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
-// boardLab is a lab of switches whose ports have the names and numbers of a board, and whose program another compiler has
-// numbered, all over TCP with mutual TLS.
+// boardLab is a lab of switches whose ports have the names and numbers of a board, and whose program another compiler
+// has numbered, all over TCP with mutual TLS.
 type boardLab struct {
 	*plant
 	tls adminhttp.Client
@@ -41,7 +41,8 @@ func boardPort(id fabric.NodeID, n int) (name string, number uint32) {
 
 // cert returns the flags of TLS for a holder.
 func (l *boardLab) cert(name string) []string {
-	return []string{"--tls-ca", l.dir + "/certs/ca.pem", "--tls-cert", l.dir + "/certs/" + name + ".pem", "--tls-key", l.dir + "/certs/" + name + ".key"}
+	return []string{"--tls-ca", l.dir + "/certs/ca.pem", "--tls-cert", l.dir + "/certs/" + name + ".pem", "--tls-key",
+		l.dir + "/certs/" + name + ".key"}
 }
 
 func (l *boardLab) start(id fabric.NodeID) {
@@ -50,11 +51,14 @@ func (l *boardLab) start(id fabric.NodeID) {
 	args := []string{"switch", "--no-p4", "--device-id", fmt.Sprint(100 + id), "--log-console", "-L", "warn"}
 	for n := 1; n <= l.f.Node(id).Ports(); n++ {
 		called, number := boardPort(id, n)
-		args = append(args, "-i", fmt.Sprintf("%d@%s", number, live.InterfaceName(l.f, fabric.End{Node: id, Port: fabric.PortNo(n)})),
+		args = append(args, "-i", fmt.Sprintf("%d@%s", number,
+			live.InterfaceName(l.f, fabric.End{Node: id, Port: fabric.PortNo(n)})),
 			"--port-name", fmt.Sprintf("%d@%s", number, called))
 	}
-	l.ethereal(name, append(args, "--", "--grpc-server-addr", l.switchAddr(id), "--cpu-port", fmt.Sprint(p4src.CPUPort), "--priority-queues", "2",
-		"--grpc-server-ssl", "--grpc-server-with-client-auth", "--grpc-server-cacert", cert+"ca.pem", "--grpc-server-cert", cert+name+".pem",
+	l.ethereal(name, append(args, "--", "--grpc-server-addr", l.switchAddr(id), "--cpu-port", fmt.Sprint(p4src.CPUPort),
+		"--priority-queues", "2",
+		"--grpc-server-ssl", "--grpc-server-with-client-auth", "--grpc-server-cacert", cert+"ca.pem",
+		"--grpc-server-cert", cert+name+".pem",
 		"--grpc-server-key", cert+name+".key")...)
 	l.until(time.Minute, name+" listens", func() error {
 		c, err := net.Dial("tcp", l.switchAddr(id))
@@ -78,7 +82,8 @@ func (l *boardLab) targets() {
 		"tables: {control_priority: 1}\nsuspicion: {probe_timeout: 50ms, probe_every: 50ms}\nswitches:\n")
 	for i := range l.f.Switches() {
 		id := l.switchID(i)
-		fmt.Fprintf(&b, "  %s:\n    p4runtime: '%s'\n    device_id: %d\n    ports:\n", l.f.Name(id), l.switchAddr(id), 100+id)
+		fmt.Fprintf(&b, "  %s:\n    p4runtime: '%s'\n    device_id: %d\n    ports:\n", l.f.Name(id), l.switchAddr(id),
+			100+id)
 		for n := 1; n <= l.f.Node(id).Ports(); n++ {
 			name, number := boardPort(id, n)
 			fmt.Fprintf(&b, "      - {name: '%s', id: %d}\n", name, number)
@@ -89,8 +94,10 @@ func (l *boardLab) targets() {
 
 // controller starts the controller and waits until it has the switches in hand.
 func (l *boardLab) controller() error {
-	l.ethereal("controller", append([]string{"controller", "--fabric", "fabric.yaml", "--targets", "targets.yaml", "--listen-agents", "unix:" + l.dir + "/agents.sock",
-		"--listen-admin", adminAddr(0), "--admin-token-file", "token", "--event-log", "events.jsonl"}, l.cert("controller")...)...)
+	l.ethereal("controller", append([]string{"controller", "--fabric", "fabric.yaml", "--targets", "targets.yaml",
+		"--listen-agents", "unix:" + l.dir + "/agents.sock",
+		"--listen-admin", adminAddr(0), "--admin-token-file", "token", "--event-log", "events.jsonl"},
+		l.cert("controller")...)...)
 	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		var s plantStatus
@@ -120,15 +127,22 @@ func (l *boardLab) host(h int) {
 	l.procs["namespace of "+name] = x
 	script := fmt.Sprintf(`
 ip link set %[1]s netns %[2]d name eth0 address %[3]v
-nsenter --net=/proc/%[2]d/ns/net bash -ec 'echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6; ip link set lo up; ip link set eth0 up'`,
+nsenter --net=/proc/%[2]d/ns/net bash -ec '
+	echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6; ip link set lo up; ip link set eth0 up'`,
 		live.InterfaceName(l.f, fabric.End{Node: id, Port: 1}), cmd.Process.Pid, net.HardwareAddr(mac[:]))
 	if out, err := exec.Command("bash", "-ec", script).CombinedOutput(); err != nil {
 		l.t.Fatalf("%s: %v\n%s", name, err, out)
 	}
-	l.plant.start(name, "nsenter", append([]string{fmt.Sprintf("--net=/proc/%d/ns/net", cmd.Process.Pid), os.Getenv("ETHEREAL_TEST_PROGRAM"),
-		"host", "agent", "--fabric", "fabric.yaml", "--host", name, "--interface", "eth0", "--controller", "unix:" + l.dir + "/agents.sock",
-		"--listen-socket", "unix:" + l.dir + "/" + name + ".sock", "--log-level", "warn", "--tls-server-name", "controller"}, l.cert(name)...)...)
-	l.until(time.Minute, name+" can be driven", func() error { _, err := os.Stat(l.dir + "/" + name + ".sock"); return err })
+	l.plant.start(name, "nsenter", append([]string{fmt.Sprintf("--net=/proc/%d/ns/net", cmd.Process.Pid),
+		os.Getenv("ETHEREAL_TEST_PROGRAM"),
+		"host", "agent", "--fabric", "fabric.yaml", "--host", name, "--interface", "eth0", "--controller",
+		"unix:" + l.dir + "/agents.sock",
+		"--listen-socket", "unix:" + l.dir + "/" + name + ".sock", "--log-level", "warn", "--tls-server-name",
+		"controller"}, l.cert(name)...)...)
+	l.until(time.Minute, name+" can be driven", func() error {
+		_, err := os.Stat(l.dir + "/" + name + ".sock")
+		return err
+	})
 }
 
 // do carries out experiments' requests to the lab's owner.
@@ -190,9 +204,9 @@ func (l *boardLab) serve(lis net.Listener) {
 	}
 }
 
-// TestBoardLab carries out experiments on a lab whose switches have ports as a Tofino board has, 1/0 with the number 132,
-// in another order on each, and a program whose counters have other ids, by gNMI and P4Runtime over TCP with mutual TLS.
-// All in mininet/experiments, or those that ETHEREAL_EXPERIMENTS names: single-link,drain.
+// TestBoardLab carries out experiments on a lab whose switches have ports as a Tofino board has, 1/0 with the number
+// 132, in another order on each, and a program whose counters have other ids, by gNMI and P4Runtime over TCP with
+// mutual TLS. All in mininet/experiments, or those that ETHEREAL_EXPERIMENTS names: single-link,drain.
 func TestBoardLab(t *testing.T) {
 	systemtest.Only(t)
 	for _, program := range []string{"openssl", "ip", "nsenter", "bash"} {
@@ -250,14 +264,16 @@ func TestBoardLab(t *testing.T) {
 	defer lis.Close()
 	go l.serve(lis)
 	text, err := json.Marshal(map[string]any{
-		"fabric": "fabric.yaml", "targets": "targets.yaml", "hosts": sockets, "admin": adminAddr(0), "admin_token_file": "token",
-		"event_log": "events.jsonl", "control": "control.sock", "interface": "%s-%d",
+		"fabric": "fabric.yaml", "targets": "targets.yaml", "hosts": sockets, "admin": adminAddr(0),
+		"admin_token_file": "token",
+		"event_log":        "events.jsonl", "control": "control.sock", "interface": "%s-%d",
 		"tls_ca": "certs/ca.pem", "tls_cert": "certs/controller.pem", "tls_key": "certs/controller.key",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"run", "--world", "lab", "--deployment", l.write("lab.json", string(text)), "--out", l.dir + "/results.jsonl"}
+	args := []string{"run", "--world", "lab", "--deployment", l.write("lab.json", string(text)), "--out",
+		l.dir + "/results.jsonl"}
 	var experiments []string
 	for name := range strings.SplitSeq(cmp.Or(os.Getenv("ETHEREAL_EXPERIMENTS"), "*"), ",") {
 		found, err := filepath.Glob(root + "/mininet/experiments/" + name + ".yaml")

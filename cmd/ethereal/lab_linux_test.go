@@ -22,8 +22,8 @@ import (
 )
 
 // labPage is docs/lab.md and what it names, carried out on a plant whose switches and controllers are processes of one
-// network namespace, with the page's addresses on a bridge that is the management network, and whose hosts have a network
-// namespace each.
+// network namespace, with the page's addresses on a bridge that is the management network, and whose hosts have a
+// network namespace each.
 type labPage struct {
 	*plant
 	text  string // in which /etc/ethereal is the plant's folder
@@ -206,8 +206,8 @@ func (l *labPage) startLabSwitch(id fabric.NodeID, more ...string) {
 
 // TestLab carries out docs/lab.md from the plan to the first collective: four ToRs,
 // two spines and 16 hosts, the commands of the page and of the systemd units, with
-// mutual TLS. Then the page's experiments end as they are expected to. Then each thing is broken that a lab gets wrong, and
-// preflight names it and the remedy.
+// mutual TLS. Then the page's experiments end as they are expected to. Then each thing is broken that a lab gets wrong,
+// and preflight names it and the remedy.
 func TestLab(t *testing.T) {
 	systemtest.Only(t)
 	if _, err := exec.LookPath("openssl"); err != nil {
@@ -298,7 +298,12 @@ func TestLab(t *testing.T) {
 	l.must(l.block("cat > lab.json"))
 	probed := l.command("ethereal preflight --deployment ")
 	green("every path answers", probed)
-	t.Log(l.must(strings.Join(l.command("ethereal run "), " ")))
+	l.renews(func() error {
+		out, err := l.run(strings.Join(l.command("ethereal run "), " "))
+		t.Log(out)
+		return err
+	})
+	green("preflight after the renewal", beside)
 
 	// broken has a preflight name what is wrong, and the remedy.
 	broken := func(what string, args []string, want ...string) {

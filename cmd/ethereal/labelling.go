@@ -18,9 +18,9 @@ import (
 
 // Labellers that --labeller names.
 const (
-	labelSoft   = "soft"   // the endpoint is our own
-	labelTagger = "tagger" // other programs' packets, in the kernel
-	labelVerbs  = "verbs"  // other programs' queue pairs, by themselves
+	labellerSoft   = "soft"   // queue pairs are those of the software endpoint in this process
+	labellerTagger = "tagger" // other programs' packets, in the kernel
+	labellerVerbs  = "verbs"  // other programs' queue pairs, by themselves
 )
 
 // labellingFlags are of agents for other programs' queue pairs.
@@ -37,10 +37,12 @@ type labellingFlags struct {
 func (l *labellingFlags) register(c *cobra.Command) {
 	l.agentFlags.register(c)
 	f := c.Flags()
-	f.BoolVar(&l.ipv6FlowLabel, "ipv6-flow-label", false, "carry labels in the flow label of IPv6, not in the source port")
+	f.BoolVar(&l.ipv6FlowLabel, "ipv6-flow-label", false,
+		"carry labels in the flow label of IPv6, not in the source port")
 	f.StringVar(&l.pinDir, "pin-dir", "", "keep labels in `DIR` of a bpf file system when this process ends; labels in it are taken over")
 	f.BoolVar(&l.remove, "remove", false, "remove the program and labels that --pin-dir keeps, and exit")
-	f.StringArrayVar(&l.quenchAddresses, "quench-address", nil, "receive source quenches at `IP`; may be given again (default: those of this machine's addresses that the fabric gives the host)")
+	f.StringArrayVar(&l.quenchAddresses, "quench-address", nil,
+		"receive source quenches at `IP`; may be given again (default: those of this machine's addresses that the fabric gives the host)")
 }
 
 // run adopts other programs' queue pairs until ctx ends.
@@ -60,30 +62,30 @@ func (l *labellingFlags) run(ctx context.Context, stderr io.Writer) error {
 	if p.Admin, err = listen.At("--listen-admin", l.admin, s.Files); err != nil {
 		return err
 	}
-	if err := l.open(p); err != nil || l.remove {
+	if err := l.newLabeller(p); err != nil || l.remove {
 		return errors.Join(err, listen.Close(p.Admin))
 	}
 	s.Log.Info("labels are written", "labeller", l.labeller)
 	if err := p.Run(ctx); err != nil {
-		return failure("%w", err)
+		return failedf("%w", err)
 	}
 	return nil
 }
 
-// open makes the labeller. With --remove it ends what was kept instead.
-func (l *labellingFlags) open(p *process.Labelling) (err error) {
+// newLabeller makes the labeller. With --remove it removes the labels and programs that an earlier run left.
+func (l *labellingFlags) newLabeller(p *process.Labelling) (err error) {
 	switch l.labeller {
-	case labelVerbs:
+	case labellerVerbs:
 		if l.owners == "" || len(l.interfaces) > 0 || l.pinDir != "" || l.remove || l.ipv6FlowLabel {
-			return fmt.Errorf("--labeller %s takes --listen-owners, where queue pairs' owners join, and none of --interface, --pin-dir, --remove, --ipv6-flow-label", labelVerbs)
+			return fmt.Errorf("--labeller %s takes --listen-owners, where queue pairs' owners join, and none of --interface, --pin-dir, --remove, --ipv6-flow-label", labellerVerbs)
 		}
 		p.Owners = owners.NewServer()
 		p.Owners.Log, p.Labels = p.Log, p.Owners
-		p.OwnersAt, err = listen.Unix("--listen-owners", l.owners)
+		p.OwnerListener, err = listen.Unix("--listen-owners", l.owners)
 		return err
-	case labelTagger:
+	case labellerTagger:
 		if l.owners != "" || len(l.interfaces) == 0 {
-			return fmt.Errorf("--labeller %s takes --interface, whose packets it labels", labelTagger)
+			return fmt.Errorf("--labeller %s takes --interface, whose packets it labels", labellerTagger)
 		}
 		tc := tagger.Config{Interfaces: l.interfaces, PinDir: l.pinDir}
 		if l.ipv6FlowLabel {
@@ -91,7 +93,7 @@ func (l *labellingFlags) open(p *process.Labelling) (err error) {
 		}
 		t, err := tagger.Attach(tc)
 		if err != nil {
-			return failure("%w", err)
+			return failedf("%w", err)
 		}
 		if l.remove {
 			return t.Remove()
@@ -100,5 +102,6 @@ func (l *labellingFlags) open(p *process.Labelling) (err error) {
 		p.Labels = t
 		return nil
 	}
-	return fmt.Errorf("--labeller: %q is unknown; write %s, %s or %s", l.labeller, labelSoft, labelTagger, labelVerbs)
+	return fmt.Errorf("--labeller: %q is unknown; write %s, %s or %s", l.labeller, labellerSoft, labellerTagger,
+		labellerVerbs)
 }

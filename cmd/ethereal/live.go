@@ -12,10 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
-// liveFlags are what the trials of `ethereal live` share.
+// liveFlags are the flags that the commands of `ethereal live` share.
 type liveFlags struct {
 	fabric  string
 	k       int
@@ -32,14 +33,14 @@ func (l *liveFlags) register(c *cobra.Command, rate string, binaries bool) {
 	f.StringVar(&l.fabric, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it; by default a fat-tree of --k")
 	f.IntVar(&l.k, "k", 4, "make a fat-tree of switches with `N` ports")
 	f.StringVar(&l.rate, "rate", rate, "rate of links, `RATE`, as in 100Gb/s; of the fat-tree of --k")
-	f.IntVar(&l.payload, "payload", 4096, "payload of a full packet, `BYTES`")
+	f.IntVar(&l.payload, "payload", 0, "payload of a full packet, `BYTES` (default 9000; 4096 on links below 1Gb/s)")
 	f.Uint64Var(&l.seed, "seed", 1, "seed of random choices, `N`")
 	l.liveSwitches.register(c, binaries)
 }
 
 func (l *liveFlags) read() (*fabric.Fabric, error) {
 	var err error
-	if l.switches, err = l.chosen(); err != nil {
+	if l.switches, err = l.selected(); err != nil {
 		return nil, err
 	}
 	spec := fabric.Spec{Kind: fabric.KindFatTree, K: l.k}
@@ -47,15 +48,22 @@ func (l *liveFlags) read() (*fabric.Fabric, error) {
 		if spec, err = fabric.LoadSpec(l.fabric); err != nil {
 			return nil, err
 		}
-		return fabric.NewSinglePlane(spec, "the live world")
+	} else {
+		var rate fabric.Rate
+		if err := rate.UnmarshalText([]byte(l.rate)); err != nil {
+			return nil, fmt.Errorf("--rate: %w", err)
+		}
+		link := fabric.LinkSpec{Rate: rate, Delay: 10 * fabric.Microsecond}
+		spec.HostLink, spec.ToRUplink, spec.AggUplink = link, link, link
 	}
-	var rate fabric.Rate
-	if err := rate.UnmarshalText([]byte(l.rate)); err != nil {
-		return nil, fmt.Errorf("--rate: %w", err)
+	f, err := fabric.NewSinglePlane(spec, "the live world")
+	if err == nil && l.payload == 0 {
+		l.payload = transport.DefaultMTU
+		if f.Link(f.Node(0).Link(1)).Rate < fabric.Gbps { // a queue of such packets would outlast a time-out
+			l.payload = 4096
+		}
 	}
-	link := fabric.LinkSpec{Rate: rate, Delay: 10 * fabric.Microsecond}
-	spec.HostLink, spec.ToRUplink, spec.AggUplink = link, link, link
-	return fabric.NewSinglePlane(spec, "the live world")
+	return f, err
 }
 
 // liveCommand makes `ethereal live`.
@@ -80,7 +88,7 @@ func inSandbox(ctx context.Context, view string, f func(dir string) error) error
 			if keep := os.Getenv("ETHEREAL_LIVE_KEEP"); keep != "" {
 				err = errors.Join(err, copyFiles(keep, dir))
 			}
-			return failure("%w", err)
+			return failedf("%w", err)
 		}
 		return nil
 	}

@@ -28,12 +28,12 @@ func (a *app) liveUpCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return inSandbox(c.Context(), view.at(), func(dir string) error {
-				page, err := a.livePage(dir, view.at())
+			return inSandbox(c.Context(), view.listenAddr(), func(dir string) error {
+				page, err := a.livePage(dir, view.listenAddr())
 				if err != nil {
 					return err
 				}
-				base := live.Base{Dir: dir, Page: page, Switches: flags.switches, Lost: a.sayLost}
+				base := live.Base{Dir: dir, Page: page, Switches: flags.switches, Lost: a.printLostProcess}
 				return live.Up(c.Context(), f, base, flags.payload, func() {
 					fmt.Fprint(a.stdout, upText(f, dir)) //nolint:errcheck // the fabric is up
 				})
@@ -45,12 +45,12 @@ func (a *app) liveUpCommand() *cobra.Command {
 	return c
 }
 
-// sayLost says that a process of the fabric that is up has ended.
-func (a *app) sayLost(err error) {
+// printLostProcess prints that a process of the running fabric has ended.
+func (a *app) printLostProcess(err error) {
 	fmt.Fprintf(a.stderr, "ethereal: %s\nnothing starts it again; ethereal live down ends the fabric\n", printable.Text(err.Error())) //nolint:errcheck // live status says it, too
 }
 
-// upText says that a fabric is up, and which commands to use now.
+// upText returns the text that a fabric is up, with the commands to use now.
 func upText(f *fabric.Fabric, dir string) string {
 	tor := f.Node(f.ToRID(0))
 	port, link := tor.FirstUplink(), f.LinkName(tor.Link(tor.FirstUplink()))
@@ -71,8 +71,8 @@ func upText(f *fabric.Fabric, dir string) string {
 		fmt.Fprintf(&b, "  ethereal %-48s %s\n", line[0], line[1])
 	}
 	if live.VerbsLibrary() == "" {
-		b.WriteString("Hosts have no RDMA device: libethereal-verbs.so was not built. make verbs builds it (Debian: libibverbs-dev); " +
-			"then start the fabric again.\n")
+		b.WriteString("Hosts have no RDMA device, because there is no libethereal-verbs.so: install the package libethereal-verbs, " +
+			"or build the library by make verbs (Debian: libibverbs-dev); then start the fabric again.\n")
 	}
 	return b.String()
 }
@@ -92,7 +92,7 @@ func liveExecCommand() *cobra.Command {
 			if len(command) == 0 {
 				return errors.New("live exec: name a command after the host")
 			}
-			return exited(live.Exec(args[0], command))
+			return exitError(live.Exec(args[0], command))
 		},
 	}
 	// What follows the host's name is the command's, flags and all, with -- or
@@ -111,7 +111,7 @@ instead, for example Open MPI as its plm_rsh_agent.`,
 		Example: "  mpirun --mca plm_rsh_agent \"ethereal live rsh\" -H h0,h1 PROGRAM",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return exited(live.Exec(args[0], []string{"sh", "-c", strings.Join(args[1:], " ")}))
+			return exitError(live.Exec(args[0], []string{"sh", "-c", strings.Join(args[1:], " ")}))
 		},
 	}
 	c.Flags().SetInterspersed(false)
@@ -128,7 +128,7 @@ func liveMPICommand() *cobra.Command {
 with OMPI_ or UCX_ are passed on to the processes.`,
 		Example: "  ethereal live mpirun -n 16 ./a.out",
 		Args:    cobra.MinimumNArgs(1),
-		RunE:    func(_ *cobra.Command, args []string) error { return exited(m.Run(args)) },
+		RunE:    func(_ *cobra.Command, args []string) error { return exitError(m.Run(args)) },
 	}
 	c.Flags().SetInterspersed(false)
 	c.Flags().IntVarP(&m.Ranks, "np", "n", 0, "start `N` processes, several per host if there are more than hosts (default one per host)")
@@ -145,14 +145,14 @@ func (a *app) liveStatusCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			s, err := live.StatusOf(c.Context())
 			if err != nil {
-				return failure("%w", err)
+				return failedf("%w", err)
 			}
 			fmt.Fprintf(a.stdout, "%d hosts and %d switches; sockets and logs are in %s\n", s.Hosts, s.Switches, s.Dir) //nolint:errcheck // the exit code says it
 			for _, text := range s.Lost {
 				fmt.Fprintln(a.stdout, printable.Text(text)) //nolint:errcheck // the exit code says it
 			}
 			if len(s.Lost) > 0 {
-				return failure("%d processes of the fabric have ended, and nothing starts them again; ethereal live down ends the fabric", len(s.Lost))
+				return failedf("%d processes of the fabric have ended, and nothing starts them again; ethereal live down ends the fabric", len(s.Lost))
 			}
 			return nil
 		},
@@ -167,7 +167,7 @@ func liveDownCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := live.Down(c.Context(), c.ErrOrStderr()); err != nil {
-				return failure("%w", err)
+				return failedf("%w", err)
 			}
 			return nil
 		},

@@ -66,10 +66,10 @@ and an expectation does not hold. In the end all failures are undone. Connection
 func (a *app) runBeside(ctx context.Context, file string, program []string, flags besideFlags) (err error) {
 	d, err := live.Deployment()
 	if err != nil {
-		return failure("%w", err)
+		return failedf("%w", err)
 	}
 	flags.attached = d
-	p, err := plan([]string{file}, flags.runFlags)
+	p, err := planRuns([]string{file}, flags.runFlags)
 	if err != nil {
 		return err
 	}
@@ -83,25 +83,25 @@ func (a *app) runBeside(ctx context.Context, file string, program []string, flag
 	o := &runner.Outcome{Run: p.runs[0], World: flags.world, Record: &runner.Record{}}
 	var records io.WriteCloser
 	if flags.record != "" {
-		if records, err = create(ctx, "--record", flags.record); err != nil {
+		if records, err = createOutput(ctx, "--record", flags.record); err != nil {
 			return err
 		}
 		defer closeFile(records, &err)
 	}
 	w, err := runner.Attach(ctx, d, nil)
 	if err != nil {
-		return failure("%w", err)
+		return failedf("%w", err)
 	}
 	defer w.Close() //nolint:errcheck // nothing is left to say
 	began := time.Now()
 	obs := scenario.Observer{Log: a.log, Happened: o.Record.Add}
-	o.Result, o.Err = w.Beside(ctx, o.Run, obs, a.program(program, flags.from))
+	o.Result, o.Err = w.Beside(ctx, o.Run, obs, a.userProgram(program, flags.from))
 	o.Took = time.Since(began)
-	return a.endBeside(o, records, flags.quiet)
+	return a.printBesideOutcome(o, records, flags.quiet)
 }
 
-// program returns what runs a program of the user's, with this process's files.
-func (a *app) program(words []string, from string) coordinator.Program {
+// userProgram returns a runner for a user's program, with this process's standard files.
+func (a *app) userProgram(words []string, from string) coordinator.Program {
 	return func(ctx context.Context, begun func()) error {
 		c := exec.CommandContext(ctx, words[0], words[1:]...)
 		c.Stdin, c.Stdout, c.Stderr = os.Stdin, a.stdout, a.stderr
@@ -109,7 +109,7 @@ func (a *app) program(words []string, from string) coordinator.Program {
 			c.Stdout = &lineWatch{w: a.stdout, text: []byte(from), found: begun}
 		}
 		c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
-		c.WaitDelay = programLimit
+		c.WaitDelay = programTimeout
 		if err := c.Start(); err != nil {
 			return err
 		}
@@ -120,10 +120,10 @@ func (a *app) program(words []string, from string) coordinator.Program {
 	}
 }
 
-// programLimit is how long a program may take to end after SIGTERM.
-const programLimit = 10 * time.Second
+// programTimeout is how long a program may take to end after SIGTERM.
+const programTimeout = 10 * time.Second
 
-// lineWatch passes what is written on, and calls found at the first line that has a text.
+// lineWatch is a writer that forwards its input, and calls found at the first line that contains a text.
 type lineWatch struct {
 	w     io.Writer
 	text  []byte
@@ -146,8 +146,8 @@ func (l *lineWatch) Write(b []byte) (int, error) {
 	return l.w.Write(b)
 }
 
-// endBeside prints an outcome, and returns the error that says the exit code.
-func (a *app) endBeside(o *runner.Outcome, records io.Writer, quiet bool) error {
+// printBesideOutcome prints an outcome, and returns the error that says the exit code.
+func (a *app) printBesideOutcome(o *runner.Outcome, records io.Writer, quiet bool) error {
 	o.Judge()
 	failed := printOutcome(a.stderr, o, quiet)
 	if records != nil {
@@ -160,7 +160,7 @@ func (a *app) endBeside(o *runner.Outcome, records io.Writer, quiet bool) error 
 		failed = errors.Join(failed, fmt.Errorf("not as expected: %s", o.Name()))
 	}
 	if failed = cmp.Or(o.Err, failed); failed != nil {
-		return failure("%w", failed)
+		return failedf("%w", failed)
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func (a *app) liveReactCommand() *cobra.Command {
 					if len(rs) == 0 {
 						return err
 					}
-					if !format.people() {
+					if !format.forPeople() {
 						enc := json.NewEncoder(a.stdout)
 						for _, r := range rs {
 							if err := enc.Encode(r); err != nil {

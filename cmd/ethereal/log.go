@@ -15,11 +15,11 @@ type logFlag struct {
 	format logFormat
 }
 
-// logFormat says how a log's lines are written.
+// logFormat is the format of log lines: text or JSON.
 type logFormat string
 
 const (
-	logText logFormat = "text" // key=value
+	logText logFormat = "text" // log lines of key=value pairs
 	logJSON logFormat = "json"
 )
 
@@ -52,8 +52,8 @@ func (l *logFlag) register(c *cobra.Command, level slog.Level) {
 	c.Flags().Var(&l.format, "log-format", "write the log as `FORMAT`: text or json, a line for each record")
 }
 
-// to returns a log at that level.
-func (l *logFlag) to(w io.Writer) *slog.Logger {
+// logger returns a log at that level.
+func (l *logFlag) logger(w io.Writer) *slog.Logger {
 	return slog.New(l.format.handler(w, &slog.HandlerOptions{Level: l.level}))
 }
 

@@ -17,7 +17,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 )
 
-// mininetPython is the distribution's: Mininet is installed for it, and seldom for another that comes first on the PATH.
+// mininetPython is the distribution's: Mininet is installed for it, and seldom for another that comes first on the
+// PATH.
 const mininetPython = "/usr/bin/python3"
 
 // mininetCommand makes `ethereal mininet`.
@@ -93,11 +94,11 @@ func mininetFlags(c *cobra.Command) (args []string) {
 // runMininet runs the script with this program as the fabric's.
 func runMininet(ctx context.Context, python string, args []string) error {
 	if _, err := os.Stat(python); err != nil {
-		return failure("mininet: there is no %s, for which distributions install Mininet; apt-get install python3 mininet", python)
+		return failedf("mininet: there is no %s, for which distributions install Mininet; apt-get install python3 mininet", python)
 	}
 	if out, err := exec.CommandContext(ctx, python, "-c", "import mininet.net").CombinedOutput(); err != nil {
 		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-		return failure("mininet: %s: %s; apt-get install mininet ethtool (scripts/check names all that is missing)", python, lines[len(lines)-1])
+		return failedf("mininet: %s: %s; apt-get install mininet ethtool (scripts/check names all that is missing)", python, lines[len(lines)-1])
 	}
 	if os.Geteuid() != 0 {
 		return errors.New("mininet: network namespaces take root; use sudo")
@@ -108,11 +109,11 @@ func runMininet(ctx context.Context, python string, args []string) error {
 	}
 	dir, err := os.MkdirTemp("", "ethereal-mininet-")
 	if err != nil {
-		return failure("mininet: %w", err)
+		return failedf("mininet: %w", err)
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // the script has removed it, or never ran
 	if err := os.CopyFS(dir, mininet.Files); err != nil {
-		return failure("mininet: %w", err)
+		return failedf("mininet: %w", err)
 	}
 	// The script has its own way to end: signals are passed on.
 	cmd := exec.Command(python, append([]string{filepath.Join(dir, "run.py")}, args...)...)
@@ -120,12 +121,12 @@ func runMininet(ctx context.Context, python string, args []string) error {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	defer endWithParent(cmd)() // the script then takes all down
 	if err := cmd.Start(); err != nil {
-		return failure("mininet: %w", err)
+		return failedf("mininet: %w", err)
 	}
 	stop := context.AfterFunc(ctx, func() { cmd.Process.Signal(os.Interrupt) }) //nolint:errcheck // it has ended
 	defer stop()
 	if err := cmd.Wait(); cmd.ProcessState == nil {
-		return failure("mininet: %w", err)
+		return failedf("mininet: %w", err)
 	}
-	return exited(cmd.ProcessState.ExitCode(), nil)
+	return exitError(cmd.ProcessState.ExitCode(), nil)
 }

@@ -21,7 +21,7 @@ func TestMininetFlags(t *testing.T) {
 	for _, m := range regexp.MustCompile(`add_argument\("--([a-z0-9-]+)"`).FindAllStringSubmatch(string(source), -1) {
 		script = append(script, m[1])
 	}
-	run, _, err := (&app{}).root().Find([]string{"mininet", "run"})
+	run, _, err := (&app{}).rootCommand().Find([]string{"mininet", "run"})
 	if err != nil {
 		t.Fatal(err)
 	}

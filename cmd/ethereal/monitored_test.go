@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// monitored: the dashboard and the alerts of hosts or switches ask for metrics that one of them serves, and operations.md says
-// what to do about each alert.
+// monitored: the dashboard and the alerts of hosts or switches ask for metrics that one of them serves, and
+// operations.md says what to do about each alert.
 func monitored(t *testing.T, kind, served string) {
 	t.Helper()
 	read := func(name string) string {
@@ -58,7 +58,7 @@ func TestLogFormat(t *testing.T) {
 		if err := l.format.Set(text); err != nil {
 			t.Fatal(err)
 		}
-		l.to(&out).Info("up", "port", 1)
+		l.logger(&out).Info("up", "port", 1)
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%s: %s", text, &out)
 		}

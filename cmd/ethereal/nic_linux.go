@@ -40,10 +40,11 @@ func (softwareNIC) add(f *hostagentFlags, cfg *hostprocess.ProcessConfig) error 
 	return nil
 }
 
-// oneHost is the fabric of a device that no other host has to do with.
-const oneHost = "kind: leaf-spine\ntors: 2\nspines: 1\nhosts_per_tor: 1\n"
+// oneHostFabric is the fabric of a device that no other host has to do with.
+const oneHostFabric = "kind: leaf-spine\ntors: 2\nspines: 1\nhosts_per_tor: 1\n"
 
-// serve has a command run with the device, which is the machine's alone where flags say nothing else.
+// serve starts a command with the software RDMA device. If no flag names a fabric, the device is the only one of the
+// machine.
 func (softwareNIC) serve(f *hostagentFlags, command []string) (end func(), err error) {
 	lib := live.VerbsLibrary()
 	if lib == "" {
@@ -56,7 +57,7 @@ func (softwareNIC) serve(f *hostagentFlags, command []string) (end func(), err e
 	end = func() { os.RemoveAll(dir) } //nolint:errcheck // all that is there is ours
 	if f.fabric == "" {
 		f.fabric = filepath.Join(dir, "fabric.yaml")
-		if err := os.WriteFile(f.fabric, []byte(oneHost), 0o600); err != nil {
+		if err := os.WriteFile(f.fabric, []byte(oneHostFabric), 0o600); err != nil {
 			end()
 			return nil, fmt.Errorf("host nic: %w", err)
 		}

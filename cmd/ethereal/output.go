@@ -15,7 +15,7 @@ import (
 
 // Formats that most commands print in.
 const (
-	formatTable = "table" // for people
+	formatTable = "table" // a table for people to read
 	formatJSON  = "json"
 	formatYAML  = "yaml"
 	formatDOT   = "dot" // a Graphviz graph
@@ -29,7 +29,8 @@ type outputFormat struct {
 	choices []string // the first is what is printed without the flag
 }
 
-// register gives a command the flag -o with the choices, table, json and yaml if there are none. The first is the default.
+// register gives a command the flag -o with the choices, table, json and yaml if there are none. The first is the
+// default.
 func (o *outputFormat) register(c *cobra.Command, choices ...string) {
 	if len(choices) == 0 {
 		choices = []string{formatTable, formatJSON, formatYAML}
@@ -58,8 +59,8 @@ func (o *outputFormat) Set(text string) error {
 // Type names the value in messages.
 func (o *outputFormat) Type() string { return "format" }
 
-// people reports whether the format is the one for people.
-func (o *outputFormat) people() bool { return o.value == formatTable }
+// forPeople reports whether the format is the one for people.
+func (o *outputFormat) forPeople() bool { return o.value == formatTable }
 
 // write prints a value as JSON or YAML, with the same keys in both: those of its JSON.
 func (o *outputFormat) write(w io.Writer, v any) error {
@@ -76,7 +77,7 @@ func (o *outputFormat) write(w io.Writer, v any) error {
 		_, err = w.Write(text)
 	}
 	if err != nil {
-		return failure("printing: %w", err)
+		return failedf("printing: %w", err)
 	}
 	return nil
 }

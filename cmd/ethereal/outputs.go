@@ -17,30 +17,33 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// output is a file that a flag asks for.
-type output struct{ flag, path string }
+// outputFile is an output file that a flag names.
+type outputFile struct{ flag, path string }
 
 // checkOutputs refuses, before anything runs or is written, files that would
 // overwrite each other or the scenario, and files of runs that cannot be made.
 func checkOutputs(from []string, flags runFlags, captures []runner.Capture, runs []scenario.Run) error {
-	var single, each []output
-	for _, o := range []output{{"--out", flags.out}, {"--html", flags.html}, {"--record", flags.record}, {"--cpuprofile", flags.cpuProfile}} {
+	var single, each []outputFile
+	for _, o := range []outputFile{{"--out", flags.out}, {"--html", flags.html}, {"--record", flags.record}, {"--cpuprofile", flags.cpuProfile}} {
 		if o.path != "" {
 			single = append(single, o)
 		}
 	}
 	if flags.events != "" {
-		each = append(each, output{"--events", flags.events})
+		each = append(each, outputFile{"--events", flags.events})
+	}
+	if flags.flows != "" {
+		each = append(each, outputFile{"--flows", flags.flows})
 	}
 	if flags.trace.path != "" {
-		each = append(each, output{"--trace", flags.trace.path})
+		each = append(each, outputFile{"--trace", flags.trace.path})
 	}
 	for _, c := range captures {
-		each = append(each, output{"--pcap", c.Path})
+		each = append(each, outputFile{"--pcap", c.Path})
 	}
 	taken, there := map[string]string{}, map[string]os.FileInfo{} // by flag: the files that exist
-	take := func(o output) error {
-		id, regular := identity(o.path)
+	take := func(o outputFile) error {
+		id, regular := fileIdentity(o.path)
 		if !regular {
 			return nil // a device or a pipe
 		}
@@ -63,7 +66,7 @@ func checkOutputs(from []string, flags runFlags, captures []runner.Capture, runs
 		if slices.Contains(from[:i], name) {
 			return fmt.Errorf("%s is named twice", name)
 		}
-		if err := take(output{"the scenario", name}); err != nil {
+		if err := take(outputFile{"the scenario", name}); err != nil {
 			return err
 		}
 	}
@@ -74,7 +77,7 @@ func checkOutputs(from []string, flags runFlags, captures []runner.Capture, runs
 	}
 	for _, o := range each {
 		for _, r := range runs {
-			if err := take(output{o.flag, runner.FileOf(o.path, r, len(runs))}); err != nil {
+			if err := take(outputFile{o.flag, runner.FileOf(o.path, r, len(runs))}); err != nil {
 				return err
 			}
 		}
@@ -90,9 +93,9 @@ func checkOutputs(from []string, flags runFlags, captures []runner.Capture, runs
 	return nil
 }
 
-// identity returns a path that two names of a file share, and whether it is, or
+// fileIdentity returns a path that two names of a file share, and whether it is, or
 // would be, a regular file.
-func identity(path string) (id string, regular bool) {
+func fileIdentity(path string) (id string, regular bool) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return path, info.IsDir()
 	}
@@ -128,7 +131,7 @@ func tryCreate(flag, path string) error {
 	return nil
 }
 
-func create(ctx context.Context, flag, path string) (*durable.Output, error) {
+func createOutput(ctx context.Context, flag, path string) (*durable.Output, error) {
 	file, err := durable.Create(ctx, path)
 	if ctx.Err() != nil && err != nil {
 		return nil, fmt.Errorf("%s: %s: %w before the pipe had a reader", flag, path, errInterrupted)
@@ -143,8 +146,8 @@ func openError(flag string, err error) error {
 	return fmt.Errorf("%s: %w; name a file in a folder that exists and can be written", flag, err)
 }
 
-// page is what a report of results says besides them: the build, the command and the files that it read.
-func (a *app) page(files ...string) report.Page {
+// reportPage returns the header of a report: version, command line and input files.
+func (a *app) reportPage(files ...string) report.Page {
 	p := report.Page{Version: a.version, Command: a.command}
 	for _, name := range files {
 		if text, err := os.ReadFile(name); err == nil { // it was read before; if it is gone, the page does without
@@ -154,12 +157,12 @@ func (a *app) page(files ...string) report.Page {
 	return p
 }
 
-// mostLooks is how many runs a report names one by one.
-const mostLooks = 64
+// maxLooks is how many runs a report names one by one.
+const maxLooks = 64
 
-// looks says how one looks into the runs of a report: into their traces, else into a file of results. Where there is
-// neither, the command that makes traces is named.
-func (t *runPrinter) looks() (all []report.Look) {
+// viewHints returns, for each run of a report, the command that shows its trace; without traces the command that makes
+// them.
+func (t *runPrinter) viewHints() (all []report.Look) {
 	if t.flags.trace.path == "" {
 		if t.flags.out != "" {
 			return resultLooks(t.flags.out)
@@ -171,7 +174,7 @@ func (t *runPrinter) looks() (all []report.Look) {
 	}
 	for _, run := range t.runs {
 		path := runner.FileOf(t.flags.trace.path, run, len(t.runs))
-		if _, err := os.Stat(path); err != nil || len(all) == mostLooks {
+		if _, err := os.Stat(path); err != nil || len(all) == maxLooks {
 			continue // it was interrupted
 		}
 		look := report.Look{What: run.String(), Command: report.Quote([]string{"ethereal", "view", path})}
@@ -183,8 +186,8 @@ func (t *runPrinter) looks() (all []report.Look) {
 	return all
 }
 
-// traces names the file of the only run's trace, or the files of all by a pattern.
-func (t *runPrinter) traces() string {
+// tracePattern names the file of the only run's trace, or the files of all by a pattern.
+func (t *runPrinter) tracePattern() string {
 	path := t.flags.trace.path
 	if len(t.runs) == 1 {
 		return path
@@ -193,10 +196,10 @@ func (t *runPrinter) traces() string {
 	return strings.TrimSuffix(path, ext) + ".*" + ext
 }
 
-// resultLooks is looks of files of results.
+// resultLooks is like looks, for files of results.
 func resultLooks(files ...string) []report.Look {
 	return []report.Look{{
-		What:    fmt.Sprintf("The use of links over each whole run, and its timeline; of %d runs at most:", mostViewed),
+		What:    fmt.Sprintf("The use of links over each whole run, and its timeline; of %d runs at most:", maxViewed),
 		Command: report.Quote(append([]string{"ethereal", "view"}, files...)),
 	}}
 }

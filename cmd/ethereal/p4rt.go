@@ -16,7 +16,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 )
 
-// p4rtFlags say which switch `ethereal p4rt` asks.
+// p4rtFlags are the flags that name the switch for `ethereal p4rt`.
 type p4rtFlags struct {
 	switches        switchesFlags // for --target
 	addr, target    string
@@ -35,11 +35,11 @@ func (p *p4rtFlags) register(c *cobra.Command) {
 	p.switches.register(c)
 }
 
-// client connects to the switch.
-func (p *p4rtFlags) client(ctx context.Context) (*p4rt.Named, *grpc.ClientConn, error) {
+// connect connects to the switch.
+func (p *p4rtFlags) connect(ctx context.Context) (*p4rt.Named, *grpc.ClientConn, error) {
 	addr, device := p.addr, p.device
 	if p.target != "" {
-		if _, err := p.switches.find(); err != nil {
+		if _, err := p.switches.fillFromDeployment(); err != nil {
 			return nil, nil, err
 		}
 		cfg, _, err := p.switches.read()
@@ -56,7 +56,7 @@ func (p *p4rtFlags) client(ctx context.Context) (*p4rt.Named, *grpc.ClientConn, 
 		}
 		addr, device = t.P4Runtime, t.DeviceID
 	}
-	dial, err := p.switches.dial()
+	dial, err := p.switches.dialer()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -66,7 +66,7 @@ func (p *p4rtFlags) client(ctx context.Context) (*p4rt.Named, *grpc.ClientConn, 
 	}
 	n, err := p4rt.NewNamed(ctx, p4.NewP4RuntimeClient(conn), device)
 	if err != nil {
-		return nil, nil, errors.Join(failure("%s: %w", addr, err), conn.Close())
+		return nil, nil, errors.Join(failedf("%s: %w", addr, err), conn.Close())
 	}
 	return n, conn, nil
 }
@@ -95,7 +95,7 @@ func newP4RTRead(
 	c := &cobra.Command{
 		Use: name + " [NAME]...", Short: short, Example: example,
 		RunE: func(c *cobra.Command, args []string) error {
-			n, conn, err := flags.client(c.Context())
+			n, conn, err := flags.connect(c.Context())
 			if err != nil {
 				return err
 			}
@@ -105,12 +105,12 @@ func newP4RTRead(
 				return err
 			}
 			if err != nil {
-				return failure("%w", err)
+				return failedf("%w", err)
 			}
 			if !flags.zero {
 				entries = slices.DeleteFunc(entries, isZero)
 			}
-			if len(entries) == 0 && flags.format.people() {
+			if len(entries) == 0 && flags.format.forPeople() {
 				fmt.Fprintln(c.ErrOrStderr(), "nothing; --zero shows cells that are zero")
 			}
 			return flags.print(c.OutOrStdout(), entries)
@@ -129,12 +129,12 @@ func isZero(e p4rt.NamedEntry) bool {
 }
 
 func (p *p4rtFlags) print(w io.Writer, entries []p4rt.NamedEntry) error {
-	if !p.format.people() {
+	if !p.format.forPeople() {
 		return p.format.write(w, entries)
 	}
 	for _, e := range entries {
 		if _, err := fmt.Fprintln(w, e); err != nil {
-			return failure("printing: %w", err)
+			return failedf("printing: %w", err)
 		}
 	}
 	return nil
@@ -157,11 +157,11 @@ matches any value. delete takes no action.`,
   ethereal p4rt write delete ipv4_lpm dstAddr=10.0.1.1/32
   ethereal p4rt write modify ipv4_lpm --default drop`,
 		RunE: func(c *cobra.Command, args []string) error {
-			u, err := flags.update(args)
+			u, err := flags.parseUpdate(args)
 			if err != nil {
 				return err
 			}
-			n, conn, err := flags.client(c.Context())
+			n, conn, err := flags.connect(c.Context())
 			if err != nil {
 				return err
 			}
@@ -169,7 +169,7 @@ matches any value. delete takes no action.`,
 			if err := n.Write(c.Context(), flags.election, u); errors.Is(err, p4rt.ErrName) {
 				return err
 			} else if err != nil {
-				return failure("%w", err)
+				return failedf("%w", err)
 			}
 			return nil
 		},
@@ -182,8 +182,8 @@ matches any value. delete takes no action.`,
 	return c
 }
 
-// update reads the words of a write.
-func (p *p4rtFlags) update(args []string) (u p4rt.NamedUpdate, err error) {
+// parseUpdate reads the words of a write.
+func (p *p4rtFlags) parseUpdate(args []string) (u p4rt.NamedUpdate, err error) {
 	if len(args) < 2 {
 		return u, errors.New("p4rt write: write insert, modify or delete, a table, its fields and an action, as in ethereal p4rt write insert " +
 			"ipv4_lpm dstAddr=10.0.1.1/32 ipv4_forward port=1")

@@ -11,8 +11,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/checklist"
 )
 
-// TestPackage installs the .deb that `make dist` made into an empty folder and runs the program in it, with nothing else
-// around: no shell, no library, a network namespace of its own.
+// TestPackage installs the .deb that `make dist` made into an empty folder and runs the program in it, with nothing
+// else around: no shell, no library, a network namespace of its own.
 func TestPackage(t *testing.T) {
 	deb := os.Getenv("ETHEREAL_DEB")
 	if deb == "" {
@@ -74,6 +74,7 @@ func TestPackage(t *testing.T) {
 		"lib/systemd/system/ethereal-controller.service", "usr/share/man/man1/ethereal-preflight.1", "usr/share/ethereal/lab-ca",
 		"usr/share/zsh/vendor-completions/_ethereal", "usr/share/fish/vendor_completions.d/ethereal.fish",
 		"usr/share/ethereal/p4/build/ethereal.json", "usr/share/ethereal/mininet/etherealnet/topology.py", "usr/lib/python3/dist-packages/etherealnet",
+		"usr/share/ethereal/training/train.py", "usr/share/ethereal/training/chakra.py", "usr/share/ethereal/training/picture.py",
 	} {
 		if _, err := os.Lstat(filepath.Join(root, file)); err != nil {
 			t.Error(err)
@@ -85,7 +86,7 @@ func TestPackage(t *testing.T) {
 			t.Errorf("the copyright file has no licence of %s: %v", module, err)
 		}
 	}
-	var examples []string
+	examples := []string{"/usr/share/ethereal/training/cuts.yaml"}
 	for _, dir := range []string{"scenarios", "experiments"} {
 		found, err := filepath.Glob(filepath.Join(root, "usr/share/ethereal", dir, "*.yaml"))
 		if err != nil || len(found) < 10 {

@@ -289,7 +289,8 @@ func (p *plant) gnmiAddr(id fabric.NodeID) string {
 func agentsAddr(c int) string { return fmt.Sprintf("127.0.0.1:%d", 9500+c) }
 func adminAddr(c int) string  { return fmt.Sprintf("127.0.0.1:%d", 9600+c) }
 
-// startSwitch starts a switch, and what serves gNMI beside it. ETHEREAL_SWITCH_OPTIONS are more options of `ethereal switch`.
+// startSwitch starts a switch, and what serves gNMI beside it. ETHEREAL_SWITCH_OPTIONS are more options of `ethereal
+// switch`.
 func (p *plant) startSwitch(id fabric.NodeID) {
 	name := p.f.Name(id)
 	var ports []string

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// setPortName notes a --port-name: what gNMI calls a port.
+// setPortName records the gNMI name of a port, from flag --port-name.
 func setPortName(names *map[uint32]string, v string) error {
 	number, name, ok := strings.Cut(v, "@")
 	if !ok || name == "" {

@@ -62,7 +62,7 @@ func (p *preflightFlags) run(ctx context.Context, w io.Writer) error {
 	if p.push && len(p.controllers) > 0 {
 		return errors.New("--push and --admin exclude each other: the controller pushes the program")
 	}
-	up, err := p.switches.find()
+	up, err := p.switches.fillFromDeployment()
 	if err != nil {
 		return err
 	}
@@ -73,6 +73,9 @@ func (p *preflightFlags) run(ctx context.Context, w io.Writer) error {
 	cfg, files, err := p.switches.read()
 	if err != nil {
 		return err
+	}
+	if missing := cfg.Unchecked(); p.push && len(missing) > 0 {
+		return fmt.Errorf("--push: %s", missing[0])
 	}
 	file, err := daemon.ReadFile(p.switches.targets)
 	if err != nil {
@@ -91,7 +94,7 @@ func (p *preflightFlags) run(ctx context.Context, w io.Writer) error {
 		Frame: p.frame, Push: p.push, Wait: p.wait,
 	})
 	if err != nil {
-		return failure("%w", err)
+		return failedf("%w", err)
 	}
 	if p.deployment != "" {
 		more, err := probe.Preflight(ctx, cfg.Core.Fabric, p.deployment, cfg.Core.ControlPriority)
@@ -100,5 +103,5 @@ func (p *preflightFlags) run(ctx context.Context, w io.Writer) error {
 		}
 		lines = append(lines, more...)
 	}
-	return p.checks.show(w, lines)
+	return p.checks.printLines(w, lines)
 }

@@ -75,5 +75,5 @@ func (p *preflightHostFlags) run(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return p.checks.show(w, lines)
+	return p.checks.printLines(w, lines)
 }

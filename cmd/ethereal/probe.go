@@ -73,13 +73,13 @@ of its acknowledgements.`,
 			}
 			found, err := p.Matrix(c.Context(), from)
 			if err != nil {
-				return failure("%w", err)
+				return failedf("%w", err)
 			}
 			if len(found) == 0 {
 				return fmt.Errorf("--to: %s and %s share a ToR, and no path is to be chosen; name a host under another",
 					cmp.Or(strings.Join(hosts, ", "), "all hosts"), strings.Join(to, ", "))
 			}
-			if !format.people() {
+			if !format.forPeople() {
 				return format.write(c.OutOrStdout(), found)
 			}
 			return writeProbed(c.OutOrStdout(), found)
@@ -98,8 +98,8 @@ of its acknowledgements.`,
 	return c
 }
 
-// hostPlace stands for a host's name in --socket.
-const hostPlace = "{host}"
+// hostPlaceholder stands for a host's name in --socket.
+const hostPlaceholder = "{host}"
 
 // agentSockets returns where hosts' agents are: as the fabric that is up says, or else as --socket does.
 func agentSockets(f *fabric.Fabric, up *deployment.File, socket string, hosts int) (func(fabric.NodeID) string, error) {
@@ -109,15 +109,15 @@ func agentSockets(f *fabric.Fabric, up *deployment.File, socket string, hosts in
 		}
 		return func(h fabric.NodeID) string { return up.Hosts[h] }, nil
 	}
-	if hosts > 1 && !strings.Contains(socket, hostPlace) {
-		return nil, fmt.Errorf("--socket: %q is the agent of one host; write %s for its name, or give one --from", socket, hostPlace)
+	if hosts > 1 && !strings.Contains(socket, hostPlaceholder) {
+		return nil, fmt.Errorf("--socket: %q is the agent of one host; write %s for its name, or give one --from", socket, hostPlaceholder)
 	}
 	at, ok := strings.CutPrefix(socket, "unix:")
 	if !ok {
 		return nil, fmt.Errorf("--socket: %q is not unix:PATH", socket)
 	}
 	return func(h fabric.NodeID) string {
-		return strings.ReplaceAll(strings.TrimPrefix(at, "//"), hostPlace, f.Name(h))
+		return strings.ReplaceAll(strings.TrimPrefix(at, "//"), hostPlaceholder, f.Name(h))
 	}, nil
 }
 

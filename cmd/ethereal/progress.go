@@ -29,7 +29,7 @@ type progress struct {
 	shown  int     // lines
 	work   float64 // estimated seconds of runs that ended
 	hops   uint64  // of runs that ended
-	active []*watched
+	active []*activeRun
 	drawn  bool
 	last   struct {
 		at   time.Time
@@ -38,14 +38,14 @@ type progress struct {
 	rate float64 // packet hops per second of wall time, smoothed
 }
 
-// watched is a run that goes on.
-type watched struct {
+// activeRun is a run in progress.
+type activeRun struct {
 	run scenario.Run
 	now scenario.Progress
 }
 
-// repaint is how often the live line is redrawn.
-const repaint = 100 * time.Millisecond
+// redrawInterval is how often the live line is redrawn.
+const redrawInterval = 100 * time.Millisecond
 
 // newProgress shows the progress of runs whose indices count from 0.
 func newProgress(w io.Writer, runs []scenario.Run, estimates []virtual.Estimate, live, quiet bool) *progress {
@@ -61,13 +61,13 @@ func (p *progress) Paint(ctx context.Context) {
 	if !p.live {
 		return
 	}
-	t := time.NewTicker(repaint)
+	t := time.NewTicker(redrawInterval)
 	defer t.Stop()
 	for {
 		select {
 		case now := <-t.C:
 			p.mu.Lock()
-			p.measure(now)
+			p.updateRate(now)
 			p.draw()
 			p.mu.Unlock()
 		case <-ctx.Done():
@@ -79,8 +79,8 @@ func (p *progress) Paint(ctx context.Context) {
 	}
 }
 
-// measure updates the rate.
-func (p *progress) measure(now time.Time) {
+// updateRate updates the rate.
+func (p *progress) updateRate(now time.Time) {
 	hops := p.hops
 	for _, w := range p.active {
 		hops += w.now.Hops
@@ -94,7 +94,7 @@ func (p *progress) measure(now time.Time) {
 func (p *progress) Begin(run scenario.Run) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.active = append(p.active, &watched{run: run})
+	p.active = append(p.active, &activeRun{run: run})
 }
 
 // Watch returns the callback for a run's progress.
@@ -153,7 +153,7 @@ func (p *progress) Line(o *runner.Outcome) {
 	p.draw()
 }
 
-// resultText says in a few words what came of a run.
+// resultText returns the outcome of a run in a few words.
 func resultText(r *report.Result) string {
 	switch {
 	case r.End == report.Interrupted:
@@ -201,8 +201,8 @@ func (p *progress) draw() {
 	fmt.Fprintf(p.w, "\r\033[K%s", string(text))
 }
 
-// timeLeft says how much time is left: the estimates say which part of the work is done,
-// the clock how long that took. p.mu is held.
+// timeLeft returns the estimated remaining time as text: the estimates give the part of the work that is done, the
+// clock how long it took. p.mu is held.
 func (p *progress) timeLeft(now time.Time) (text string, ok bool) {
 	all, done := 0.0, p.work
 	for _, e := range p.estimates {
@@ -219,7 +219,7 @@ func (p *progress) timeLeft(now time.Time) (text string, ok bool) {
 	return estimateLeft(now.Sub(p.began), done, all), true
 }
 
-// estimateLeft says how much time is left after done of all work took so long.
+// estimateLeft estimates the remaining time, if done of all work took the given time.
 func estimateLeft(took time.Duration, done, all float64) string {
 	left := time.Duration(float64(took) * (all - done) / done)
 	return fmt.Sprintf("about %v left", left.Round(max(time.Second, left.Round(time.Minute)/60)))

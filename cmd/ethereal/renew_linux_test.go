@@ -40,8 +40,8 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// TestSwitchRenews renews the certificate of a switch's process, and breaks its file. SIGHUP ends the process neither time: it
-// serves the renewed certificate, and logs which file is broken.
+// TestSwitchRenews renews the certificate of a switch's process, and breaks its file. SIGHUP ends the process neither
+// time: it serves the renewed certificate, and logs which file is broken.
 func TestSwitchRenews(t *testing.T) {
 	systemtest.Only(t)
 	dir := t.TempDir()

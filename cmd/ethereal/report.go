@@ -75,7 +75,7 @@ func (a *app) runReport(ctx context.Context, paths []string, flags reportFlags) 
 		return fmt.Errorf("--only: no result of %d files matches", len(paths))
 	}
 	write := func(flag, path string, what func(io.Writer) error) (err error) {
-		file, err := create(ctx, flag, path)
+		file, err := createOutput(ctx, flag, path)
 		if err != nil {
 			return err
 		}
@@ -94,10 +94,10 @@ func (a *app) runReport(ctx context.Context, paths []string, flags reportFlags) 
 	if err == nil && flags.steps != "" {
 		err = write("--steps", flags.steps, func(w io.Writer) error { return report.StepsCSV(w, rs) })
 	}
-	if err == nil && !flags.format.people() {
+	if err == nil && !flags.format.forPeople() {
 		err = report.CSV(a.stdout, rs)
 	}
-	if err == nil && !flags.quiet && flags.format.people() {
+	if err == nil && !flags.quiet && flags.format.forPeople() {
 		compared := false
 		if len(files) == 2 {
 			compared, err = report.Compare(a.stdout, files[0], files[1], [2]string(paths))

@@ -22,6 +22,7 @@ import (
 // runFlags are the flags of `ethereal run`.
 type runFlags struct {
 	out, html, events  string
+	flows              string
 	format             outputFormat
 	record, deployment string
 	trace              traceFlags
@@ -53,8 +54,8 @@ use all cores. A table goes to standard output, progress to standard error. A sc
 in order of time; the exit code says whether all expectations held. A run that did not finish (DNF) without an expectation is a
 result, not a failure, except with --strict.
 
-If there is more than one run, --events, --trace and --pcap write one file per run, with the run's number and name before
-the extension. Only the named files are overwritten.`,
+If there is more than one run, --events, --flows, --trace and --pcap write one file per run, with the run's number and
+name before the extension. Only the named files are overwritten.`,
 		Example: `  ethereal run testbed/scenarios/demo.yaml --html report.html
   ethereal run testbed/scenarios/demo.yaml --schemes ecmp --seeds 1..10 --out ecmp.jsonl
   ethereal run testbed/scenarios/demo.yaml --schemes ethereal --notifiers quench --pcap tor0-agg1=uplink.pcap
@@ -80,6 +81,7 @@ the extension. Only the named files are overwritten.`,
 	f.StringVar(&flags.html, "html", "", "write the page, one self-contained file, to `FILE`")
 	f.StringVar(&flags.events, "events", "", "write the event log of each run to `FILE`")
 	f.StringArrayVar(&flags.pcap, "pcap", nil, "capture a link's packets, `LINK=FILE`, as in tor0-agg1=uplink.pcap; may be given again")
+	f.StringVar(&flags.flows, "flows", "", "write the completion time of each message to `FILE`, as CSV")
 	f.StringVar(&flags.seeds, "seeds", "", "use these `SEEDS`; written as 7, as 1,2,5 or as 1..10")
 	f.Var(&flags.schemes, "schemes", "use these schemes, `A,B`; with parameters as in 'jsq,spray(mode=random)'")
 	f.StringVar(&flags.carrier, "carrier", "", "carry labels in `FIELD`; "+
@@ -119,11 +121,11 @@ func (a *app) runScenarios(ctx context.Context, files []string, flags runFlags) 
 	if err := flags.checkWorld(); err != nil {
 		return err
 	}
-	p, err := plan(files, flags)
+	p, err := planRuns(files, flags)
 	if err != nil {
 		return err
 	}
-	if err := refused(flags.world, p.runs); err != nil {
+	if err := whyRefused(flags.world, p.runs); err != nil {
 		return err
 	}
 	if err := checkCores(flags.parallel, flags.cores); err != nil {
@@ -144,7 +146,7 @@ func (a *app) runScenarios(ctx context.Context, files []string, flags runFlags) 
 	if err != nil {
 		return err
 	}
-	recordings, err := flags.trace.options(p.runs)
+	recordings, err := flags.trace.recordingOptions(p.runs)
 	if err != nil {
 		return err
 	}
@@ -154,7 +156,7 @@ func (a *app) runScenarios(ctx context.Context, files []string, flags runFlags) 
 
 	var estimates []virtual.Estimate
 	if flags.world == scenario.WorldVirtual || flags.world == scenario.WorldFlow {
-		if estimates, err = a.admit(flags.world, p.runs, flags.parallel, flags.cores, flags.force, flags.quiet); err != nil {
+		if estimates, err = a.estimateRuns(flags.world, p.runs, flags.parallel, flags.cores, flags.force, flags.quiet); err != nil {
 			return err
 		}
 	}
@@ -174,7 +176,7 @@ func (a *app) runScenarios(ctx context.Context, files []string, flags runFlags) 
 		if o.path == "" {
 			continue
 		}
-		file, err := create(ctx, o.flag, o.path)
+		file, err := createOutput(ctx, o.flag, o.path)
 		if err != nil {
 			return err
 		}
@@ -183,29 +185,29 @@ func (a *app) runScenarios(ctx context.Context, files []string, flags runFlags) 
 	}
 	if t.profile != nil {
 		if err := pprof.StartCPUProfile(t.profile); err != nil {
-			return failure("--cpuprofile: %w", err)
+			return failedf("--cpuprofile: %w", err)
 		}
 		defer pprof.StopCPUProfile()
 	}
 
 	b := &runner.Batch{
 		Run: runner.Timed(run), Runs: p.runs, World: flags.world, Parallel: flags.parallel, Cores: flags.cores,
-		Events: flags.events, Captures: captures, Trace: flags.trace.path, Recordings: recordings, Record: t.records != nil,
-		Log: a.log, Progress: newProgress(a.stderr, p.runs, estimates, a.live, flags.quiet), Done: t.ended,
+		Events: flags.events, Flows: flags.flows, Captures: captures, Trace: flags.trace.path, Recordings: recordings, Record: t.records != nil,
+		Log: a.log, Progress: newProgress(a.stderr, p.runs, estimates, a.live, flags.quiet), Done: t.printEnded,
 	}
 	results, failed := b.Execute(ctx)
-	return t.end(results, failed)
+	return t.printAll(results, failed)
 }
 
-// planned is what files ask for.
-type planned struct {
+// runPlan is the list of runs that scenario files and flags select.
+type runPlan struct {
 	runs     []scenario.Run
 	skipped  []*runner.Outcome // of scenarios that have a reason not to be run in this world
 	replayed string            // a line about a replay
 }
 
-// plan reads the scenarios, applies the flags, fits them to the world and expands them.
-func plan(files []string, flags runFlags) (p planned, err error) {
+// planRuns reads the scenarios, applies the flags, fits them to the world and expands them.
+func planRuns(files []string, flags runFlags) (p runPlan, err error) {
 	over := scenario.Override{Schemes: flags.schemes}
 	if flags.seeds != "" {
 		if over.Seeds, err = scenario.ParseSeeds(flags.seeds); err != nil {
@@ -243,7 +245,7 @@ func plan(files []string, flags runFlags) (p planned, err error) {
 		if err != nil {
 			return p, err
 		}
-		if s, p.replayed, err = flags.replayed(s); err != nil {
+		if s, p.replayed, err = flags.withReplay(s); err != nil {
 			return p, err
 		}
 		if flags.attached != nil && s.Adapts() && s.Worlds.Live.Rate == 0 {
@@ -303,6 +305,6 @@ func fromFlags(err error) error {
 // no error yet, that it could not be.
 func closeFile(f io.Closer, err *error) {
 	if e := f.Close(); e != nil && *err == nil {
-		*err = failure("%w", e)
+		*err = failedf("%w", e)
 	}
 }

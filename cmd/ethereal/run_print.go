@@ -30,12 +30,12 @@ type runPrinter struct {
 	cutOff   []string          // of these: no scheme can finish them
 }
 
-// ended prints a run that ended.
-func (t *runPrinter) ended(o *runner.Outcome) error {
+// printEnded prints a run that ended.
+func (t *runPrinter) printEnded(o *runner.Outcome) error {
 	run := o.Run
 	if o.Result != nil {
 		var err error
-		o.Result.Version, o.Result.RanOn = t.app.version, place()
+		o.Result.Version, o.Result.RanOn = t.app.version, runPlace()
 		if o.Result.RunSHA256, err = run.Hash(); err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func (t *runPrinter) ended(o *runner.Outcome) error {
 	return printOutcome(t.table, o, t.flags.quiet)
 }
 
-// printOutcome prints what happened in a run and what became of its expectations.
+// printOutcome prints the events of a run, and whether its expectations held.
 func printOutcome(w io.Writer, o *runner.Outcome, quiet bool) error {
 	var b strings.Builder
 	name := o.Name()
@@ -96,8 +96,8 @@ func printOutcome(w io.Writer, o *runner.Outcome, quiet bool) error {
 	return err
 }
 
-// end prints all runs together. failed is their error.
-func (t *runPrinter) end(results []*report.Result, failed error) error {
+// printAll prints the summary of all runs. failed is the error with which they ended.
+func (t *runPrinter) printAll(results []*report.Result, failed error) error {
 	a := t.app
 	for _, o := range t.skipped {
 		failed = errors.Join(failed, printOutcome(t.table, o, t.flags.quiet))
@@ -111,7 +111,7 @@ func (t *runPrinter) end(results []*report.Result, failed error) error {
 	}
 	switch {
 	case len(inTable) == 0:
-	case t.flags.format.people() && report.SeveralSeeds(inTable):
+	case t.flags.format.forPeople() && report.SeveralSeeds(inTable):
 		failed = errors.Join(failed, report.Summary(t.table, inTable))
 		fmt.Fprintln(t.table, "\nStatistics over seeds; -o rows prints a line for each run.") //nolint:errcheck // as the table
 	default:
@@ -127,8 +127,8 @@ func (t *runPrinter) end(results []*report.Result, failed error) error {
 		fmt.Fprintf(a.stderr, "check: %s came out the same once more, through the P4 interpreter and in one region\n", fabric.Count(len(results), "run"))
 	}
 	if t.page != nil {
-		page := a.page(t.files...)
-		page.Looks = t.looks()
+		page := a.reportPage(t.files...)
+		page.Looks = t.viewHints()
 		if err := report.HTML(t.page, results, page); err != nil {
 			failed = errors.Join(failed, err)
 		} else if !t.flags.quiet {
@@ -136,7 +136,7 @@ func (t *runPrinter) end(results []*report.Result, failed error) error {
 		}
 	}
 	if t.flags.trace.path != "" && !t.flags.quiet {
-		fmt.Fprintf(a.stderr, "next: ethereal view %s\n", t.traces())
+		fmt.Fprintf(a.stderr, "next: ethereal view %s\n", t.tracePattern())
 	}
 	var unmet []string
 	for _, o := range t.expected {
@@ -155,7 +155,7 @@ func (t *runPrinter) end(results []*report.Result, failed error) error {
 			"expect {that: finished, is: false}", strings.Join(t.cutOff, ", ")))
 	}
 	if failed != nil && !errors.Is(failed, errInterrupted) {
-		return failure("%w", failed)
+		return failedf("%w", failed)
 	}
 	return failed
 }

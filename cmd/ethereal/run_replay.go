@@ -14,7 +14,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario/replay"
 )
 
-// replayFlags say what part of which controller's event log a run suffers.
+// replayFlags are the flags that name a controller's event log, and the part of it that runs replay.
 type replayFlags struct {
 	log       string
 	from      time.Duration
@@ -29,9 +29,9 @@ func (r *replayFlags) register(f *pflag.FlagSet) {
 	f.DurationVar(&r.detection, "replay-detection", 10*time.Microsecond, "let switches notice a cut `DURATION` after it")
 }
 
-// replayed returns the scenario with the log's events, and a line about them. Without a log it returns the scenario as
-// it is.
-func (flags runFlags) replayed(s *scenario.Scenario) (*scenario.Scenario, string, error) {
+// withReplay returns the scenario with the log's events, and a line about them. Without a log it returns the scenario
+// as it is.
+func (flags runFlags) withReplay(s *scenario.Scenario) (*scenario.Scenario, string, error) {
 	r := flags.replay
 	fail := func(err error) (*scenario.Scenario, string, error) {
 		return nil, "", fmt.Errorf("--replay: %s: %w", r.log, err)

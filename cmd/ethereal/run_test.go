@@ -269,8 +269,8 @@ func TestStrict(t *testing.T) {
 	}
 }
 
-// TestCutOff: a run that no scheme can finish, since a host has no link, is a failure and is said first. A host with two
-// planes goes on over the other.
+// TestCutOff: a run that no scheme can finish, since a host has no link, is a failure and is said first. A host with
+// two planes goes on over the other.
 func TestCutOff(t *testing.T) {
 	const text = `name: cut off
 fabric: {kind: leaf-spine, tors: 2, spines: 2, hosts_per_tor: 2, planes: PLANES, host_link: {rate: 100Gb/s, delay: 500ns}}

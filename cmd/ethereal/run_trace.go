@@ -12,7 +12,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// traceFlags ask for a trace of each run, and bound it.
+// traceFlags are the flags that request a trace of each run, and limit its size.
 type traceFlags struct {
 	path, window, every string
 	hosts               []string
@@ -25,8 +25,8 @@ func (t *traceFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&t.every, "trace-every", "", "with --trace: read counters every `DURATION` (default 1us, more in fabrics of over 256 links)")
 }
 
-// options returns what the flags ask of each run's recording.
-func (t *traceFlags) options(runs []scenario.Run) ([]recording.Options, error) {
+// recordingOptions returns the recording options of each run.
+func (t *traceFlags) recordingOptions(runs []scenario.Run) ([]recording.Options, error) {
 	var o recording.Options
 	for flag, set := range map[string]bool{"--trace-window": t.window != "", "--trace-hosts": len(t.hosts) > 0, "--trace-every": t.every != ""} {
 		if set && t.path == "" {

@@ -25,8 +25,9 @@ func fabricUp() (*deployment.File, error) {
 	return up[0], nil
 }
 
-// find sets what flags left out from the fabric that is up on this machine, and returns that; nil: flags name the fabric.
-func (s *switchesFlags) find() (*deployment.File, error) {
+// fillFromDeployment sets what flags left out from the fabric that is up on this machine, and returns that; nil: flags
+// name the fabric.
+func (s *switchesFlags) fillFromDeployment() (*deployment.File, error) {
 	if s.fabric != "" && s.targets != "" {
 		return nil, nil
 	}
@@ -38,19 +39,19 @@ func (s *switchesFlags) find() (*deployment.File, error) {
 		return nil, errors.New("name --fabric and --targets; ethereal live up or ethereal mininet up starts a fabric that is found without them")
 	}
 	s.fabric, s.targets = d.Fabric, d.Targets
-	s.tls.find(d)
+	s.tls.fillFromDeployment(d)
 	return d, nil
 }
 
-// find sets the certificates that flags left out.
-func (t *tlsFlags) find(d *deployment.File) {
+// fillFromDeployment sets the certificates that flags left out.
+func (t *tlsFlags) fillFromDeployment(d *deployment.File) {
 	if t.ca == "" && t.cert == "" && t.key == "" {
 		t.ca, t.cert, t.key = d.CA, d.Cert, d.Key
 	}
 }
 
-// find sets the address and the token that flags left out.
-func (a *adminFlags) find() error {
+// fillFromDeployment sets the address and the token that flags left out.
+func (a *adminFlags) fillFromDeployment() error {
 	if a.addr != "" {
 		return nil
 	}
@@ -61,7 +62,7 @@ func (a *adminFlags) find() error {
 	a.addr = defaultAdmin
 	if d != nil {
 		a.addr, a.tokenFile = d.Admin, cmp.Or(a.tokenFile, d.Token)
-		a.tls.find(d)
+		a.tls.fillFromDeployment(d)
 	}
 	return nil
 }

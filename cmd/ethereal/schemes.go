@@ -25,8 +25,8 @@ func (l *schemeList) Set(text string) error {
 // Type names the value in messages.
 func (l *schemeList) Type() string { return "schemes" }
 
-// counts returns a counter for each scheme of the list, by how results write it.
-func (l *schemeList) counts() (map[string]int, error) {
+// schemeCounters returns a counter for each scheme of the list, by how results write it.
+func (l *schemeList) schemeCounters() (map[string]int, error) {
 	out := map[string]int{}
 	for _, text := range *l {
 		s, err := scenario.ParseScheme(text)

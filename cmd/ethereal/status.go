@@ -20,7 +20,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/adminhttp"
 )
 
-// adminFlags say how to reach a controller.
+// adminFlags are the flags with a controller's admin address and token.
 type adminFlags struct {
 	addr, tokenFile string
 	tls             tlsFlags
@@ -42,12 +42,12 @@ func (a *adminFlags) register(c *cobra.Command) {
 	a.tls.registerClient(c)
 }
 
-// askLimit is for how long a controller may take to answer: a drain ends when the tables are written.
-const askLimit = time.Minute
+// ownerTimeout is for how long a controller may take to answer: a drain ends when the tables are written.
+const ownerTimeout = time.Minute
 
 // call sends a request to the controller and returns its answer.
 func (a *adminFlags) call(ctx context.Context, method, path string, query url.Values) (body json.RawMessage, err error) {
-	if err := a.find(); err != nil {
+	if err := a.fillFromDeployment(); err != nil {
 		return nil, err
 	}
 	files, err := a.tls.read()
@@ -58,18 +58,18 @@ func (a *adminFlags) call(ctx context.Context, method, path string, query url.Va
 	if c.Token, err = readToken(a.tokenFile); err != nil {
 		return nil, err
 	}
-	err = c.Ask(ctx, method, a.addr, path, query, askLimit, &body)
+	err = c.Ask(ctx, method, a.addr, path, query, ownerTimeout, &body)
 	if refused, ok := errors.AsType[*adminhttp.Refusal](err); ok {
-		return nil, failure("the controller says: %w", refused)
+		return nil, failedf("the controller says: %w", refused)
 	}
 	if err != nil {
-		return nil, a.unreached(err, c.TLS != nil)
+		return nil, a.unreachableError(err, c.TLS != nil)
 	}
 	return body, nil
 }
 
-// unreached says what should have listened, and what to do.
-func (a *adminFlags) unreached(err error, overTLS bool) error {
+// unreachableError returns an error that names the process that should have listened, and the remedy.
+func (a *adminFlags) unreachableError(err error, overTLS bool) error {
 	remedy := "start it, or name its --listen-admin with --admin"
 	switch {
 	case !overTLS && strings.Contains(err.Error(), "malformed HTTP response"):
@@ -79,7 +79,7 @@ func (a *adminFlags) unreached(err error, overTLS bool) error {
 	case overTLS:
 		remedy += "; its certificate must name this address and come from an authority in --tls-ca, and ours from one that it knows"
 	}
-	return failure("no ethereal controller answers at %s: %w; %s", a.addr, err, remedy)
+	return failedf("no ethereal controller answers at %s: %w; %s", a.addr, err, remedy)
 }
 
 // newStatusCommand makes `ethereal status`.
@@ -99,12 +99,12 @@ func newStatusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !format.people() {
+			if !format.forPeople() {
 				return format.write(c.OutOrStdout(), body)
 			}
 			var s statusView
 			if err := json.Unmarshal(body, &s); err != nil {
-				return failure("the answer is not a status: %w", err)
+				return failedf("the answer is not a status: %w", err)
 			}
 			return s.print(c.OutOrStdout())
 		},
@@ -114,7 +114,7 @@ func newStatusCommand() *cobra.Command {
 	return c
 }
 
-// statusView is what of a daemon.Status is printed.
+// statusView is the part of a daemon.Status that is printed.
 type statusView struct {
 	Instance string
 	Since    time.Time
@@ -222,10 +222,11 @@ func (s *statusView) print(out io.Writer) error {
 	return err
 }
 
-// dropsShown is how long a reason is shown after there were more drops.
-const dropsShown = time.Minute
+// dropsShownFor is how long a reason is shown after there were more drops.
+const dropsShownFor = time.Minute
 
-// printDrops writes for what reasons switches drop packets, those whose counts grow, and which switches do not say.
+// printDrops prints the reasons for which switches drop packets, marks growing counts, and lists switches that did not
+// answer.
 func (s *statusView) printDrops(w io.Writer) {
 	begun := false
 	line := func(columns ...any) {
@@ -240,7 +241,7 @@ func (s *statusView) printDrops(w io.Writer) {
 			line(x.Name, "unknown", "", "", x.DropsError+"; compare admin in the targets file with the switch's --listen-admin")
 		}
 		for _, d := range x.Drops {
-			if d.Grew != nil && time.Since(*d.Grew) < dropsShown {
+			if d.Grew != nil && time.Since(*d.Grew) < dropsShownFor {
 				line(x.Name, d.Reason, d.Packets, d.New, d.Remedy)
 			}
 		}
@@ -255,10 +256,10 @@ func (s *statusView) printLoads(w io.Writer) {
 	rate := func(bytes float64) string { return fabric.Rate(8 * bytes).String() }
 	fmt.Fprintln(w, "LINKS\tMEAN\tBUSIEST\tIMBALANCE\tTHAT IS\tHOT\tCOLD")
 	for _, t := range s.Loads.Tiers {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%.2f\t%s\t%s\t%s\n", t.Tier, rate(t.Mean), rate(t.Max), t.Imbalance, t.Busiest, few(t.Hot), few(t.Cold))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%.2f\t%s\t%s\t%s\n", t.Tier, rate(t.Mean), rate(t.Max), t.Imbalance, t.Busiest, firstNames(t.Hot), firstNames(t.Cold))
 	}
 	if len(s.Loads.Unread) > 0 {
-		fmt.Fprintf(w, "counters not read recently, links shown as idle: %s\n", few(s.Loads.Unread))
+		fmt.Fprintf(w, "counters not read recently, links shown as idle: %s\n", firstNames(s.Loads.Unread))
 	}
 }
 
@@ -278,26 +279,26 @@ func (s *statusView) printPaths(w io.Writer) {
 	}
 }
 
-// largestShown is how many pairs of hosts are shown.
-const largestShown = 8
+// maxLargestShown is how many pairs of hosts are shown.
+const maxLargestShown = 8
 
 // printLargest writes which hosts send most to which.
 func (s *statusView) printLargest(w io.Writer) {
 	if len(s.Largest) > 0 {
 		fmt.Fprintln(w, "MOST IS SENT BY\tTO\tMB/S")
 	}
-	for _, x := range s.Largest[:min(largestShown, len(s.Largest))] {
+	for _, x := range s.Largest[:min(maxLargestShown, len(s.Largest))] {
 		fmt.Fprintf(w, "%s\t%s\t%.3g\n", x.From, x.To, x.Rate/1e6)
 	}
 }
 
-// fewNames is how many names stand in a table.
-const fewNames = 3
+// maxNamesShown is the number of names that a table shows.
+const maxNamesShown = 3
 
-// few writes some of the names.
-func few(names []string) string {
-	if more := len(names) - fewNames; more > 0 {
-		return strings.Join(names[:fewNames], " ") + fmt.Sprintf(" and %d more", more)
+// firstNames returns the first few names as text, and the number of the others.
+func firstNames(names []string) string {
+	if more := len(names) - maxNamesShown; more > 0 {
+		return strings.Join(names[:maxNamesShown], " ") + fmt.Sprintf(" and %d more", more)
 	}
 	return strings.Join(names, " ")
 }

@@ -33,7 +33,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
-// bmv2Name is the option that stands for having been started under BMv2's name.
+// bmv2Name is the hidden option that the switch sets if it was started under BMv2's name.
 const bmv2Name = "as-simple-switch"
 
 // bmv2JSONVersion is the newest BMv2 JSON that p4switch/interp reads.
@@ -82,7 +82,7 @@ CAP_NET_RAW, and CAP_NET_ADMIN to set interfaces up and down by gNMI.`,
 				return err
 			}
 			if err := runSwitch(c.Context(), o, out, c.ErrOrStderr()); err != nil {
-				return failure("%w", err)
+				return failedf("%w", err)
 			}
 			return nil
 		},
@@ -209,8 +209,8 @@ func runSwitch(ctx context.Context, o *switchOptions, stdout, stderr io.Writer) 
 	return nil
 }
 
-// besides is what a switch has beside its ports.
-type besides struct {
+// switchServices is the services of a switch that run beside its ports: servers, capture and injection.
+type switchServices struct {
 	files []*port.Files // to start
 	tap   *port.Tap     // shows what the kernel forwards; nil: none
 
@@ -219,7 +219,7 @@ type besides struct {
 	trace *os.File // nil: none
 }
 
-func (b *besides) close(log *slog.Logger) (err error) {
+func (b *switchServices) close(log *slog.Logger) (err error) {
 	if b.trace != nil {
 		err = b.trace.Close()
 	}
@@ -236,7 +236,7 @@ func (b *besides) close(log *slog.Logger) (err error) {
 const traceLimit = time.Second
 
 // tracePackets returns what writes packets' traces to a file; after a write that failed it writes no more.
-func (b *besides) tracePackets(name string, log *slog.Logger) (_ func(*interp.PacketTrace), err error) {
+func (b *switchServices) tracePackets(name string, log *slog.Logger) (_ func(*interp.PacketTrace), err error) {
 	if b.trace, err = os.Create(name); err != nil {
 		return nil, fmt.Errorf("switch: --packet-trace: %w", err)
 	}
@@ -254,24 +254,24 @@ func (b *besides) tracePackets(name string, log *slog.Logger) (_ func(*interp.Pa
 }
 
 // open opens the ports and makes the switch.
-func (o *switchOptions) open(log *slog.Logger, stdout io.Writer) (d *process.Device, beside besides, err error) {
+func (o *switchOptions) open(log *slog.Logger, stdout io.Writer) (d *process.Device, beside switchServices, err error) {
 	cfg := process.Config{
 		DeviceID: o.deviceID, CPUPort: o.cpuPort, DropPort: o.dropPort, Queues: o.queues, QueueDepth: o.queueDepth,
-		QueueRate: o.queueRate, MaxPasses: o.maxPasses, MaxLoops: o.maxLoops, Realtime: o.realtime, Kernel: o.datapath == live.Kernel || o.datapath == auto, KernelOptional: o.datapath == auto,
+		QueueRate: o.queueRate, MaxPasses: o.maxPasses, MaxLoops: o.maxLoops, Realtime: o.realtime, Kernel: o.datapath == live.Kernel || o.datapath == autoDatapath, KernelOptional: o.datapath == autoDatapath,
 		PartialPacketOut: o.asBMv2, NumberAsIndex: o.asBMv2,
-		Unrestricted: o.restrictions == "off" || o.restrictions == auto && o.asBMv2,
+		Unrestricted: o.restrictions == "off" || o.restrictions == autoDatapath && o.asBMv2,
 		Log:          log, LogMessages: log.Enabled(context.Background(), slog.LevelInfo),
 	}
 	if cfg.Coalesce = time.Duration(o.coalesce) * time.Microsecond; o.coalesce == 0 {
 		cfg.Coalesce = -1
 	}
 	if cfg.PortEvents, err = portEvents(o.portEvents); err != nil {
-		return nil, besides{}, err
+		return nil, switchServices{}, err
 	}
 	if o.datapath == live.TofinoModel {
 		m, err := startModel()
 		if err != nil {
-			return nil, besides{}, err
+			return nil, switchServices{}, err
 		}
 		cfg.Model = m
 	}
@@ -324,8 +324,9 @@ func (o *switchOptions) open(log *slog.Logger, stdout io.Writer) (d *process.Dev
 	return d, beside, err
 }
 
-// inject makes the ports whose packets a client has: all that the CPU and drop ports leave of the first --max-port-count.
-func (o *switchOptions) inject(cfg *process.Config, beside *besides) (err error) {
+// inject makes the ports whose packets a client has: all that the CPU and drop ports leave of the first
+// --max-port-count.
+func (o *switchOptions) inject(cfg *process.Config, beside *switchServices) (err error) {
 	var numbers []uint32
 	for n := range uint32(o.maxPorts) {
 		if n != o.cpuPort && n != o.dropPort {
@@ -343,8 +344,8 @@ func (o *switchOptions) inject(cfg *process.Config, beside *besides) (err error)
 	return nil
 }
 
-// openPort opens one port, and what shows its packets. On an error nothing of it is left open.
-func (o *switchOptions) openPort(pc *process.PortConfig, i switchInterface, beside *besides, log *slog.Logger) error {
+// openPort opens one port, with its packet capture. After an error nothing stays open.
+func (o *switchOptions) openPort(pc *process.PortConfig, i switchInterface, beside *switchServices, log *slog.Logger) error {
 	if o.useFiles >= 0 {
 		f, err := port.OpenFiles(".", i.name)
 		if err != nil {
@@ -388,8 +389,8 @@ func (o *switchOptions) openPort(pc *process.PortConfig, i switchInterface, besi
 	return nil
 }
 
-// logger makes what --log-console, --log-file and --log-level ask for.
-// Without the first two only errors are logged, to standard error.
+// logger returns the logger that --log-console, --log-file and --log-level select. Without the first two only errors
+// are logged, to standard error.
 func (o *switchOptions) logger(stdout io.Writer) (*slog.Logger, func() error, error) {
 	level := map[string]slog.Level{
 		"trace": slog.LevelDebug, "debug": slog.LevelDebug, "info": slog.LevelInfo,
@@ -435,7 +436,7 @@ func listenSwitch(ctx context.Context, addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// acceptAndClose answers those who look whether somebody listens.
+// acceptAndClose accepts connections and closes them at once, for clients that only test whether the port is open.
 func acceptAndClose(ctx context.Context, l net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { l.Close() }) //nolint:errcheck // Accept sees it
 	defer stop()

@@ -18,10 +18,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/process"
 )
 
-// dropsLogged is how often a switch says what it has dropped since.
+// dropsLogged is the interval at which a switch logs new drops.
 const dropsLogged = 10 * time.Second
 
-// dropRemedies say what to do about drops that are a mistake in the set-up. Others are the program's will, or a full queue.
+// dropRemedies maps drop reasons that mean a wrong set-up to their remedies. Drops for other reasons are decided by the
+// P4 program, or by a full queue.
 var dropRemedies = map[string]string{
 	"priority out of range": "give the switch more --priority-queues, as many as the highest priority and one",
 	"no program":            "push a program over P4Runtime, or name its JSON",
@@ -41,7 +42,7 @@ func (o *switchOptions) listenAdmin(trust *certs.Files) (net.Listener, error) {
 	return l, nil
 }
 
-// droppedFor is what a switch's status says of one reason.
+// droppedFor is a switch's count of the packets dropped for one reason, with the remedy.
 type droppedFor struct {
 	process.Drop
 	Remedy string `json:"remedy,omitempty"`
@@ -65,7 +66,7 @@ func switchHandler(d *process.Device, more ...prometheus.Collector) http.Handler
 	}, registry)
 }
 
-// switchCounts collects a switch's counts when it is asked.
+// switchCounts is a Prometheus collector of a switch's counters.
 type switchCounts struct{ d *process.Device }
 
 var (
@@ -89,8 +90,8 @@ func (c switchCounts) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// printNewDrops says for whom the switch has dropped packets and why, the first time at once and then every ten seconds in which there
-// were more: on stderr what is a mistake in the set-up, in the log all.
+// printNewDrops says for whom the switch has dropped packets and why, the first time at once and then every ten seconds
+// in which there were more: on stderr what is a mistake in the set-up, in the log all.
 func printNewDrops(ctx context.Context, d *process.Device, log *slog.Logger, stderr io.Writer) error {
 	logged := map[string]uint64{}
 	said := map[string]bool{}

@@ -73,7 +73,7 @@ type switchOptions struct {
 	notes []string // what was accepted without effect, in order
 }
 
-// optionKind says what follows an option's name.
+// optionKind is the kind of value that follows an option's name.
 type optionKind uint8
 
 const (
@@ -247,8 +247,8 @@ func ourSwitchOptions() []switchOption {
 	}
 }
 
-// auto is the kernel where the options, the rights, the machine and the program allow it.
-const auto = "auto"
+// autoDatapath is the kernel where the options, the rights, the machine and the program allow it.
+const autoDatapath = "auto"
 
 // startModel starts the model of the chip, which the environment names, with its program.
 func startModel() (*tofino.Mirror, error) {
@@ -268,8 +268,8 @@ func startModel() (*tofino.Mirror, error) {
 	return mirror, nil
 }
 
-// settleDatapath leaves auto only where the kernel may be tried.
-func (o *switchOptions) settleDatapath() error {
+// chooseDatapath leaves auto only where the kernel may be tried.
+func (o *switchOptions) chooseDatapath() error {
 	why := ""
 	switch {
 	case o.useFiles >= 0:
@@ -283,7 +283,7 @@ func (o *switchOptions) settleDatapath() error {
 	}
 	switch {
 	case why == "" || o.datapath == live.Interpreter:
-	case o.datapath != auto:
+	case o.datapath != autoDatapath:
 		return fmt.Errorf("switch: --datapath %s excludes %s", o.datapath, why)
 	default:
 		o.datapath = live.Interpreter
@@ -299,7 +299,7 @@ func (o *switchOptions) settleDatapath() error {
 func parseSwitchOptions(args []string) (*switchOptions, error) {
 	o := &switchOptions{
 		maxPorts: 512, useFiles: -1, logLevel: "trace", grpcAddr: defaultGRPCAddr, dropPort: 511,
-		queueDepth: 64, portEvents: "auto", restrictions: auto, datapath: live.Interpreter, coalesce: int(process.DefaultCoalesce / time.Microsecond),
+		queueDepth: 64, portEvents: "auto", restrictions: autoDatapath, datapath: live.Interpreter, coalesce: int(process.DefaultCoalesce / time.Microsecond),
 	}
 	table := switchOptionTable()
 	given := map[string]bool{}
@@ -350,7 +350,7 @@ func parseSwitchOptions(args []string) (*switchOptions, error) {
 	return o, o.check(given)
 }
 
-// check looks at the options together.
+// check returns an error if the options contradict each other.
 func (o *switchOptions) check(given map[string]bool) error {
 	if o.help || o.version || o.jsonVersion {
 		return nil
@@ -377,13 +377,13 @@ func (o *switchOptions) check(given map[string]bool) error {
 		return fmt.Errorf("switch: --grpc-server-with-client-auth needs --grpc-server-cacert")
 	case !o.grpcTLS && (o.grpcCA != "" || o.grpcCert != "" || o.grpcKey != "" || o.grpcMutual):
 		return fmt.Errorf("switch: certificates are given without --grpc-server-ssl")
-	case o.injectAddr != "" && (len(o.interfaces) > 0 || o.useFiles >= 0 || o.datapath != live.Interpreter && o.datapath != auto):
+	case o.injectAddr != "" && (len(o.interfaces) > 0 || o.useFiles >= 0 || o.datapath != live.Interpreter && o.datapath != autoDatapath):
 		return fmt.Errorf("switch: --dp-grpc-server-addr excludes interfaces, --use-files and --datapath")
 	case o.pcap != "" && !isDirectory(o.pcap):
 		return fmt.Errorf("switch: --pcap: there is no directory %q", o.pcap)
 	}
 	if err := errors.Join(o.checkTrust("grpc-server-addr", o.grpcAddr, o.grpcMutual), o.checkTrust("dp-grpc-server-addr", o.injectAddr, false),
-		o.settleDatapath()); err != nil {
+		o.chooseDatapath()); err != nil {
 		return err
 	}
 	ports := map[uint32]string{}

@@ -70,7 +70,7 @@ func runSTF(json string, scripts []string, out io.Writer) error {
 		}
 	}
 	if failed > 0 {
-		return failure("%d of %d scripts", failed, len(scripts))
+		return failedf("%d of %d scripts", failed, len(scripts))
 	}
 	return nil
 }

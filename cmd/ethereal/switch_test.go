@@ -456,7 +456,7 @@ func TestUnreadTrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer reader.Close() //nolint:errcheck // nothing was read
-	var b besides
+	var b switchServices
 	var log strings.Builder
 	trace, err := b.tracePackets(name, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {

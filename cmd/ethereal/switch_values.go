@@ -12,11 +12,11 @@ import (
 
 func setDatapath(o *switchOptions, v string) error {
 	o.datapath = v
-	return live.CheckDatapath(v, auto)
+	return live.CheckDatapath(v, autoDatapath)
 }
 
 func setRestrictions(o *switchOptions, v string) error {
-	if o.restrictions = v; v != "on" && v != "off" && v != auto {
+	if o.restrictions = v; v != "on" && v != "off" && v != autoDatapath {
 		return fmt.Errorf("it is on, off or auto")
 	}
 	return nil

@@ -4,7 +4,7 @@ import "github.com/spf13/cobra"
 
 // newTagCommand makes `ethereal host tag`.
 func newTagCommand() *cobra.Command {
-	flags := labellingFlags{labeller: labelTagger}
+	flags := labellingFlags{labeller: labellerTagger}
 	c := &cobra.Command{
 		Use:   "tag --fabric FILE --host HOST --interface IF... [--controller ADDR]...",
 		Short: "Choose paths for the RoCEv2 traffic of other programs on this host",

@@ -91,7 +91,7 @@ func TestTag(t *testing.T) {
 		}
 		labelled <- errors.New("no labelled packet in time")
 	}()
-	flags := labellingFlags{labeller: labelTagger, agentFlags: agentFlags{fabric: spec, host: "h0", interfaces: []string{"left"}}}
+	flags := labellingFlags{labeller: labellerTagger, agentFlags: agentFlags{fabric: spec, host: "h0", interfaces: []string{"left"}}}
 	err = flags.run(ctx, io.Discard)
 	if errors.Is(err, labeller.ErrNotPermitted) || errors.Is(err, labeller.ErrUnsupported) {
 		t.Skip(err)

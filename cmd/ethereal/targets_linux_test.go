@@ -40,8 +40,9 @@ func TestTargetsAlike(t *testing.T) {
 	}
 }
 
-// TestPINS has one controller manage switches that execute sai_p4, and ours, through the same steps: what is read back of
-// sai_p4 is, said in the program's words, what it is of ours. It needs what p4c made of sai_p4, as SAI_P4=P4INFO,JSON.
+// TestPINS has one controller manage switches that execute sai_p4, and ours, through the same steps: what is read back
+// of sai_p4 is, said in the program's words, what it is of ours. It needs what p4c made of sai_p4, as
+// SAI_P4=P4INFO,JSON.
 func TestPINS(t *testing.T) {
 	systemtest.Only(t)
 	sai := os.Getenv("SAI_P4")

@@ -13,13 +13,13 @@ type tlsFlags struct {
 	expired             bool // certificates are no error
 }
 
-// registerClient adds the flags of those who connect.
+// registerClient adds the TLS flags of clients.
 func (t *tlsFlags) registerClient(c *cobra.Command) {
 	t.registerFiles(c)
 	c.Flags().StringVar(&t.name, "tls-server-name", "", "`NAME` that servers' certificates must have, instead of their address")
 }
 
-// registerServer adds the flags of those who serve. A command that does both registers the files once.
+// registerServer adds the TLS flags of servers. A command that is both registers the file flags once.
 func (t *tlsFlags) registerServer(c *cobra.Command) {
 	if c.Flags().Lookup("tls-ca") == nil {
 		t.registerFiles(c)

@@ -53,27 +53,28 @@ flags it is the fat-tree with k=4.`,
 	flags.format.register(c, formatYAML, formatJSON, formatDOT)
 	f.StringVar(&flags.file, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it")
 	f.StringVar(&flags.scenario, "scenario", "", "use the fabric of the scenario in `FILE`")
-	f.StringVar(&flags.spec.Kind, "kind", fabric.KindFatTree, "make a fabric of `KIND`: fat-tree or leaf-spine")
+	f.StringVar(&flags.spec.Kind, "kind", fabric.KindFatTree, "make a fabric of `KIND`: fat-tree, leaf-spine or dragonfly")
 	f.IntVar(&flags.spec.K, "k", 0, "make a fat-tree of switches with `N` ports; counts that are not given are computed from N")
 	f.IntVar(&flags.spec.Pods, "pods", 0, "fat-tree: `N` pods")
-	f.IntVar(&flags.spec.ToRsPerPod, "tors-per-pod", 0, "fat-tree: `N` ToRs in a pod")
+	f.IntVar(&flags.spec.ToRsPerPod, "tors-per-pod", 0, "fat-tree, dragonfly: `N` ToRs in a pod")
 	f.IntVar(&flags.spec.AggsPerPod, "aggs-per-pod", 0, "fat-tree: `N` aggregation switches in a pod")
 	f.IntVar(&flags.spec.Cores, "core-switches", 0, "fat-tree: `N` core switches, a multiple of --aggs-per-pod")
 	f.IntVar(&flags.spec.ToRs, "tors", 0, "leaf-spine: `N` ToRs")
 	f.IntVar(&flags.spec.Spines, "spines", 0, "leaf-spine: `N` spines")
+	f.IntVar(&flags.spec.GlobalLinks, "global-links", 0, "dragonfly: `N` links of a ToR to other pods")
 	f.IntVar(&flags.spec.HostsPerToR, "hosts-per-tor", 0, "`N` hosts under a ToR")
 	f.IntVar(&flags.spec.Planes, "planes", 0, "`N` such fabrics side by side, each host with a port into each")
 	f.StringVar(&flags.rate, "rate", "", "rate of links, `RATE`, as in 100Gb/s")
 	f.StringVar(&flags.delay, "delay", "", "propagation delay of links, one way, `DURATION`, as in 0.5us")
 	// The only error is of a flag that does not exist.
-	_ = c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions([]string{fabric.KindFatTree, fabric.KindLeafSpine}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions([]string{fabric.KindFatTree, fabric.KindLeafSpine, fabric.KindDragonfly}, cobra.ShellCompDirectiveNoFileComp))
 	c.AddCommand(newTopoCheckCommand())
 	return c
 }
 
-// countFlags are the flags that say how many of what a fabric has. Their names are those of a fabric's keys, with dashes,
-// but for cores: --cores is the processor's.
-var countFlags = []string{"k", "pods", "tors-per-pod", "aggs-per-pod", "core-switches", "tors", "spines", "hosts-per-tor", "planes"}
+// countFlags are the flags that say how many of what a fabric has. Their names are those of a fabric's keys, with
+// dashes, but for cores: --cores is the processor's.
+var countFlags = []string{"k", "pods", "tors-per-pod", "aggs-per-pod", "core-switches", "tors", "spines", "hosts-per-tor", "global-links", "planes"}
 
 func (a *app) topo(flags topoFlags) error {
 	spec, err := flags.read()
@@ -94,15 +95,15 @@ func (a *app) topo(flags topoFlags) error {
 		out = fabricDOT(f, nil)
 	}
 	if err != nil {
-		return failure("topo: %w", err)
+		return failedf("topo: %w", err)
 	}
 	if _, err := a.stdout.Write(out); err != nil {
-		return failure("topo: %w", err)
+		return failedf("topo: %w", err)
 	}
 	return nil
 }
 
-// read returns the fabric that the flags ask for.
+// read returns the fabric that the flags describe or name.
 func (flags topoFlags) read() (fabric.Spec, error) {
 	sources := 0
 	for _, given := range []bool{flags.file != "", flags.scenario != "", len(flags.given) > 0} {
@@ -115,7 +116,7 @@ func (flags topoFlags) read() (fabric.Spec, error) {
 		return fabric.Spec{}, fmt.Errorf("--fabric, --scenario and flags that shape a fabric exclude each other; keep one")
 	case flags.file != "":
 		spec, err := fabric.LoadSpec(flags.file)
-		return spec, foreign(flags.file, err)
+		return spec, importHint(flags.file, err)
 	case flags.scenario != "":
 		s, err := scenario.Load(flags.scenario)
 		if err != nil {
@@ -126,12 +127,12 @@ func (flags topoFlags) read() (fabric.Spec, error) {
 	return flags.shape()
 }
 
-// shape returns the fabric that the flags which shape one ask for.
+// shape returns the fabric that the flags about its shape describe.
 func (flags topoFlags) shape() (fabric.Spec, error) {
 	spec := flags.spec
 	counts := map[string]int{
 		"k": spec.K, "pods": spec.Pods, "tors-per-pod": spec.ToRsPerPod, "aggs-per-pod": spec.AggsPerPod,
-		"core-switches": spec.Cores, "tors": spec.ToRs, "spines": spec.Spines, "hosts-per-tor": spec.HostsPerToR, "planes": spec.Planes,
+		"core-switches": spec.Cores, "tors": spec.ToRs, "spines": spec.Spines, "hosts-per-tor": spec.HostsPerToR, "global-links": spec.GlobalLinks, "planes": spec.Planes,
 	}
 	counted := false
 	for _, name := range countFlags {
@@ -181,7 +182,7 @@ func (flags topoFlags) shape() (fabric.Spec, error) {
 }
 
 // fabricKey finds keys of a fabric in an error.
-var fabricKey = regexp.MustCompile(`\b(k|pods|tors_per_pod|aggs_per_pod|cores|tors|spines|hosts_per_tor|kind)\b`)
+var fabricKey = regexp.MustCompile(`\b(k|pods|tors_per_pod|aggs_per_pod|cores|tors|spines|hosts_per_tor|global_links|kind)\b`)
 
 // inFlags words an error about a fabric's keys for those who wrote flags.
 func inFlags(err error) error {
@@ -201,10 +202,13 @@ func inFlags(err error) error {
 	return fmt.Errorf("%s: %s", named(lead), named(rest))
 }
 
-// topoYAML returns a fabric file that gives f again.
+// topoYAML returns f as the text of a fabric file.
 func topoYAML(f *fabric.Fabric) ([]byte, error) {
 	s := f.Spec()
-	if !f.ThreeTier() {
+	switch s.Kind {
+	case fabric.KindDragonfly:
+		s.Pods = 0 // derived
+	case fabric.KindLeafSpine:
 		// Derived counts that a leaf-spine does not take.
 		s.Pods, s.ToRsPerPod, s.AggsPerPod, s.Cores, s.AggUplink = 0, 0, 0, 0, fabric.LinkSpec{}
 	}

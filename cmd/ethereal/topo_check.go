@@ -31,7 +31,7 @@ type topoCheckFlags struct {
 }
 
 // errCabling is how a check ends that found something.
-var errCabling = failure("the cables are not as planned")
+var errCabling = failedf("the cables are not as planned")
 
 // newTopoCheckCommand makes `ethereal topo check`.
 func newTopoCheckCommand() *cobra.Command {
@@ -84,7 +84,7 @@ func (t *topoCheckFlags) run(ctx context.Context, ask bool, w io.Writer) error {
 		return err
 	}
 	if err := t.print(w, f, r); err != nil {
-		return failure("%w", err)
+		return failedf("%w", err)
 	}
 	if !r.OK() {
 		return errCabling
@@ -101,7 +101,7 @@ func (t *topoCheckFlags) check(ctx context.Context, ask bool) (*cabling.Report, 
 		}
 		r := new(cabling.Report)
 		if err := json.Unmarshal(body, r); err != nil {
-			return nil, failure("the answer is not understood: %w", err)
+			return nil, failedf("the answer is not understood: %w", err)
 		}
 		return r, nil
 	}
@@ -112,7 +112,7 @@ func (t *topoCheckFlags) check(ctx context.Context, ask bool) (*cabling.Report, 
 	cfg.Own = t.election
 	r, err := daemon.CheckCabling(ctx, cfg, t.opts)
 	if err != nil {
-		return nil, failure("%w", err)
+		return nil, failedf("%w", err)
 	}
 	return r, nil
 }
@@ -168,7 +168,7 @@ func linkEnds(f *fabric.Fabric, name string) (a, b string) {
 		return "?", "?" // the controller's fabric is another
 	}
 	names := cabling.PlainNames(f)
-	return names(cabling.At(f.Link(id).A)), names(cabling.At(f.Link(id).B))
+	return names(cabling.PlaceOf(f.Link(id).A)), names(cabling.PlaceOf(f.Link(id).B))
 }
 
 // cablingDOT draws the fabric: what is confirmed as it is, what is not in colour,

@@ -95,8 +95,8 @@ func TestTopoJSON(t *testing.T) {
 	var labels []fabric.Label
 	for _, l := range got.Labels {
 		labels = append(labels, l.Label)
-		if want := f.LabelFor(l.ToRUplink, *l.AggUplink); l.Label != want {
-			t.Errorf("label %d, want %d for uplinks %d and %d", l.Label, want, l.ToRUplink, *l.AggUplink)
+		if want := f.LabelFor(*l.ToRUplink, *l.AggUplink); l.Label != want {
+			t.Errorf("label %d, want %d for uplinks %d and %d", l.Label, want, *l.ToRUplink, *l.AggUplink)
 		}
 	}
 	if d := cmp.Diff(f.PathLabels(f.ToRID(0), f.ToRID(7)), labels); d != "" {

@@ -55,11 +55,12 @@ type topologyEnd struct {
 	Port fabric.PortNo `json:"port"`
 }
 
-// topologyLabel says which uplinks, counted from 0, a label takes.
+// topologyLabel is the uplinks, counted from 0, that packets with a label take.
 type topologyLabel struct {
 	Label     fabric.Label `json:"label"`
-	ToRUplink int          `json:"tor_uplink"`
+	ToRUplink *int         `json:"tor_uplink,omitempty"` // not in a dragonfly
 	AggUplink *int         `json:"agg_uplink,omitempty"` // three tiers only
+	Pod       *int         `json:"pod,omitempty"`        // dragonfly only
 }
 
 func newTopology(f *fabric.Fabric) topology {
@@ -98,8 +99,11 @@ func newTopology(f *fabric.Fabric) topology {
 		if !ok {
 			continue
 		}
-		label := topologyLabel{Label: l, ToRUplink: u}
-		if f.ThreeTier() {
+		label := topologyLabel{Label: l, ToRUplink: &u}
+		switch {
+		case !f.Clos():
+			label.ToRUplink, label.Pod = nil, &u
+		case f.ThreeTier():
 			label.AggUplink = &v
 		}
 		t.Labels = append(t.Labels, label)

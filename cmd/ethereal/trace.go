@@ -32,7 +32,7 @@ with the key chakra.`,
 			}
 			p, err := workload.Load(args[0], workload.Place{Ranks: ranks, Seed: 1})
 			if err != nil {
-				return foreign(args[0], err)
+				return importHint(args[0], err)
 			}
 			if err := workload.WriteChakra(out, p); err != nil {
 				return fmt.Errorf("--out: %w; name a prefix in a folder that exists", err)

@@ -90,7 +90,7 @@ func allFlags(root *cobra.Command) map[string]map[flagUse][]string {
 // TestFlagsMeanOneThing: flags of one name have one meaning, placeholder and type in all commands.
 func TestFlagsMeanOneThing(t *testing.T) {
 	placeholder := regexp.MustCompile(`^$|^[A-Z][A-Za-z0-9@=/,:.]*$|^unix:PATH$`)
-	uses := allFlags((&app{}).root())
+	uses := allFlags((&app{}).rootCommand())
 	if len(uses) < 100 {
 		t.Fatalf("%d flags; are they still found?", len(uses))
 	}

@@ -57,7 +57,7 @@ type validation struct {
 	world  string         // that scenarios are for
 }
 
-// checkedFile is what came of one file.
+// checkedFile is the result of checking one file.
 type checkedFile struct {
 	File   string      `json:"file"`
 	Kind   string      `json:"kind"`
@@ -135,7 +135,7 @@ func (a *app) validate(files []string, v *validation, kind, fabricFile string, f
 		var err error
 		results[i].File = path
 		if kinds[i], err = kindOf(path, kind); err != nil {
-			results[i].add(path, foreign(path, err), &wrong)
+			results[i].add(path, importHint(path, err), &wrong)
 			continue
 		}
 		results[i].Kind = kinds[i].name
@@ -162,8 +162,8 @@ func (a *app) validate(files []string, v *validation, kind, fabricFile string, f
 	return nil
 }
 
-// uses says what each kind of file is for.
-var uses = map[string]string{
+// kindUses maps each kind of file to the command that uses it.
+var kindUses = map[string]string{
 	"scenario": "ethereal run runs it", "sweep": "ethereal bench runs it", "targets": "ethereal controller --targets reads it",
 	"workload": "a scenario's collectives name it", "fabric": "a scenario names it by fabric: FILE, and --fabric reads it",
 	"deployment": "ethereal run --deployment reads it",
@@ -180,17 +180,17 @@ func wrongKind(path, want string, err error) error {
 		return err
 	}
 	kind, unknown := kindOf(path, "")
-	if unknown != nil || kind.name == want || uses[kind.name] == "" {
+	if unknown != nil || kind.name == want || kindUses[kind.name] == "" {
 		return err
 	}
-	return fmt.Errorf("%s is a file of the kind %s, not a %s: %s", path, kind.name, want, uses[kind.name])
+	return fmt.Errorf("%s is a file of the kind %s, not a %s: %s", path, kind.name, want, kindUses[kind.name])
 }
 
-// add notes what is wrong with a file.
+// add records an error in a file.
 func (c *checkedFile) add(path string, err error, all *strictyaml.Errors) {
 	es, ok := errors.AsType[strictyaml.Errors](err)
 	if !ok {
-		es = strictyaml.Errors{unreadable(path, err)}
+		es = strictyaml.Errors{unreadableError(path, err)}
 	}
 	*all = append(*all, es...)
 	for _, e := range es {
@@ -198,8 +198,8 @@ func (c *checkedFile) add(path string, err error, all *strictyaml.Errors) {
 	}
 }
 
-// unreadable is an error about a file whose content nobody has seen.
-func unreadable(path string, err error) *strictyaml.Error {
+// unreadableError returns an error about a file that could not be read.
+func unreadableError(path string, err error) *strictyaml.Error {
 	problem, remedy, _ := strings.Cut(err.Error(), "; ")
 	if remedy == "" {
 		remedy = "name a file that is there and can be read"
@@ -207,15 +207,15 @@ func unreadable(path string, err error) *strictyaml.Error {
 	return &strictyaml.Error{Pos: strictyaml.Pos{File: path}, Problem: problem, Remedy: remedy}
 }
 
-// printChecked prints what came of all files. What is wrong is printed as errors are.
+// printChecked prints one line per valid file, and the errors of the others.
 func printChecked(w io.Writer, results []checkedFile, format outputFormat) error {
-	if !format.people() {
+	if !format.forPeople() {
 		return format.write(w, results)
 	}
 	for _, r := range results {
 		if r.OK {
 			if _, err := fmt.Fprintf(w, "%s: %s\n", r.File, r.What); err != nil {
-				return failure("printing: %w", err)
+				return failedf("printing: %w", err)
 			}
 		}
 	}
@@ -275,10 +275,10 @@ func (v *validation) scenario(path string) (string, error) {
 	}
 	runs, err := s.In(v.world).Expand()
 	if err != nil {
-		return "", placed(path, err)
+		return "", withLines(path, err)
 	}
-	if err := refused(v.world, runs); err != nil {
-		return "", strictyaml.Errors{unreadable(path, err)}
+	if err := whyRefused(v.world, runs); err != nil {
+		return "", strictyaml.Errors{unreadableError(path, err)}
 	}
 	what := "a scenario"
 	if len(s.Expect) > 0 {
@@ -291,8 +291,8 @@ func (v *validation) scenario(path string) (string, error) {
 	return what, nil
 }
 
-// placed gives what is wrong with a scenario as a whole the lines of the keys in its file.
-func placed(path string, err error) error {
+// withLines adds to errors about a whole scenario the lines of the keys in its file.
+func withLines(path string, err error) error {
 	es, ok := errors.AsType[strictyaml.Errors](err)
 	text, unread := strictyaml.ReadFile(path)
 	if !ok || unread != nil {
@@ -313,7 +313,7 @@ func placed(path string, err error) error {
 func (v *validation) sweep(path string) (string, error) {
 	s, err := sweep.Load(path)
 	if err != nil {
-		return "", placed(path, err)
+		return "", withLines(path, err)
 	}
 	return fmt.Sprintf("a sweep of %s", fabric.Count(len(s.Cases), "run")), nil
 }
@@ -327,7 +327,9 @@ func (v *validation) targets(path string) (string, error) {
 	if v.fabric == nil {
 		return what + "; not compared with a fabric: name it with --fabric", nil
 	}
-	return what, file.Apply(&daemon.Config{Core: controller.Config{Fabric: v.fabric}})
+	cfg := daemon.Config{Core: controller.Config{Fabric: v.fabric}}
+	err = file.Apply(&cfg)
+	return strings.Join(append([]string{what}, cfg.Unchecked()...), "; "), err
 }
 
 func (v *validation) workload(path string) (string, error) {

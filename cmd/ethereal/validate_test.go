@@ -104,7 +104,7 @@ var brokenFiles = []brokenFile{
 	// Scenarios.
 	{"scenario.yaml", "k: 4", "kk: 4", 2, "fabric.kk", "did you mean k?"},
 	{"scenario.yaml", "k: 4", "k: 5", 2, "fabric.k", "even"},
-	{"scenario.yaml", "kind: fat-tree", "kind: fattree", 2, "fabric.kind", "write fat-tree or leaf-spine"},
+	{"scenario.yaml", "kind: fat-tree", "kind: fattree", 2, "fabric.kind", "write fat-tree, leaf-spine or dragonfly"},
 	{"scenario.yaml", "kind: all-to-all", "kind: alltoall", 4, "collectives[0].kind", "did you mean all-to-all?"},
 	{"scenario.yaml", ", bytes: 1MB", "", 4, "collectives[0].bytes", "for example 16MB"},
 	{"scenario.yaml", "bytes: 1MB", "bytes: 1 megabyte", 4, "collectives[0].bytes", "16MB"},

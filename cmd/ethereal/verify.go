@@ -37,7 +37,7 @@ proved, and it names them.`,
   ethereal verify --fabric fabric.yaml --targets targets.yaml --online 30s`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if _, err := switches.find(); err != nil {
+			if _, err := switches.fillFromDeployment(); err != nil {
 				return err
 			}
 			cfg, _, err := switches.read()
@@ -49,7 +49,7 @@ proved, and it names them.`,
 				if every == 0 || c.Context().Err() != nil {
 					return err
 				}
-				if err != nil && (format.people() || !errors.Is(err, errNotProved)) {
+				if err != nil && (format.forPeople() || !errors.Is(err, errNotProved)) {
 					fmt.Fprintln(c.ErrOrStderr(), err)
 				}
 				t := time.NewTimer(every)
@@ -71,7 +71,7 @@ proved, and it names them.`,
 	return c
 }
 
-var errNotProved = failure("not proved")
+var errNotProved = failedf("not proved")
 
 func verifyOnce(ctx context.Context, cfg daemon.Config, drained []string, opts verify.Options, format *outputFormat, w io.Writer) error {
 	began := time.Now()
@@ -123,8 +123,8 @@ func verifyOnce(ctx context.Context, cfg daemon.Config, drained []string, opts v
 		return err
 	}
 	took := time.Since(began)
-	if !format.people() {
-		return printProof(w, format, f, proof{
+	if !format.forPeople() {
+		return printProof(w, format, f, verifyReport{
 			Proved: r.OK() && len(r.Cut) == 0, Cut: pairNames(f, r.Cut), Walks: r.Walks, Entries: entries, Switches: len(found), Failures: r.Failures, Unnotified: r.Unnotified,
 			ReadMs: read.Milliseconds(), WalkMs: (took - read).Milliseconds(),
 		}, r.Problems)
@@ -153,18 +153,18 @@ func verifyOnce(ctx context.Context, cfg daemon.Config, drained []string, opts v
 	return nil
 }
 
-// proof is what verify prints for programs.
-type proof struct {
-	Proved     bool      `json:"proved"`
-	Walks      int       `json:"walks"`
-	Entries    int       `json:"entries"`
-	Switches   int       `json:"switches"`
-	Failures   int       `json:"failures"`             // further single failures that were looked at
-	Unnotified int       `json:"unnotified,omitempty"` // walks that end at dead ports of switches that notify no source
-	ReadMs     int64     `json:"read_ms"`
-	WalkMs     int64     `json:"walk_ms"`
-	Cut        []string  `json:"cut,omitempty"` // pairs of ToRs without a live path: "tor0 to tor1"
-	Problems   []problem `json:"problems"`
+// verifyReport is the JSON form of a verification result.
+type verifyReport struct {
+	Proved     bool            `json:"proved"`
+	Walks      int             `json:"walks"`
+	Entries    int             `json:"entries"`
+	Switches   int             `json:"switches"`
+	Failures   int             `json:"failures"`             // further single failures that were looked at
+	Unnotified int             `json:"unnotified,omitempty"` // walks that end at dead ports of switches that notify no source
+	ReadMs     int64           `json:"read_ms"`
+	WalkMs     int64           `json:"walk_ms"`
+	Cut        []string        `json:"cut,omitempty"` // pairs of ToRs without a live path: "tor0 to tor1"
+	Problems   []verifyProblem `json:"problems"`
 }
 
 // pairNames returns pairs of nodes for display.
@@ -175,8 +175,8 @@ func pairNames(f *fabric.Fabric, pairs [][2]fabric.NodeID) (names []string) {
 	return names
 }
 
-// problem is a packet's walk that shows that the tables are wrong.
-type problem struct {
+// verifyProblem is the JSON form of a packet's path that shows that the tables are wrong.
+type verifyProblem struct {
 	Kind   string `json:"kind"`
 	Src    string `json:"src"`
 	Host   string `json:"host"`
@@ -186,10 +186,10 @@ type problem struct {
 	Walk   string `json:"walk"`             // as it is printed for people
 }
 
-func printProof(w io.Writer, format *outputFormat, f *fabric.Fabric, p proof, found []verify.Problem) error {
-	p.Problems = []problem{}
+func printProof(w io.Writer, format *outputFormat, f *fabric.Fabric, p verifyReport, found []verify.Problem) error {
+	p.Problems = []verifyProblem{}
 	for _, x := range found {
-		y := problem{Kind: string(x.Kind), Src: f.Name(x.Walk.Src), Host: f.Name(x.Walk.Host), IPv6: x.Walk.IPv6, Walk: x.Format(f)}
+		y := verifyProblem{Kind: string(x.Kind), Src: f.Name(x.Walk.Src), Host: f.Name(x.Walk.Host), IPv6: x.Walk.IPv6, Walk: x.Format(f)}
 		if x.Walk.Label != verify.NoLabel {
 			label := x.Walk.Label
 			y.Label = &label

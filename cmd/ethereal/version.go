@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// versionCommand says which build this is.
+// versionCommand returns the command that prints the version of this build.
 func (a *app) versionCommand() *cobra.Command {
 	var format outputFormat
 	c := &cobra.Command{
@@ -18,7 +18,7 @@ func (a *app) versionCommand() *cobra.Command {
 		Example: "  ethereal version -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if format.people() {
+			if format.forPeople() {
 				_, err := fmt.Fprintf(a.stdout, "ethereal %s %s/%s\n", a.version, runtime.GOOS, runtime.GOARCH)
 				return err
 			}

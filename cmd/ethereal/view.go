@@ -15,8 +15,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/view/viewhttp"
 )
 
-// mostViewed is how many runs one page takes.
-const mostViewed = 32
+// maxViewed is how many runs one page takes.
+const maxViewed = 32
 
 func (a *app) viewCommand() *cobra.Command {
 	var html, listen, title, fabricFile string
@@ -46,11 +46,11 @@ its messages, its pieces with their paths, and what it received and did.`,
 				return err
 			}
 			for _, name := range args {
-				if err := load.file(name); err != nil {
+				if err := load.loadFile(name); err != nil {
 					return err
 				}
-				if p.Runs = load.runs; len(p.Runs) > mostViewed {
-					return fmt.Errorf("view: %d runs by %s; a page shows up to %d, so name fewer files", len(p.Runs), name, mostViewed)
+				if p.Runs = load.runs; len(p.Runs) > maxViewed {
+					return fmt.Errorf("view: %d runs by %s; a page shows up to %d, so name fewer files", len(p.Runs), name, maxViewed)
 				}
 			}
 			if p.Title == "" {
@@ -79,7 +79,7 @@ func baseNames(paths []string) []string {
 }
 
 func writeView(ctx context.Context, name string, p *view.Page) (err error) {
-	file, err := create(ctx, "--html", name)
+	file, err := createOutput(ctx, "--html", name)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (a *app) serveView(ctx context.Context, listen string, s *viewhttp.Server) 
 	stop := context.AfterFunc(ctx, func() { server.Close() }) //nolint:errcheck // it ends anyway
 	defer stop()
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return failure("view: %w", err)
+		return failedf("view: %w", err)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/runner"
 )
 
-// viewLoader reads what a page is to show.
+// viewLoader reads the files that a page shows.
 type viewLoader struct {
 	ctx    context.Context
 	fabric *fabric.Fabric // of files that do not say which they are of; nil: it was not named
@@ -42,17 +42,17 @@ func (l *viewLoader) readFabric(path string) error {
 	return err
 }
 
-// mostRead bounds the bytes that are read of one file.
-const mostRead = 2 << 30
+// maxRead bounds the bytes that are read of one file.
+const maxRead = 2 << 30
 
-// file reads a file of any kind, recognised by its beginning.
-func (l *viewLoader) file(name string) error {
+// loadFile reads a file of any kind, recognised by its beginning.
+func (l *viewLoader) loadFile(name string) error {
 	file, err := os.Open(name)
 	if err != nil {
 		return fmt.Errorf("view: %w", err)
 	}
 	defer file.Close() //nolint:errcheck // it is only read
-	r := bufio.NewReaderSize(bounded.Reader(l.ctx, file, mostRead), 1<<16)
+	r := bufio.NewReaderSize(bounded.Reader(l.ctx, file, maxRead), 1<<16)
 	head, err := r.Peek(1 << 16)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("view: %w", err)
@@ -111,7 +111,7 @@ func (l *viewLoader) results(r io.Reader, name string) error {
 	return nil
 }
 
-// errNoFabric says what is missing.
+// errNoFabric is returned if none of the files names a fabric.
 var errNoFabric = errors.New("it does not say of which fabric it is; name the fabric with --fabric")
 
 func (l *viewLoader) record(r io.Reader) error {
@@ -167,7 +167,7 @@ func (l *viewLoader) controllerLog(r io.Reader) error {
 	return nil
 }
 
-// server returns a server of a page of what was read.
+// server returns an HTTP server of a page with the loaded files.
 func (l *viewLoader) server(p *view.Page) *viewhttp.Server {
 	s := viewhttp.NewServer(func() (*view.Page, error) { return p, nil }, nil)
 	if len(l.traces) > 0 {

@@ -44,7 +44,7 @@ func TestViewFiles(t *testing.T) {
 		if err := l.readFabric(spec); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.file(path(name)); err != nil {
+		if err := l.loadFile(path(name)); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}

@@ -22,16 +22,15 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
 )
 
-// endedWith is the exit code of a program that this one has started in its place,
-// and that has said all there is to say.
+// endedWith is the exit code of a program that replaced this one, and that has already printed its messages.
 type endedWith int
 
 func (e endedWith) Error() string { return fmt.Sprintf("ended with %d", int(e)) }
 
-// exited is the error for a command's exit code.
-func exited(code int, err error) error {
+// exitError is the error for a command's exit code.
+func exitError(code int, err error) error {
 	if err != nil {
-		return failure("%w", err)
+		return failedf("%w", err)
 	}
 	if code != 0 {
 		return endedWith(code)
@@ -39,7 +38,7 @@ func exited(code int, err error) error {
 	return nil
 }
 
-// viewFlags ask for the live page of a fabric.
+// viewFlags are the flags for the live page of a fabric.
 type viewFlags struct {
 	on   bool
 	addr string
@@ -50,15 +49,15 @@ func (v *viewFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&v.addr, "listen-view", "", "serve a page at `ADDR`, HOST:PORT, under a secret path that is printed; only on the loopback (default with --view: 127.0.0.1:0)")
 }
 
-// at returns where the page is served; empty: nowhere.
-func (v *viewFlags) at() string {
+// listenAddr returns where the page is served; empty: nowhere.
+func (v *viewFlags) listenAddr() string {
 	if v.on {
 		return cmp.Or(v.addr, "127.0.0.1:0")
 	}
 	return v.addr
 }
 
-// liveSwitches are flags of what the live world's switches are.
+// liveSwitches are the flags that select the live world's switches.
 type liveSwitches struct {
 	datapath string
 	values   map[targets.Starter]*string // of the flags of kinds that have one
@@ -79,8 +78,8 @@ func (l *liveSwitches) register(c *cobra.Command, binaries bool) {
 		cobra.ShellCompDirectiveNoFileComp))
 }
 
-// chosen returns what the switches are.
-func (l *liveSwitches) chosen() (live.Switches, error) {
+// selected returns the kind of switches that the flags select.
+func (l *liveSwitches) selected() (live.Switches, error) {
 	s := live.Switches{Datapath: l.datapath}
 	if err := live.CheckDatapath(l.datapath); err != nil {
 		return s, fmt.Errorf("--datapath: %w", err)
@@ -126,8 +125,8 @@ func readProgram(value, form string) (p live.Program, err error) {
 	return p, nil
 }
 
-// enterLive has this program run in namespaces of its own, and returns how that ended. view is where the page of the fabric is
-// served; empty: nowhere.
+// enterLive has this program run in namespaces of its own, and returns how that ended. view is where the page of the
+// fabric is served; empty: nowhere.
 func enterLive(ctx context.Context, view string) error {
 	var page *os.File
 	if view != "" {
@@ -139,7 +138,7 @@ func enterLive(ctx context.Context, view string) error {
 	}
 	code, err := live.Enter(ctx, os.Args[1:], page)
 	if err != nil {
-		return failure("%w", err)
+		return failedf("%w", err)
 	}
 	return endedWith(code)
 }
@@ -151,7 +150,7 @@ func (a *app) livePage(dir, view string) (*live.Page, error) {
 	}
 	page, err := live.PassedPage(dir)
 	if err != nil {
-		return nil, failure("--listen-view: %w", err)
+		return nil, failedf("--listen-view: %w", err)
 	}
 	fmt.Fprintf(a.stderr, "the fabric's page, once its controller runs: %s\n", page.URL)
 	return page, nil
@@ -161,7 +160,7 @@ func (a *app) livePage(dir, view string) (*live.Page, error) {
 // what to call when all are done. For the live world the program starts itself
 // again, in namespaces of its own; the error is then how that ended.
 func (a *app) enterWorld(ctx context.Context, flags *runFlags) (run runner.Run, done func(), err error) {
-	switches, err := flags.chosen()
+	switches, err := flags.selected()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -176,9 +175,9 @@ func (a *app) enterWorld(ctx context.Context, flags *runFlags) (run runner.Run, 
 	case scenario.WorldLive:
 		dir, ok := live.Inside()
 		if !ok {
-			return nil, nil, enterLive(ctx, flags.view.at())
+			return nil, nil, enterLive(ctx, flags.view.listenAddr())
 		}
-		page, err := a.livePage(dir, flags.view.at())
+		page, err := a.livePage(dir, flags.view.listenAddr())
 		if err != nil {
 			return nil, nil, err
 		}
@@ -195,7 +194,7 @@ func (a *app) enterWorld(ctx context.Context, flags *runFlags) (run runner.Run, 
 		}
 		w, err := runner.Attach(ctx, d, nil)
 		if err != nil {
-			return nil, nil, failure("%w", err)
+			return nil, nil, failedf("%w", err)
 		}
 		flags.parallel = 1
 		return w.Run, func() { w.Close() }, nil //nolint:errcheck // nothing is left to say

@@ -29,6 +29,7 @@ func (flags *runFlags) checkWorld() error {
 		{"replay", simulated[:1], "the %s world has no controller to kill; use --world virtual"},
 		{"pcap", simulated[:1], "the %s world has no captures; use tcpdump, in the live world under ethereal live exec"},
 		{"events", packets, noPackets},
+		{"flows", simulated[:1], "the %s world does not measure each message; use --world virtual"},
 		{"record", packets, noPackets},
 		{"view", []string{scenario.WorldLive}, noPage}, {"listen-view", []string{scenario.WorldLive}, noPage},
 		{"datapath", []string{scenario.WorldLive}, "the %s world starts no switches of ours; use --world live, or ethereal mininet up --switch"},

@@ -14,10 +14,10 @@ import (
 // ErrPolicy is wrapped by the errors of [Policy.Validate].
 var ErrPolicy = errors.New("backoff: bad policy")
 
-// Policy describes the waits. Its zero value is [Default].
+// Policy describes the waits between attempts that fail one after the other. Its zero value means [Default].
 type Policy struct {
-	First time.Duration // after the first failure
-	Most  time.Duration // never longer than this
+	First time.Duration // wait after the first failure
+	Most  time.Duration // largest wait
 	// Factor is the ratio of each wait to the previous one; at least 1.
 	Factor float64
 	// Jitter is the random share of a wait: a wait w is drawn evenly from (1-Jitter)*w to w. 0 to 1.

@@ -9,16 +9,16 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// State is the result for a link.
+// State is what a cabling check found for a link.
 type State uint8
 
 // The states.
 const (
-	Confirmed State = iota // as planned, received both ways
-	OneWay                 // as planned, but one end does not receive the other
-	Miswired               // the cable of an end leads elsewhere
+	Confirmed State = iota // connected as in the fabric file; frames arrived both ways
+	OneWay                 // connected as in the fabric file, but one end does not receive the other's frames
+	Miswired               // the cable at one end leads elsewhere
 	Silent                 // nothing was received at either end
-	Unasked                // no switch at its ends could be asked
+	Unasked                // neither switch at its ends could send or receive frames for the check
 )
 
 var stateNames = [...]string{"confirmed", "one way", "miswired", "silent", "not asked"}
@@ -38,28 +38,28 @@ func (s *State) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Link is the result for one link.
+// Link is what a cabling check found for one link.
 type Link struct {
 	ID    fabric.LinkID `json:"-"`
 	Name  string        `json:"name"`
 	State State         `json:"state"`
-	// FoundA and FoundB say where the cables of its ends lead, if elsewhere.
+	// FoundA and FoundB say where the cables at its ends lead, if not to each other.
 	FoundA string `json:"found_a,omitempty"`
 	FoundB string `json:"found_b,omitempty"`
 }
 
-// Fault is one error in the cabling.
+// Fault is one error in the cabling, described for operators.
 type Fault struct {
 	What   string   `json:"what"`
 	Remedy string   `json:"remedy"`
 	Links  []string `json:"links,omitempty"` // names of the links concerned
 }
 
-// Report is the result of a check.
+// Report is the result of a cabling check.
 type Report struct {
-	Links   []Link            `json:"links"` // all, by id
+	Links   []Link            `json:"links"` // all links of the fabric, by ID
 	Faults  []Fault           `json:"faults,omitempty"`
-	Unasked map[string]string `json:"unasked,omitempty"` // switches that could not be asked, and why
+	Unasked map[string]string `json:"unasked,omitempty"` // switches that could not be reached, and the error
 }
 
 // OK reports whether every link is confirmed and there are no other faults.
@@ -91,7 +91,7 @@ type comparison struct {
 	report   Report
 }
 
-// Compare compares the received frames with the fabric.
+// Compare compares the frames that a check received with the links of the fabric file. name formats ports.
 func Compare(f *fabric.Fabric, ev Evidence, name Names) *Report {
 	if name == nil {
 		name = PlainNames(f)
@@ -100,9 +100,9 @@ func Compare(f *fabric.Fabric, ev Evidence, name Names) *Report {
 		f: f, name: name, ev: ev, received: map[Arrival]bool{}, partner: map[Place]Place{}, crowded: map[Place][]Place{}, reported: map[Place]bool{},
 	}
 	c.match()
-	c.strangers()
-	c.several()
-	c.loops()
+	c.reportStrangers()
+	c.reportSharedPorts()
+	c.reportLoops()
 	c.exchangedNodes()
 	c.movedPlugs()
 	c.links()
@@ -155,7 +155,7 @@ func sorted[V any](m map[Place]V) []Place {
 	return out
 }
 
-func (c *comparison) fault(what, remedy string, at ...Place) {
+func (c *comparison) addFault(what, remedy string, at ...Place) {
 	fault := Fault{What: what, Remedy: remedy}
 	for _, p := range at {
 		c.reported[p] = true
@@ -168,9 +168,9 @@ func (c *comparison) fault(what, remedy string, at ...Place) {
 	c.report.Faults = append(c.report.Faults, fault)
 }
 
-// strangers reports unknown senders. They are no fault where the planned neighbour sends too: a host may have an
+// reportStrangers reports unknown senders. They are no fault where the planned neighbour sends too: a host may have an
 // LLDP agent beside ours, and so may a switch.
-func (c *comparison) strangers() {
+func (c *comparison) reportStrangers() {
 	said := map[Place][]string{}
 	for _, s := range c.ev.Strangers {
 		if _, received := c.partner[s.At]; !received && !slices.Contains(said[s.At], s.Who) {
@@ -178,7 +178,7 @@ func (c *comparison) strangers() {
 		}
 	}
 	for _, p := range sorted(said) {
-		want, ok := expected(c.f, p)
+		want, ok := plannedPeer(c.f, p)
 		remedy := "pull the plug: the fabric has no cable here"
 		if ok {
 			remedy = "connect it with " + c.name(want)
@@ -186,43 +186,43 @@ func (c *comparison) strangers() {
 				remedy += "; if that is this machine, start ethereal host agent or tag on it, or name it " + c.f.Name(want.Node)
 			}
 		}
-		c.fault(fmt.Sprintf("%s leads to %s, which the fabric does not know", c.name(p), strings.Join(said[p], ", ")), remedy, p)
+		c.addFault(fmt.Sprintf("%s leads to %s, which the fabric does not know", c.name(p), strings.Join(said[p], ", ")), remedy, p)
 	}
 }
 
-// several reports ports that receive frames of more than one other port.
-func (c *comparison) several() {
+// reportSharedPorts reports ports that receive frames of more than one other port.
+func (c *comparison) reportSharedPorts() {
 	for _, p := range sorted(c.crowded) {
 		var names []string
 		for _, q := range c.crowded[p] {
 			names = append(names, c.name(q))
 		}
-		c.fault(fmt.Sprintf("%s receives frames of %s: more than one", c.name(p), strings.Join(names, " and ")),
+		c.addFault(fmt.Sprintf("%s receives frames of %s: more than one", c.name(p), strings.Join(names, " and ")),
 			"connect it by one cable, with no bridge, tap or wrongly broken-out port between", p)
 	}
 }
 
-// loops reports ports that receive their own frames.
-func (c *comparison) loops() {
+// reportLoops reports ports that receive their own frames.
+func (c *comparison) reportLoops() {
 	for _, p := range sorted(c.partner) {
 		if c.partner[p] == p {
-			c.fault(c.name(p)+" receives its own frames", "take the loopback plug or the port's loopback mode away", p)
+			c.addFault(c.name(p)+" receives its own frames", "take the loopback plug or the port's loopback mode away", p)
 		}
 	}
 }
 
-// right reports whether a place's cable leads to the planned place.
-func (c *comparison) right(p Place) bool {
+// pluggedAsPlanned reports whether a port's cable leads to the planned port.
+func (c *comparison) pluggedAsPlanned(p Place) bool {
 	q, found := c.partner[p]
-	want, planned := expected(c.f, p)
+	want, planned := plannedPeer(c.f, p)
 	return found && planned && q == want
 }
 
-// wrong returns the places whose cables lead elsewhere and that no fault names yet.
-func (c *comparison) wrong() []Place {
+// wrongPlugs returns the places whose cables lead elsewhere and that no fault names yet.
+func (c *comparison) wrongPlugs() []Place {
 	var out []Place
 	for _, p := range sorted(c.partner) {
-		if !c.reported[p] && !c.right(p) {
+		if !c.reported[p] && !c.pluggedAsPlanned(p) {
 			out = append(out, p)
 		}
 	}
@@ -233,13 +233,13 @@ func (c *comparison) wrong() []Place {
 func (c *comparison) links() {
 	for i := range c.f.Links() {
 		l := c.f.Link(fabric.LinkID(i))
-		a, b := At(l.A), At(l.B)
-		v := Link{ID: l.ID, Name: c.f.LinkName(l.ID), FoundA: c.elsewhere(a), FoundB: c.elsewhere(b)}
+		a, b := PlaceOf(l.A), PlaceOf(l.B)
+		v := Link{ID: l.ID, Name: c.f.LinkName(l.ID), FoundA: c.misplugged(a), FoundB: c.misplugged(b)}
 		host := c.f.Node(a.Node).Tier == fabric.Host
 		switch {
 		case v.FoundA != "" || v.FoundB != "":
 			v.State = Miswired
-		case c.right(a):
+		case c.pluggedAsPlanned(a):
 			if !host && (!c.received[Arrival{a, b}] || !c.received[Arrival{b, a}]) {
 				v.State = OneWay
 				c.oneWay(a, b)
@@ -248,18 +248,18 @@ func (c *comparison) links() {
 			v.State = Unasked
 		default:
 			v.State = Silent
-			c.silent(a, b, host)
+			c.reportSilentLink(a, b, host)
 		}
 		c.report.Links = append(c.report.Links, v)
 	}
 }
 
-// elsewhere returns the place to which a place's cable leads, if not the planned one.
-func (c *comparison) elsewhere(p Place) string {
+// misplugged returns the port to which a port's cable leads; "" if that is the planned one.
+func (c *comparison) misplugged(p Place) string {
 	if qs := c.crowded[p]; len(qs) > 0 {
 		return "several"
 	}
-	if q, ok := c.partner[p]; ok && !c.right(p) {
+	if q, ok := c.partner[p]; ok && !c.pluggedAsPlanned(p) {
 		return c.name(q)
 	}
 	return ""
@@ -273,11 +273,11 @@ func (c *comparison) oneWay(a, b Place) {
 	if c.ev.Unasked[deaf.Node] != nil {
 		return // as far as known, the link is as planned
 	}
-	c.fault(fmt.Sprintf("%s does not receive %s, though the other way works", c.name(deaf), c.name(mute)),
+	c.addFault(fmt.Sprintf("%s does not receive %s, though the other way works", c.name(deaf), c.name(mute)),
 		"clean or replace the fibre that leads there, or its transceivers", a, b)
 }
 
-func (c *comparison) silent(a, b Place, host bool) {
+func (c *comparison) reportSilentLink(a, b Place, host bool) {
 	if c.reported[a] || c.reported[b] {
 		return
 	}
@@ -294,5 +294,5 @@ func (c *comparison) silent(a, b Place, host bool) {
 	case host:
 		remedy = "start ethereal host agent or tag on " + c.f.Name(a.Node) + ", which answers LLDP, or lldpd; if it runs, see that its interface is the one that is cabled"
 	}
-	c.fault(fmt.Sprintf("%s to %s: %s", c.name(a), c.name(b), what), remedy, a, b)
+	c.addFault(fmt.Sprintf("%s to %s: %s", c.name(a), c.name(b), what), remedy, a, b)
 }

@@ -27,7 +27,7 @@ func plug(t testing.TB, s fabric.Spec) *plugged {
 	p := &plugged{f: f, other: map[Place]Place{}}
 	for i := range f.Links() {
 		l := f.Link(fabric.LinkID(i))
-		p.connect(At(l.A), At(l.B))
+		p.connect(PlaceOf(l.A), PlaceOf(l.B))
 	}
 	return p
 }
@@ -259,17 +259,17 @@ func TestRemedy(t *testing.T) {
 		c.match()
 		seen := map[Place]bool{}
 		moved := map[Place]Place{}
-		for _, w := range c.wrong() {
+		for _, w := range c.wrongPlugs() {
 			if seen[w] {
 				continue
 			}
-			cables := c.ring(w, seen)
+			cables := c.connectedCables(w, seen)
 			side := 0
-			if c.effort(cables, 1) < c.effort(cables, 0) {
+			if c.moveCost(cables, 1) < c.moveCost(cables, 0) {
 				side = 1
 			}
 			for _, w := range cables {
-				_, to, ok := c.move(w, side)
+				_, to, ok := c.moveOf(w, side)
 				if !ok {
 					rt.Fatalf("no move for %v", w)
 				}
@@ -277,17 +277,17 @@ func TestRemedy(t *testing.T) {
 			}
 		}
 		for a, b := range moved {
-			if want, _ := expected(p.f, a); b != want {
+			if want, _ := plannedPeer(p.f, a); b != want {
 				rt.Fatalf("%v is moved to %v, want %v", a, b, want)
 			}
 		}
 		r := p.report()
-		if wrong := len(c.wrong()); (wrong == 0) != r.OK() {
+		if wrong := len(c.wrongPlugs()); (wrong == 0) != r.OK() {
 			rt.Fatalf("%d wrong, %+v", wrong, r.Faults)
 		}
 		for i := range r.Links {
 			l := p.f.Link(r.Links[i].ID)
-			right := p.other[At(l.A)] == At(l.B)
+			right := p.other[PlaceOf(l.A)] == PlaceOf(l.B)
 			if right != (r.Links[i].State == Confirmed) {
 				rt.Fatalf("%s: %v, but right is %v", r.Links[i].Name, r.Links[i].State, right)
 			}
@@ -303,7 +303,7 @@ func ExampleCompare() {
 	ev := Evidence{}
 	for i := range f.Links() {
 		l := f.Link(fabric.LinkID(i))
-		a, b := At(l.A), At(l.B)
+		a, b := PlaceOf(l.A), PlaceOf(l.B)
 		if f.Name(a.Node) == "tor0" { // its uplinks are in each other's port
 			a.Port = 5 - a.Port
 		}

@@ -6,35 +6,36 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Place is a port of a node. Port 0 is a port that the fabric does not have; ID is then the switch's number of it.
+// Place is a port of a node. Port 0 means a port that the fabric file does not have; ID is then the switch's own number
+// for it.
 type Place struct {
 	Node fabric.NodeID
 	Port fabric.PortNo
 	ID   uint32
 }
 
-// At returns the place of a link's end.
-func At(e fabric.End) Place { return Place{Node: e.Node, Port: e.Port} }
+// PlaceOf returns the node and port of a link's end.
+func PlaceOf(e fabric.End) Place { return Place{Node: e.Node, Port: e.Port} }
 
-// Arrival is a frame's receiving place and its sending place.
+// Arrival is a received frame: the port that received it, and the port that sent it.
 type Arrival struct{ At, From Place }
 
-// Stranger is a frame from a sender that the fabric does not have, and the place that received it.
+// Stranger is a frame from a sender that is not in the fabric file, and the port that received it.
 type Stranger struct {
 	At  Place
 	Who string
 }
 
-// Evidence is what a check has observed.
+// Evidence is what a cabling check has observed: frames received, switches not reached, ports down.
 type Evidence struct {
 	Received  []Arrival
 	Strangers []Stranger
-	Unasked   map[fabric.NodeID]error // switches that could not be asked, and why
+	Unasked   map[fabric.NodeID]error // switches that could not be reached, and the error
 	Down      map[Place]bool          // ports that the switch reports down
 }
 
-// expected returns the place to which a place's cable should lead. ok is false if there should be no cable.
-func expected(f *fabric.Fabric, p Place) (_ Place, ok bool) {
+// plannedPeer returns the place to which a place's cable should lead. ok is false if there should be no cable.
+func plannedPeer(f *fabric.Fabric, p Place) (_ Place, ok bool) {
 	if p.Port == 0 {
 		return Place{}, false
 	}
@@ -42,7 +43,7 @@ func expected(f *fabric.Fabric, p Place) (_ Place, ok bool) {
 	if !ok {
 		return Place{}, false
 	}
-	return At(f.Link(l).Peer(p.Node)), true
+	return PlaceOf(f.Link(l).Peer(p.Node)), true
 }
 
 // Names formats places for display; nil means [PlainNames].

@@ -12,21 +12,21 @@ import (
 // once their names are exchanged.
 func (c *comparison) exchangedNodes() {
 	tried := map[fabric.NodeID]bool{}
-	for _, p := range c.wrong() {
+	for _, p := range c.wrongPlugs() {
 		x := p.Node
 		if tried[x] || c.f.Node(x).Tier == fabric.Host {
 			continue
 		}
 		tried[x] = true
 		// The switch that the other end should have found in x's place.
-		want, ok := expected(c.f, c.partner[p])
+		want, ok := plannedPeer(c.f, c.partner[p])
 		if !ok || want.Port != p.Port || want.Node == x || tried[want.Node] {
 			continue
 		}
 		if at := c.explainedBy(x, want.Node); len(at) > 0 {
 			tried[want.Node] = true
 			nx, ny := c.f.Name(x), c.f.Name(want.Node)
-			c.fault(fmt.Sprintf("%s and %s stand in each other's place: all their cables are as planned for the other", nx, ny),
+			c.addFault(fmt.Sprintf("%s and %s stand in each other's place: all their cables are as planned for the other", nx, ny),
 				fmt.Sprintf("exchange the addresses of %s and %s in the targets file (p4runtime, gnmi, ports); the cables can stay", nx, ny), at...)
 		}
 	}
@@ -54,11 +54,11 @@ func (c *comparison) explainedBy(x, y fabric.NodeID) []Place {
 			continue
 		}
 		q := c.partner[p]
-		want, ok := expected(c.f, swap(p))
+		want, ok := plannedPeer(c.f, swap(p))
 		if !ok || want != swap(q) {
 			return nil
 		}
-		if !c.right(p) {
+		if !c.pluggedAsPlanned(p) {
 			count[p.Node]++
 			at = append(at, p, q)
 		}
@@ -76,13 +76,13 @@ type cable struct{ end [2]Place }
 // movedPlugs reports the cables that lead elsewhere; cables whose ends were exchanged among each other are one
 // fault.
 func (c *comparison) movedPlugs() {
-	wrong := c.wrong()
+	wrong := c.wrongPlugs()
 	seen := map[Place]bool{}
 	for _, p := range wrong {
 		if seen[p] {
 			continue
 		}
-		cables := c.ring(p, seen)
+		cables := c.connectedCables(p, seen)
 		var at []Place
 		var found []string
 		for _, w := range cables {
@@ -93,12 +93,12 @@ func (c *comparison) movedPlugs() {
 		if len(cables) > 1 {
 			what = fmt.Sprintf("%d cables are exchanged: %s", len(cables), what)
 		}
-		c.fault(what, c.remedy(cables), at...)
+		c.addFault(what, c.remedy(cables), at...)
 	}
 }
 
-// ring collects the cables that are connected with a place's cable by planned links.
-func (c *comparison) ring(from Place, seen map[Place]bool) []cable {
+// connectedCables collects the cables that are connected with a place's cable by planned links.
+func (c *comparison) connectedCables(from Place, seen map[Place]bool) []cable {
 	type sided struct {
 		Place
 		side int
@@ -112,35 +112,35 @@ func (c *comparison) ring(from Place, seen map[Place]bool) []cable {
 			continue
 		}
 		q, ok := c.partner[p.Place]
-		if !ok || c.reported[p.Place] || c.right(p.Place) {
+		if !ok || c.reported[p.Place] || c.pluggedAsPlanned(p.Place) {
 			continue
 		}
 		seen[p.Place], seen[q] = true, true
 		var w cable
 		w.end[p.side], w.end[1-p.side] = p.Place, q
 		out = append(out, w)
-		if next, ok := expected(c.f, p.Place); ok {
+		if next, ok := plannedPeer(c.f, p.Place); ok {
 			todo = append(todo, sided{next, 1 - p.side})
 		}
-		if next, ok := expected(c.f, q); ok {
+		if next, ok := plannedPeer(c.f, q); ok {
 			todo = append(todo, sided{next, p.side})
 		}
 	}
 	return out
 }
 
-// remedy says which plugs to move where: those of the side with the shorter way.
+// remedy returns which plugs to move to which ports. Of the two sides it chooses the one with fewer moves.
 func (c *comparison) remedy(cables []cable) string {
 	side := 0
-	if c.effort(cables, 1) < c.effort(cables, 0) {
+	if c.moveCost(cables, 1) < c.moveCost(cables, 0) {
 		side = 1
 	}
 	var moves []string
 	var plugs []Place
 	for _, w := range cables {
-		from, to, ok := c.move(w, side)
+		from, to, ok := c.moveOf(w, side)
 		if !ok {
-			if from, to, ok = c.move(w, 1-side); !ok {
+			if from, to, ok = c.moveOf(w, 1-side); !ok {
 				moves = append(moves, "pull the cable at "+c.name(from))
 				continue
 			}
@@ -149,7 +149,7 @@ func (c *comparison) remedy(cables []cable) string {
 		moves = append(moves, fmt.Sprintf("move the plug in %s to %s", c.name(from), c.name(to)))
 	}
 	if len(cables) == 2 && len(plugs) == 2 {
-		from, to, _ := c.move(cables[0], side)
+		from, to, _ := c.moveOf(cables[0], side)
 		if from == plugs[0] && to == plugs[1] {
 			return fmt.Sprintf("exchange the plugs in %s and %s", c.name(plugs[0]), c.name(plugs[1]))
 		}
@@ -157,19 +157,19 @@ func (c *comparison) remedy(cables []cable) string {
 	return strings.Join(moves, "; ")
 }
 
-// move returns where the plug at one end of a cable belongs: the planned partner of the other end.
-func (c *comparison) move(w cable, side int) (from, to Place, ok bool) {
-	to, ok = expected(c.f, w.end[1-side])
+// moveOf returns where the plug at one end of a cable belongs: the planned partner of the other end.
+func (c *comparison) moveOf(w cable, side int) (from, to Place, ok bool) {
+	to, ok = plannedPeer(c.f, w.end[1-side])
 	return w.end[side], to, ok
 }
 
-// effort ranks the sides by the work of moving plugs: impossible moves, then nodes to visit, then hosts among them,
+// moveCost ranks the sides by the work of moving plugs: impossible moves, then nodes to visit, then hosts among them,
 // which have no spare plugs.
-func (c *comparison) effort(cables []cable, side int) int {
+func (c *comparison) moveCost(cables []cable, side int) int {
 	var nodes []fabric.NodeID
 	bad, hosts := 0, 0
 	for _, w := range cables {
-		_, to, ok := c.move(w, side)
+		_, to, ok := c.moveOf(w, side)
 		if !ok {
 			bad++
 			continue

@@ -12,7 +12,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/lldp"
 )
 
-// Round collects the frames of one check that switches receive. It is safe for concurrent use.
+// Round collects the test frames of one cabling check that switches receive. It is safe for concurrent use.
 type Round struct {
 	f     *fabric.Fabric
 	token lldp.Token
@@ -29,15 +29,14 @@ type Round struct {
 // MaxFrame is the maximum length of a check's frames, in bytes.
 const MaxFrame = 9600
 
-// NewRound returns a round whose frames carry the token and have at least frame bytes. Frames with another token
-// are ignored.
+// NewRound returns a round whose frames have the token and at least frame bytes. Frames with another token are ignored.
 func NewRound(f *fabric.Fabric, token lldp.Token, frame int) *Round {
 	r := &Round{
 		f: f, token: token, frame: min(frame, MaxFrame), received: map[Arrival]bool{}, astray: map[Place]int{}, strangers: map[Stranger]bool{}, missing: map[Arrival]bool{}, complete: make(chan struct{}),
 	}
 	for i := range f.Links() {
 		l := f.Link(fabric.LinkID(i))
-		a, b := At(l.A), At(l.B)
+		a, b := PlaceOf(l.A), PlaceOf(l.B)
 		r.missing[Arrival{b, a}] = true
 		if f.Node(a.Node).Tier != fabric.Host {
 			r.missing[Arrival{a, b}] = true
@@ -46,10 +45,10 @@ func NewRound(f *fabric.Fabric, token lldp.Token, frame int) *Round {
 	return r
 }
 
-// In processes a packet-in of a switch.
+// In processes a packet-in: a frame that a switch received.
 func (r *Round) In(node fabric.NodeID, in p4rt.PacketIn) {
 	w, err := lldp.Parse(in.Frame)
-	if err != nil || w.Ours && w.Token != r.token {
+	if err != nil || w.FromCheck && w.Token != r.token {
 		return
 	}
 	at := Place{Node: node, Port: in.Port}
@@ -65,7 +64,7 @@ func (r *Round) In(node fabric.NodeID, in p4rt.PacketIn) {
 		}
 		return
 	}
-	h := Arrival{At: at, From: At(from)}
+	h := Arrival{At: at, From: PlaceOf(from)}
 	switch {
 	case r.received[h]:
 	case r.missing[h]:
@@ -86,7 +85,7 @@ const (
 	maxAstray    = 16 // per place; a cable has one other end
 )
 
-// Evidence returns the evidence so far.
+// Evidence returns what has been observed so far.
 func (r *Round) Evidence() Evidence {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,15 +102,16 @@ func (r *Round) Evidence() Evidence {
 // Sender sends a frame through a port of a switch.
 type Sender func(port fabric.PortNo, frame []byte) error
 
-// again is the interval at which frames are repeated: one may be lost, and a host may not listen yet.
-const again = 250 * time.Millisecond
+// repeatInterval is the interval at which frames are repeated: one may be lost, and a host may not listen yet.
+const repeatInterval = 250 * time.Millisecond
 
-// Conduct makes the switches send repeatedly, until all frames of a healthy fabric have been received, or until
-// wait has passed. It returns the switches that could not send. Each Sender is called by one goroutine at a time.
+// Conduct makes the switches send frames by all their ports, repeatedly, until all frames of a healthy fabric have
+// arrived, or until wait has passed. It returns the switches that could not send, with the error. Each Sender is called
+// by one goroutine at a time.
 func (r *Round) Conduct(ctx context.Context, wait time.Duration, senders map[fabric.NodeID]Sender) (map[fabric.NodeID]error, error) {
 	end := time.NewTimer(wait)
 	defer end.Stop()
-	tick := time.NewTicker(again)
+	tick := time.NewTicker(repeatInterval)
 	defer tick.Stop()
 	failed := map[fabric.NodeID]error{}
 	for {

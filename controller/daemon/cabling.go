@@ -44,9 +44,9 @@ func newRound(f *fabric.Fabric, frame int) *cabling.Round {
 // ErrChecking is returned while another check of the cables is in progress.
 var ErrChecking = errors.New("the cables are being checked already: ask again when that is done")
 
-// Cabling compares the cables with the fabric, over the daemon's sessions, with frames of at least frame bytes. It
-// takes at most wait, and less if all is well. Only a primary controller can check: ask that one. One check runs at
-// a time; others get [ErrChecking].
+// Cabling compares the cables with the fabric file, by test frames of at least frame bytes over the daemon's sessions
+// with the switches. It takes at most wait. Only a primary controller can check. While another check is in progress, it
+// returns [ErrChecking].
 func (d *Daemon) Cabling(ctx context.Context, wait time.Duration, frame int) (*cabling.Report, error) {
 	if !d.cables.one.TryLock() {
 		return nil, ErrChecking
@@ -74,8 +74,8 @@ func (d *Daemon) Cabling(ctx context.Context, wait time.Duration, frame int) (*c
 		if err != nil {
 			continue
 		}
-		ev.Down[cabling.At(d.f.Link(id).A)] = l.DownA
-		ev.Down[cabling.At(d.f.Link(id).B)] = l.DownB
+		ev.Down[cabling.PlaceOf(d.f.Link(id).A)] = l.DownA
+		ev.Down[cabling.PlaceOf(d.f.Link(id).B)] = l.DownB
 	}
 	return cabling.Compare(d.f, ev, placeNames(d.f, d.cfg.Targets)), nil
 }
@@ -107,7 +107,7 @@ func (d *Daemon) serveCabling(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	default:
-		answer(w, report)
+		writeJSON(w, report)
 	}
 }
 
@@ -140,7 +140,7 @@ func CheckCabling(ctx context.Context, cfg Config, o CablingOptions) (*cabling.R
 	c.ev.Unasked, c.ev.Down = map[fabric.NodeID]error{}, map[cabling.Place]bool{}
 	defer c.close()
 	var g errgroup.Group
-	g.SetLimit(surveyAtOnce)
+	g.SetLimit(maxSurveyed)
 	for i := range f.Switches() {
 		id := fabric.NodeID(f.Hosts() + i)
 		g.Go(func() error {
@@ -200,7 +200,7 @@ func (c *cablingCheck) dial(addr string) (*grpc.ClientConn, error) {
 // errOtherProgram is why a switch is skipped.
 var errOtherProgram = errors.New("it does not run the program; start a controller, or have it pushed")
 
-// open becomes primary at a switch, and asks for its ports.
+// open becomes primary at a switch, and requests its port states.
 func (c *cablingCheck) open(ctx context.Context, id fabric.NodeID) error {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.SurveyTimeout)
 	defer cancel()

@@ -30,24 +30,25 @@ import (
 // ErrConfig is wrapped by the errors of [New] and of [ReadFile].
 var ErrConfig = errors.New("daemon: bad config")
 
-// Target describes how to reach a switch.
+// Target is how to reach a switch, and what kind of switch it is.
 type Target struct {
-	P4Runtime string // host:port
-	// GNMI is host:port of the gNMI server, which may be the same. Empty: the switch has none, and the other ends
-	// report its links.
+	P4Runtime string // address of the P4Runtime server, host:port
+	// GNMI is host:port of the gNMI server, which may be the same. Empty: the switch has none; its links' states are
+	// known from the other ends.
 	GNMI       string
 	GNMITarget string // names the switch to a gNMI server that serves several
 	DeviceID   uint64 // P4Runtime device id
-	// Admin is where the switch reports over HTTP why it drops packets, host:port or unix:PATH. Empty: nowhere.
+	// Admin is the address, host:port or unix:PATH, where the switch reports over HTTP how many packets it drops and
+	// why. Empty: none.
 	Admin string
 	// Profile is the kind of switch; nil: targets.Default.
 	Profile *targets.Profile
-	Ports   *targets.PortMap // nil: the fabric's own numbers and names
-	// Pipeline is the switch's program; nil: Config's.
+	Ports   *targets.PortMap // numbers and names of the ports on the switch; nil: the fabric's
+	// the switch's P4 program; nil: Config's
 	Pipeline *p4rt.Pipeline
 }
 
-// Kind returns the kind of switch, with its traits.
+// Kind returns the kind of switch.
 func (t Target) Kind() *targets.Profile {
 	if t.Profile == nil {
 		return kinds.Default()
@@ -59,8 +60,8 @@ func (t Target) Kind() *targets.Profile {
 type Config struct {
 	Core     controller.Config
 	Pipeline *p4rt.Pipeline
-	Targets  map[fabric.NodeID]Target // of every switch of the fabric
-	// Own is the controller's own number; see p4rt.SessionConfig.
+	Targets  map[fabric.NodeID]Target // every switch of the fabric
+	// Own is the controller's own number; see [p4rt.SessionConfig].
 	Own uint64
 	// Dial makes a connection, without blocking. It is called once per address.
 	Dial func(addr string) (*grpc.ClientConn, error)
@@ -68,26 +69,26 @@ type Config struct {
 	// SwitchTLS returns the configuration of the next connection to a switch's Admin; nil: without TLS.
 	SwitchTLS func() *tls.Config
 
-	// Settle bounds the wait for port states at the start. 0: 5 s.
+	// Settle is the longest wait at the start for the states of all ports. 0: 5 s.
 	Settle time.Duration
-	// StageTimeout bounds the wait for one stage's acknowledgements. 0: 1 s.
+	// StageTimeout is the longest wait for the acknowledgements of one stage of table writes. 0: 1 s.
 	StageTimeout time.Duration
-	// SurveyTimeout bounds the requests and pushes to one switch without a controller: Survey, CheckCabling. 0: 10
-	// s.
+	// SurveyTimeout is the longest time for requests and pushes to one switch by Survey and CheckCabling. 0: 10 s.
 	SurveyTimeout time.Duration
 	// Heartbeat is the interval of gNMI subscriptions' heartbeats. 0: 5 s.
 	Heartbeat time.Duration
 	// KeepAlive is the interval of P4Runtime sessions' keep-alives. 0: 5 s.
 	KeepAlive time.Duration
-	// Audit is the interval at which a switch's tables are read back without a reason. 0: never.
+	// Audit is the interval at which a switch's tables are read and compared without a reason. 0: never.
 	Audit     time.Duration
-	BatchSize int // updates in one request; 0: 500
+	BatchSize int // largest number of updates in one request; 0: 500
 	History   int // updates kept for agents that resume; 0: 4096
 	Backoff   backoff.Policy
 	Damping   damping.Config
-	// Suspicion configures how agents' time-outs are combined; its Fabric is Core's.
+	// Suspicion configures how the agents' reports of time-outs are combined; its Fabric is Core's.
 	Suspicion suspicion.Config
-	// StateFile stores the drains. Empty: a restart forgets them, unless a peer remembers.
+	// StateFile is the file that keeps the drains over a restart. Empty: a restart forgets them, unless a peer has
+	// them.
 	StateFile string
 	// Files is the file system of StateFile. Nil: the operating system's.
 	Files durable.FS
@@ -95,12 +96,12 @@ type Config struct {
 	Peers []string
 	// DialPeer makes a connection to a peer; nil: Dial.
 	DialPeer func(addr string) (*grpc.ClientConn, error)
-	// Token is the secret with which operators and peers may change something. Empty: nobody may.
+	// Token is the secret without which operators and peers can change nothing. Empty: nobody can.
 	Token string
 
 	// Loads is the interval at which the switches' counters of sent bytes are read. 0: never.
 	Loads time.Duration
-	// View serves the page of the live fabric; see Daemon.View. It needs Loads.
+	// View serves a web page that shows the live fabric; see [Daemon.View]. It requires Loads.
 	View bool
 
 	Metrics []prometheus.Collector // of the process, beside the daemon's
@@ -250,7 +251,7 @@ func (c *Config) pipeline(id fabric.NodeID) *p4rt.Pipeline {
 	return p.In(p4rt.NewDialect(t.Kind(), id, t.Ports))
 }
 
-// PipelineOf returns a switch's program, in its dialect.
+// PipelineOf returns the P4 program of a switch, with the names and port numbers of its kind.
 func (c *Config) PipelineOf(id fabric.NodeID) *p4rt.Pipeline { return c.pipeline(id) }
 
 // batchSize returns the largest number of updates in one request to a switch.

@@ -153,7 +153,7 @@ func TestConvergence(t *testing.T) {
 	for range min(*convergenceEvents/10, 50) {
 		at := time.Now()
 		var wg sync.WaitGroup
-		err := r.ask(context.Background(), func() {
+		err := r.runInLoop(context.Background(), func() {
 			for _, dev := range r.switches {
 				var us []controller.Update
 				for _, e := range r.core.Tables().Desired(dev.id) {

@@ -85,6 +85,9 @@ func New(cfg Config) (*Daemon, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	if missing := cfg.Unchecked(); len(missing) > 0 {
+		return nil, fmt.Errorf("%w: %s; compile it, and name the files", ErrConfig, missing[0])
+	}
 	core, err := rollout.New(0, cfg.rollout())
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
@@ -97,7 +100,7 @@ func New(cfg Config) (*Daemon, error) {
 	}
 	d.service = notify.NewService(notify.ServiceConfig{
 		Hosts: d.f.Hosts(), Log: cfg.Log, Name: func(host uint32) string { return d.f.Name(fabric.NodeID(host)) },
-		OnReport: func(host uint32, r *statepb.Report) { d.inbox.put(func() { d.reported(fabric.NodeID(host), r) }) },
+		OnReport: func(host uint32, r *statepb.Report) { d.inbox.post(func() { d.agentReported(fabric.NodeID(host), r) }) },
 	})
 	if cfg.Loads > 0 {
 		d.loads = observe.NewLoads(d.f, d.cfg.Loads)
@@ -166,8 +169,8 @@ func (d *Daemon) newDevice(id fabric.NodeID) (*device, error) {
 	dev.session, err = p4rt.NewSession(p4rt.SessionConfig{
 		DeviceID: t.DeviceID, Own: d.cfg.Own, Pipeline: d.cfg.pipeline(id), BatchSize: d.cfg.batchSize(id),
 		KeepAlive: d.cfg.KeepAlive, Backoff: d.cfg.Backoff, Log: log,
-		OnPhase:  func(p p4rt.Phase, err error) { d.inbox.put(func() { d.phaseChanged(dev, p, err) }) },
-		OnTables: func(tenure uint64, t p4rt.Tables) { d.inbox.put(func() { d.tablesRead(dev, tenure, t) }) },
+		OnPhase:  func(p p4rt.Phase, err error) { d.inbox.post(func() { d.phaseChanged(dev, p, err) }) },
+		OnTables: func(tenure uint64, t p4rt.Tables) { d.inbox.post(func() { d.tablesRead(dev, tenure, t) }) },
 		OnPacket: func(in p4rt.PacketIn) { d.cables.receive(id, in) },
 	}, conn)
 	if err != nil || t.GNMI == "" {
@@ -180,9 +183,9 @@ func (d *Daemon) newDevice(id fabric.NodeID) (*device, error) {
 		Target: t.GNMITarget, Names: t.Ports, Ports: d.f.Node(id).Ports(), Heartbeat: d.cfg.Heartbeat, Backoff: d.cfg.Backoff, Log: log,
 		OnHealth: func(h linkstate.Health, err error) {
 			sampling := dev.ports.Sampling()
-			d.inbox.put(func() { d.healthChanged(dev, h, sampling, err) })
+			d.inbox.post(func() { d.healthChanged(dev, h, sampling, err) })
 		},
-		OnChanges: func(cs []linkstate.Change) { d.inbox.put(func() { d.portsChanged(dev, cs) }) },
+		OnChanges: func(cs []linkstate.Change) { d.inbox.post(func() { d.portsChanged(dev, cs) }) },
 	}, conn)
 	return dev, err
 }
@@ -200,7 +203,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		}
 	}
 	for _, p := range d.peers {
-		g.Go(func() error { return d.follow(ctx, p) })
+		g.Go(func() error { return d.followPeer(ctx, p) })
 	}
 	if d.loads != nil {
 		g.Go(func() error { return d.watchLoads(ctx) })
@@ -209,7 +212,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		g.Go(func() error { return d.watchDrops(ctx) })
 	}
 	if d.viewer != nil {
-		g.Go(func() error { return d.feed(ctx) })
+		g.Go(func() error { return d.publishTicks(ctx) })
 	}
 	err := g.Wait()
 	d.inbox.close()

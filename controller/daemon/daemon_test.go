@@ -76,8 +76,8 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// TestPortSpeed has a switch report that a port runs slower: the link is listed with what it carries and stays in use, no
-// table changes, and the event log leads another core to the same state.
+// TestPortSpeed has a switch report that a port runs slower: the link is listed with what it carries and stays in use,
+// no table changes, and the event log leads another core to the same state.
 func TestPortSpeed(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		var events bytes.Buffer

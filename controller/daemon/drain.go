@@ -22,28 +22,28 @@ import (
 // ErrUnacknowledged is wrapped by the error of a drain that is kept, but not yet in all tables.
 var ErrUnacknowledged = errors.New("no acknowledgement from")
 
-// ackWait bounds the wait for switches' acknowledgements of a drain.
-const ackWait = 5 * time.Second
+// ackTimeout bounds the wait for switches' acknowledgements of a drain.
+const ackTimeout = 5 * time.Second
 
-// takeOver bounds the wait until switches have replaced a primary that hangs; see package rpc of the switch.
-const takeOver = 8 * time.Second
+// takeoverTime bounds the wait until switches have replaced a primary that hangs; see package rpc of the switch.
+const takeoverTime = 8 * time.Second
 
 // Drain takes a link or switch, by name, out of use while it still works, or, with undo, back into use. It returns
 // the links concerned once every switch whose tables depend on them has acknowledged its tables, to this controller
 // or to a peer, and the agents are notified. From then on only packets already in flight cross drained links. A
 // switch counts as well without acknowledgement if all its neighbours report their ports to it down. If another does
-// not acknowledge within [ackWait], the error wraps [ErrUnacknowledged]; the drain is kept and written when the
+// not acknowledge within [ackTimeout], the error wraps [ErrUnacknowledged]; the drain is kept and written when the
 // switch answers. Without force, if hosts would lose their last path, it drains nothing and returns an error that
 // wraps [rollout.ErrSevers].
 func (d *Daemon) Drain(ctx context.Context, name string, undo, force bool) ([]string, error) {
-	ids, err := d.named(name)
+	ids, err := d.linksNamed(name)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
 	var users []fabric.NodeID
 	var failed error
-	err = d.ask(ctx, func() {
+	err = d.runInLoop(ctx, func() {
 		for _, id := range ids {
 			names = append(names, d.f.LinkName(id))
 		}
@@ -55,7 +55,7 @@ func (d *Daemon) Drain(ctx context.Context, name string, undo, force bool) ([]st
 	if err := errors.Join(err, failed); err != nil {
 		return nil, err
 	}
-	behind, err := d.acknowledged(ctx, ids, users, ackWait, false)
+	behind, err := d.waitAcknowledged(ctx, ids, users, ackTimeout, false)
 	if err != nil {
 		return names, err
 	}
@@ -64,7 +64,7 @@ func (d *Daemon) Drain(ctx context.Context, name string, undo, force bool) ([]st
 		return names, err
 	}
 	if !undo {
-		err = d.ask(ctx, func() {
+		err = d.runInLoop(ctx, func() {
 			for i, id := range ids {
 				if !d.core.Tables().LinkReport(id).Drained {
 					failed = fmt.Errorf("daemon: %s is back in use: %w, together with a peer's drains of the same time", names[i], rollout.ErrSevers)
@@ -78,7 +78,7 @@ func (d *Daemon) Drain(ctx context.Context, name string, undo, force bool) ([]st
 	}
 	behind = slices.DeleteFunc(behind, func(id fabric.NodeID) bool { return slices.Contains(atPeers, id) })
 	if len(behind) > 0 && unreached != nil { // that peer may have been the primary, and this controller may be next
-		if behind, err = d.acknowledged(ctx, ids, behind, takeOver, true); err != nil {
+		if behind, err = d.waitAcknowledged(ctx, ids, behind, takeoverTime, true); err != nil {
 			return names, err
 		}
 	}
@@ -106,10 +106,10 @@ func (d *Daemon) unacknowledged(name string, undo bool, behind []fabric.NodeID) 
 		ErrUnacknowledged, strings.Join(who, ", "))
 }
 
-// acknowledged waits until switches have acknowledged what follows from the states of the links, and no change is
+// waitAcknowledged waits until switches have acknowledged what follows from the states of the links, and no change is
 // being written, for a time. It returns the switches that have not acknowledged. It waits for switches to which another
 // controller writes only with others.
-func (d *Daemon) acknowledged(
+func (d *Daemon) waitAcknowledged(
 	ctx context.Context, ids []fabric.LinkID, switches []fabric.NodeID, most time.Duration, others bool,
 ) ([]fabric.NodeID, error) {
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -119,7 +119,7 @@ func (d *Daemon) acknowledged(
 	for {
 		var behind []fabric.NodeID
 		wait := false
-		if err := d.ask(ctx, func() {
+		if err := d.runInLoop(ctx, func() {
 			behind = slices.DeleteFunc(d.core.Behind(ids, switches), func(id fabric.NodeID) bool {
 				return d.device(id).verdict == Dead
 			})
@@ -139,8 +139,8 @@ func (d *Daemon) acknowledged(
 	}
 }
 
-// named returns the links of a link's or switch's name.
-func (d *Daemon) named(name string) ([]fabric.LinkID, error) {
+// linksNamed returns the links of a link's or switch's name.
+func (d *Daemon) linksNamed(name string) ([]fabric.LinkID, error) {
 	if id, err := d.f.LinkByName(name); err == nil {
 		return []fabric.LinkID{id}, nil
 	}
@@ -156,7 +156,7 @@ type drainedFile struct {
 	Links []drainedLink `json:"links"` // all that were ever drained
 }
 
-// drainedLink is a drains.Mark.
+// drainedLink is the JSON form of a drained link, as [drains.Mark] records it.
 type drainedLink struct {
 	Name    string `json:"name"`
 	Drained bool   `json:"drained"`

@@ -12,13 +12,13 @@ import (
 
 // The interval at which switches are asked why they drop packets, and the time allowed for an answer.
 const (
-	dropsEvery = 5 * time.Second
-	dropsLimit = 2 * time.Second
+	dropsInterval = 5 * time.Second
+	dropsTimeout  = 2 * time.Second
 )
 
-// watchDrops asks the switches with an admin address.
+// watchDrops polls the drop counters of the switches with an admin address.
 func (d *Daemon) watchDrops(ctx context.Context) error {
-	tick := time.NewTicker(dropsEvery)
+	tick := time.NewTicker(dropsInterval)
 	defer tick.Stop()
 	for {
 		client := &adminhttp.Client{}
@@ -26,7 +26,7 @@ func (d *Daemon) watchDrops(ctx context.Context) error {
 			client.TLS = d.cfg.SwitchTLS()
 		}
 		var g errgroup.Group
-		g.SetLimit(readersAtOnce)
+		g.SetLimit(maxReaders)
 		for _, dev := range d.switches {
 			if dev.target.Admin == "" {
 				continue
@@ -35,7 +35,7 @@ func (d *Daemon) watchDrops(ctx context.Context) error {
 				var said struct {
 					Dropped []observe.Drop `json:"dropped"`
 				}
-				if err := client.Get(ctx, dev.target.Admin, "/status", dropsLimit, &said); err != nil {
+				if err := client.Get(ctx, dev.target.Admin, "/status", dropsTimeout, &said); err != nil {
 					d.drops.Fail(dev.id, err)
 				} else {
 					d.drops.Take(dev.id, time.Now(), said.Dropped)

@@ -1,6 +1,6 @@
 package daemon
 
-// Verdict is the controller's conclusion whether a switch works, from its sessions and its neighbours' ports.
+// Verdict is the controller's conclusion about whether a switch works, from its sessions and its neighbours' ports.
 type Verdict uint8
 
 // The verdicts.
@@ -18,13 +18,13 @@ func (v Verdict) String() string {
 // MarshalText prints the verdict.
 func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
-// Witness is the state of one of a switch's links as reported by the other end.
+// Witness is the state of one of a switch's links according to the switch or host at its other end.
 type Witness struct {
-	Reporting bool // its port states can be believed
+	Reporting bool // the other end's port states are up to date
 	Up        bool
 }
 
-// Judge distinguishes a dead switch from one that is only unreachable for the controller. Both have no session.
+// Judge concludes, for a switch without a session, whether it is dead or only unreachable for the controller.
 func Judge(witnesses []Witness) Verdict {
 	v := NotKnown
 	for _, w := range witnesses {

@@ -62,7 +62,7 @@ func (f File) Agents(fab *fabric.Fabric) (map[fabric.NodeID]string, error) {
 
 // FileTarget is a [Target] in YAML.
 type FileTarget struct {
-	P4Runtime  string  `yaml:"p4runtime"`   // host:port
+	P4Runtime  string  `yaml:"p4runtime"`   // address of the P4Runtime server, host:port
 	GNMI       string  `yaml:"gnmi"`        // host:port; empty: as p4runtime, if the profile has gNMI; none: no gNMI
 	GNMITarget string  `yaml:"gnmi_target"` // names the switch to a gNMI server that serves several
 	DeviceID   *uint64 `yaml:"device_id"`   // default: the switch's number in the fabric + 1
@@ -75,22 +75,22 @@ type FileTarget struct {
 
 // FileTables is the part of a controller.Config that a file can set.
 type FileTables struct {
-	CarrierV4 controller.Carrier `yaml:"carrier_v4"` // none, udp-sport
+	CarrierV4 controller.Carrier `yaml:"carrier_v4"` // label carrier in IPv4 packets: none or udp-sport
 	CarrierV6 controller.Carrier `yaml:"carrier_v6"` // none, udp-sport, ipv6-flowlabel, srv6-usid (and carrier_v4: none)
 	ECN       FileECN            `yaml:"ecn"`
 	// QuenchInterval is the minimum time between two quenches to one source for one port, in whole microseconds; 0
 	// turns quenches off.
 	QuenchInterval  fabric.Time `yaml:"quench_interval"`
-	ControlPriority int         `yaml:"control_priority"` // 0 to 7
+	ControlPriority int         `yaml:"control_priority"` // queue of control packets, 0 to 7
 	HashSeed        uint32      `yaml:"hash_seed"`
 	EqualHashes     bool        `yaml:"equal_hashes"`   // all tiers choose by the same bits of the hash: they polarise
-	MaxGroupSize    int         `yaml:"max_group_size"` // 0: the program's
+	MaxGroupSize    int         `yaml:"max_group_size"` // as in [controller.Config]; 0: the program's
 }
 
 // FileECN is a controller.ECN in YAML.
 type FileECN struct {
 	KMin fabric.Bytes `yaml:"kmin"`
-	KMax fabric.Bytes `yaml:"kmax"` // 0: no marking
+	KMax fabric.Bytes `yaml:"kmax"` // queue length from which every packet is marked; 0: no marking
 	PMax float64      `yaml:"pmax"`
 	// Unit is the size of one step of the target's queue depth: the bytes of a packet on BMv2, of a cell on
 	// hardware. 0: the switches' profiles decide.

@@ -24,7 +24,7 @@ func knownMetrics(t *testing.T) map[string]map[string]bool {
 	inLab(t, func(t *testing.T, l *lab) {
 		r := l.run(func(c *Config) { c.Loads = time.Second })
 		waitIdle(r)
-		r.inbox.put(func() { // what only a suspicion brings
+		r.inbox.post(func() { // what only a suspicion brings
 			tor := r.f.ToRID(0)
 			r.paths.Take(suspicion.ProbedPath{SrcToR: tor, DstToR: r.f.ToRID(1)}, time.Now(), &statepb.ProbeResult{Sent: 4, Lost: 1, TripNs: 9, LeastNs: 8})
 		})
@@ -93,7 +93,8 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// TestAlerts sees that alerts ask only for metrics that a controller has, and that each says on which page to read what to do.
+// TestAlerts sees that alerts ask only for metrics that a controller has, and that each says on which page to read what
+// to do.
 func TestAlerts(t *testing.T) {
 	text, err := os.ReadFile("../../scripts/alerts-controller.yaml")
 	if err != nil {

@@ -53,9 +53,9 @@ func (d *Daemon) Handler() http.Handler {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		answer(w, s)
+		writeJSON(w, s)
 	})
-	mux.HandleFunc("GET /links", func(w http.ResponseWriter, _ *http.Request) { answer(w, d.drainable()) })
+	mux.HandleFunc("GET /links", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, d.drainable()) })
 	mux.Handle("GET /metrics", d.metricsHandler())
 	act := func(path string, do http.HandlerFunc) {
 		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
@@ -78,7 +78,7 @@ func (d *Daemon) Handler() http.Handler {
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusBadRequest)
 		default:
-			answer(w, map[string][]string{"links": links})
+			writeJSON(w, map[string][]string{"links": links})
 		}
 	})
 	return mux
@@ -96,7 +96,7 @@ func (d *Daemon) drainable() []string {
 	return names
 }
 
-func answer(w http.ResponseWriter, v any) {
+func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")

@@ -20,7 +20,7 @@ type inbox struct {
 
 func newInbox() *inbox { return &inbox{ready: make(chan struct{}, 1)} }
 
-func (b *inbox) put(f func()) bool {
+func (b *inbox) post(f func()) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -34,7 +34,7 @@ func (b *inbox) put(f func()) bool {
 	return true
 }
 
-func (b *inbox) take() []func() {
+func (b *inbox) takeAll() []func() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	items := b.items
@@ -49,10 +49,10 @@ func (b *inbox) close() {
 	b.closed, b.items = true, nil
 }
 
-// ask calls f on the daemon's goroutine and waits for it.
-func (d *Daemon) ask(ctx context.Context, f func()) error {
+// runInLoop calls f on the daemon's goroutine and waits for it.
+func (d *Daemon) runInLoop(ctx context.Context, f func()) error {
 	done := make(chan struct{})
-	if !d.inbox.put(func() { f(); close(done) }) {
+	if !d.inbox.post(func() { f(); close(done) }) {
 		return ErrStopped
 	}
 	select {

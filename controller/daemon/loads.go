@@ -15,8 +15,8 @@ import (
 // portCounters are the program's counters of the packets that ports send, by port number. A program may lack some.
 var portCounters = []string{p4rt.CounterData, p4rt.CounterControl}
 
-// readersAtOnce is the number of switches that are asked at the same time.
-const readersAtOnce = 16
+// maxReaders is the number of switches that are asked at the same time.
+const maxReaders = 16
 
 // watchLoads reads the counters of all switches at intervals.
 func (d *Daemon) watchLoads(ctx context.Context) error {
@@ -29,7 +29,7 @@ func (d *Daemon) watchLoads(ctx context.Context) error {
 		case <-tick.C:
 		}
 		var g errgroup.Group
-		g.SetLimit(readersAtOnce)
+		g.SetLimit(maxReaders)
 		for _, dev := range d.switches {
 			g.Go(func() error {
 				limited, cancel := context.WithTimeout(ctx, observe.ReadWithin(d.cfg.Loads))

@@ -27,9 +27,9 @@ func (d *Daemon) loop(ctx context.Context) error {
 			return ctx.Err()
 		case <-timer.C:
 			d.core.Tick(d.clock())
-			d.judge()
+			d.updateVerdicts()
 		case <-d.inbox.ready:
-			for _, f := range d.inbox.take() {
+			for _, f := range d.inbox.takeAll() {
 				f()
 			}
 		}
@@ -38,7 +38,7 @@ func (d *Daemon) loop(ctx context.Context) error {
 		d.carryOut(d.core.Ready(now))
 		if now > rebaseAfter {
 			d.core.Rebase(now)
-			d.zero = d.wall(now)
+			d.zero = d.wallClock(now)
 		}
 	}
 }
@@ -46,23 +46,23 @@ func (d *Daemon) loop(ctx context.Context) error {
 // rebaseAfter keeps the core's times far from their limit; see [rollout.Core.Rebase].
 const rebaseAfter = 24 * 3600 * fabric.Second
 
-// idle is the longest sleep of the loop.
-const idle = time.Second
+// idleInterval is the longest sleep of the loop.
+const idleInterval = time.Second
 
 // untilDue returns the time until the core's next timer.
 func (d *Daemon) untilDue() time.Duration {
 	at, ok := d.core.Deadline()
 	if !ok {
-		return idle
+		return idleInterval
 	}
-	return min(max(duration(at-d.clock()), 0), idle)
+	return min(max(duration(at-d.clock()), 0), idleInterval)
 }
 
 // clock returns the core's time. Updates to agents carry the wall clock instead.
 func (d *Daemon) clock() fabric.Time { return fabricTime(time.Since(d.zero)) }
 
-// wall converts the core's time to the wall clock's.
-func (d *Daemon) wall(t fabric.Time) time.Time { return d.zero.Add(duration(t)) }
+// wallClock converts the core's time to the wall clock's.
+func (d *Daemon) wallClock(t fabric.Time) time.Time { return d.zero.Add(duration(t)) }
 
 // fabricTime converts a duration; over 53 days it means "never".
 func fabricTime(t time.Duration) fabric.Time {
@@ -88,7 +88,7 @@ func (d *Daemon) phaseChanged(dev *device, p p4rt.Phase, err error) {
 		state = rollout.Standby
 	}
 	d.core.Session(d.clock(), dev.id, state)
-	d.judge()
+	d.updateVerdicts()
 }
 
 func (d *Daemon) healthChanged(dev *device, h linkstate.Health, sampling bool, err error) {
@@ -98,7 +98,7 @@ func (d *Daemon) healthChanged(dev *device, h linkstate.Health, sampling bool, e
 	}
 	d.cfg.Events.Add(eventlog.Record{Time: time.Now(), Kind: "health", Switch: dev.name, State: h.String(), Error: dev.healthEr})
 	d.core.PortsKnown(d.clock(), dev.id, h == linkstate.Fresh)
-	d.judge()
+	d.updateVerdicts()
 }
 
 func (d *Daemon) portsChanged(dev *device, cs []linkstate.Change) {
@@ -111,8 +111,8 @@ func (d *Daemon) portsChanged(dev *device, cs []linkstate.Change) {
 	}
 }
 
-// saidStrays is the number of stray entities of one reading that are logged singly.
-const saidStrays = 16
+// maxStraysLogged is the number of stray entities of one reading that are logged singly.
+const maxStraysLogged = 16
 
 func (d *Daemon) tablesRead(dev *device, tenure uint64, t p4rt.Tables) {
 	dev.tenure, dev.entries, dev.stray = tenure, len(t.Entries), t.Stray
@@ -121,7 +121,7 @@ func (d *Daemon) tablesRead(dev *device, tenure uint64, t p4rt.Tables) {
 		dev.unfit = err.Error()
 		d.cfg.Log.Error("the switch will refuse updates", "switch", dev.name, "err", err)
 	}
-	said := min(len(t.Stray), saidStrays)
+	said := min(len(t.Stray), maxStraysLogged)
 	for _, why := range t.Why[:said] {
 		d.cfg.Log.Warn("stray entity", "switch", dev.name, "why", why)
 	}
@@ -136,10 +136,10 @@ func (d *Daemon) carryOut(r rollout.Ready) {
 	now := time.Now()
 	d.cfg.Events.Ready(d.f, now, r)
 	for _, e := range r.Events {
-		d.happened(e)
+		d.recordEvent(e)
 	}
 	if r.Start != nil {
-		stamp(r.Start, now)
+		stampUpdate(r.Start, now)
 		if hub, err := notify.NewHub(r.Start, d.cfg.History); err != nil {
 			d.cfg.Log.Error("notifications", "err", err)
 		} else {
@@ -147,7 +147,7 @@ func (d *Daemon) carryOut(r rollout.Ready) {
 		}
 	}
 	for _, u := range r.Notices {
-		stamp(u, now)
+		stampUpdate(u, now)
 		if err := d.service.Publish(u); err != nil {
 			d.cfg.Log.Error("notice", "err", err)
 		}
@@ -169,8 +169,8 @@ func (d *Daemon) carryOut(r rollout.Ready) {
 	d.askForProbes(r.Probes)
 }
 
-// stamp replaces the core's time in an update for agents by the wall clock's.
-func stamp(u *statepb.Update, now time.Time) {
+// stampUpdate replaces the core's time in an update for agents by the wall clock's.
+func stampUpdate(u *statepb.Update, now time.Time) {
 	for _, l := range u.GetLinks() {
 		l.TimeNs = now.UnixNano()
 	}
@@ -189,12 +189,12 @@ func (d *Daemon) write(w rollout.Write) {
 	}
 	began := time.Now()
 	dev.session.Write(dev.tenure, w.Updates, stray, func(err error) {
-		d.inbox.put(func() { d.wrote(dev, w, len(stray), time.Since(began), err) })
+		d.inbox.post(func() { d.writeDone(dev, w, len(stray), time.Since(began), err) })
 	})
 }
 
-// wrote processes the outcome of a write.
-func (d *Daemon) wrote(dev *device, w rollout.Write, stray int, took time.Duration, err error) {
+// writeDone processes the outcome of a write.
+func (d *Daemon) writeDone(dev *device, w rollout.Write, stray int, took time.Duration, err error) {
 	outcome := rollout.Failed
 	switch {
 	case err == nil:
@@ -206,12 +206,12 @@ func (d *Daemon) wrote(dev *device, w rollout.Write, stray int, took time.Durati
 	case errors.Is(err, p4rt.ErrNotServing):
 		outcome = rollout.Unsent
 	default:
-		d.refused(dev, err)
+		d.writeRefused(dev, err)
 	}
 	d.core.Written(d.clock(), w.ID, outcome)
 }
 
-func (d *Daemon) refused(dev *device, err error) {
+func (d *Daemon) writeRefused(dev *device, err error) {
 	d.refusals++
 	d.cfg.Events.Add(eventlog.Record{Time: time.Now(), Kind: "refused", Switch: dev.name, Error: err.Error()})
 	if we, ok := errors.AsType[*p4rt.WriteError](err); ok {
@@ -223,23 +223,23 @@ func (d *Daemon) refused(dev *device, err error) {
 	d.cfg.Log.Warn("write failed", "switch", dev.name, "err", err)
 }
 
-// happened logs and counts the core's decisions.
-func (d *Daemon) happened(e rollout.Event) {
+// recordEvent logs and counts the core's decisions.
+func (d *Daemon) recordEvent(e rollout.Event) {
 	log := d.cfg.Log
 	switch e.Kind {
-	case rollout.PortHeard:
+	case rollout.PortReported:
 		if e.Damped {
 			log.Warn("port flaps and is held down", "switch", d.f.Name(e.Node), "port", e.Port)
 		}
 	case rollout.PortSpeed:
 		log.Info("port speed", "switch", d.f.Name(e.Node), "port", e.Port, "speed", fabric.SpeedName(e.Rate))
-	case rollout.Calmed:
+	case rollout.FlappingEnded:
 		log.Info("port calmed down", "switch", d.f.Name(e.Node), "port", e.Port)
 	case rollout.LinkChanged:
 		log.Info("link", "link", d.f.LinkName(e.Link), "up", e.Up, "epoch", e.Epoch)
 	case rollout.Suspected:
 		log.Warn("link", "link", d.f.LinkName(e.Link), "suspected", !e.Up, "confirmed", e.Confirmed, "epoch", e.Epoch)
-	case rollout.TakenBack:
+	case rollout.DrainReverted:
 		log.Warn("drain reverted: together with a peer's drains, hosts would lose their last path", "link", d.f.LinkName(e.Link))
 	case rollout.Started:
 		log.Info("started", "after", time.Since(d.began).Round(time.Millisecond), "epoch", e.Epoch)
@@ -253,7 +253,7 @@ func (d *Daemon) happened(e rollout.Event) {
 		c := e.Change
 		d.changes++
 		d.last = Convergence{
-			Trigger: d.wall(c.Trigger), Took: duration(c.Written - c.Trigger), Epoch: c.Epoch, Switches: c.Switches, Updates: c.Updates,
+			Trigger: d.wallClock(c.Trigger), Took: duration(c.Written - c.Trigger), Epoch: c.Epoch, Switches: c.Switches, Updates: c.Updates,
 			Missed: c.Missed,
 		}
 		d.metrics.converged.Observe(d.last.Took.Seconds())
@@ -266,10 +266,10 @@ func (d *Daemon) happened(e rollout.Event) {
 	}
 }
 
-// judge concludes again about all switches.
-func (d *Daemon) judge() {
+// updateVerdicts concludes again about all switches.
+func (d *Daemon) updateVerdicts() {
 	for _, dev := range d.switches {
-		v := d.verdict(dev)
+		v := d.verdictOf(dev)
 		if v == dev.verdict {
 			continue
 		}
@@ -279,7 +279,7 @@ func (d *Daemon) judge() {
 	}
 }
 
-func (d *Daemon) verdict(dev *device) Verdict {
+func (d *Daemon) verdictOf(dev *device) Verdict {
 	if dev.phase >= p4rt.Backup || dev.health == linkstate.Syncing || dev.health == linkstate.Fresh {
 		return Alive
 	}

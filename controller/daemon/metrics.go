@@ -54,14 +54,14 @@ type scrapedSwitch struct {
 	value func(*SwitchStatus) float64
 }
 
-func one(b bool) float64 {
+func oneIf(b bool) float64 {
 	if b {
 		return 1
 	}
 	return 0
 }
 
-const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
+const gaugeValue, counterValue = prometheus.GaugeValue, prometheus.CounterValue
 
 func newMetrics() *metrics {
 	m := &metrics{converged: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -77,23 +77,23 @@ func newMetrics() *metrics {
 	add := func(kind prometheus.ValueType, name, help string, value func(*Status) float64) {
 		m.scraped = append(m.scraped, scraped{desc(name, help), kind, value})
 	}
-	add(gauge, "ready", "1 when started, every switch has a primary controller and every port of switches with gNMI is reported.",
-		func(s *Status) float64 { return one(s.Ready) })
-	add(gauge, "busy", "1 while a change is being written.", func(s *Status) float64 { return one(s.Busy) })
-	add(counter, "link_changes_total", "Changes of links, and of what is suspected of them.",
+	add(gaugeValue, "ready", "1 when started, every switch has a primary controller and every port of switches with gNMI is reported.",
+		func(s *Status) float64 { return oneIf(s.Ready) })
+	add(gaugeValue, "busy", "1 while a change is being written.", func(s *Status) float64 { return oneIf(s.Busy) })
+	add(counterValue, "link_changes_total", "Changes of links, and of what is suspected of them.",
 		func(s *Status) float64 { return float64(s.Epoch) })
-	add(counter, "changes_written_total", "Changes written to switches.",
+	add(counterValue, "changes_written_total", "Changes written to switches.",
 		func(s *Status) float64 { return float64(s.Changes) })
-	add(counter, "repair_updates_total", "Updates that read-backs asked for.",
+	add(counterValue, "repair_updates_total", "Updates that read-backs asked for.",
 		func(s *Status) float64 { return float64(s.Repairs) })
-	add(counter, "refused_writes_total", "Writes that failed.", func(s *Status) float64 { return float64(s.Refusals) })
-	add(counter, "flips_total", "Queue pairs that agents moved to another path, as they reported.",
+	add(counterValue, "refused_writes_total", "Writes that failed.", func(s *Status) float64 { return float64(s.Refusals) })
+	add(counterValue, "flips_total", "Queue pairs that agents moved to another path, as they reported.",
 		func(s *Status) float64 { return float64(s.Flips) })
-	add(gauge, "links", "Links of the fabric.", func(s *Status) float64 { return float64(s.Links) })
+	add(gaugeValue, "links", "Links of the fabric.", func(s *Status) float64 { return float64(s.Links) })
 	links := func(name, help string, is func(*LinkStatus) bool) {
-		add(gauge, name, help, func(s *Status) (n float64) {
+		add(gaugeValue, name, help, func(s *Status) (n float64) {
 			for i := range s.NotUp {
-				n += one(is(&s.NotUp[i]))
+				n += oneIf(is(&s.NotUp[i]))
 			}
 			return n
 		})
@@ -107,13 +107,13 @@ func newMetrics() *metrics {
 		func(l *LinkStatus) bool { return l.Carries > 0 })
 	links("links_unseen", "Links of which a switch with gNMI never named its end.",
 		func(l *LinkStatus) bool { return l.UnseenA || l.UnseenB })
-	add(counter, "reports_total", "Paths that agents reported as timed out.",
+	add(counterValue, "reports_total", "Paths that agents reported as timed out.",
 		func(s *Status) float64 { return float64(s.Suspicion.Reports) })
-	add(counter, "suspicions_total", "Links suspected.", func(s *Status) float64 { return float64(s.Suspicion.Suspected) })
-	add(counter, "probes_total", "Probes that agents were asked for.",
+	add(counterValue, "suspicions_total", "Links suspected.", func(s *Status) float64 { return float64(s.Suspicion.Suspected) })
+	add(counterValue, "probes_total", "Probes that agents were asked for.",
 		func(s *Status) float64 { return float64(s.Suspicion.Probes) })
-	add(gauge, "agents", "Connected agents.", func(s *Status) float64 { return float64(len(s.Agents)) })
-	add(gauge, "agent_updates_behind", "Updates that the slowest agent has not taken.", func(s *Status) (most float64) {
+	add(gaugeValue, "agents", "Connected agents.", func(s *Status) float64 { return float64(len(s.Agents)) })
+	add(gaugeValue, "agent_updates_behind", "Updates that the slowest agent has not taken.", func(s *Status) (most float64) {
 		for _, a := range s.Agents {
 			most = max(most, float64(a.Behind))
 		}
@@ -122,13 +122,13 @@ func newMetrics() *metrics {
 	each := func(name, help string, value func(*SwitchStatus) float64) {
 		m.switches = append(m.switches, scrapedSwitch{desc("switch_"+name, help, "switch"), value})
 	}
-	each("primary", "1 where this controller is primary.", func(x *SwitchStatus) float64 { return one(x.Primary) })
-	each("standby", "1 where another controller is.", func(x *SwitchStatus) float64 { return one(x.Phase == p4rt.Backup) })
-	each("synced", "1 where the tables are as desired.", func(x *SwitchStatus) float64 { return one(x.Synced) })
+	each("primary", "1 where this controller is primary.", func(x *SwitchStatus) float64 { return oneIf(x.Primary) })
+	each("standby", "1 where another controller is.", func(x *SwitchStatus) float64 { return oneIf(x.Phase == p4rt.Backup) })
+	each("synced", "1 where the tables are as desired.", func(x *SwitchStatus) float64 { return oneIf(x.Synced) })
 	each("dead", "1 where the neighbours say that the switch is dead.",
-		func(x *SwitchStatus) float64 { return one(x.Verdict == Dead) })
+		func(x *SwitchStatus) float64 { return oneIf(x.Verdict == Dead) })
 	each("ports_fresh", "1 where port states are up to date.",
-		func(x *SwitchStatus) float64 { return one(x.Ports == "fresh") })
+		func(x *SwitchStatus) float64 { return oneIf(x.Ports == "fresh") })
 	each("ports_never_seen", "Ports that the switch has never named over gNMI.",
 		func(x *SwitchStatus) float64 { return float64(len(x.NeverSeen)) })
 	each("entries", "Entries when the tables were read last.", func(x *SwitchStatus) float64 { return float64(x.Entries) })
@@ -156,13 +156,13 @@ func pathMetrics() (all []scrapedPath) {
 		d := prometheus.NewDesc("ethereal_path_"+name, help, []string{"from", "to", "label"}, nil)
 		all = append(all, scrapedPath{d, kind, value})
 	}
-	path(counter, "probe_packets_total", "Packets of probes down a path that was probed for a suspicion.",
+	path(counterValue, "probe_packets_total", "Packets of probes down a path that was probed for a suspicion.",
 		func(x *observe.PathStatus) float64 { return float64(x.Sent) })
-	path(counter, "probe_packets_lost_total", "Those that were not answered.",
+	path(counterValue, "probe_packets_lost_total", "Those that were not answered.",
 		func(x *observe.PathStatus) float64 { return float64(x.Lost) })
-	path(gauge, "trip_seconds", "From a packet to its answer, the mean of the last probe that was answered.",
+	path(gaugeValue, "trip_seconds", "From a packet to its answer, the mean of the last probe that was answered.",
 		func(x *observe.PathStatus) float64 { return x.Trip.Seconds() })
-	path(gauge, "trip_least_seconds", "The least of all probes.", func(x *observe.PathStatus) float64 { return x.Least.Seconds() })
+	path(gaugeValue, "trip_least_seconds", "The least of all probes.", func(x *observe.PathStatus) float64 { return x.Least.Seconds() })
 	return all
 }
 
@@ -209,7 +209,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	for _, x := range c.d.metrics.paths {
 		for i := range s.Paths {
 			p := &s.Paths[i]
-			if v := x.value(p); v > 0 || x.kind == counter { // a time that was not measured is left out
+			if v := x.value(p); v > 0 || x.kind == counterValue { // a time that was not measured is left out
 				out <- prometheus.MustNewConstMetric(x.desc, x.kind, v, p.From, p.To, strconv.Itoa(p.Label))
 			}
 		}

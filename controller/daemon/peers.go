@@ -23,9 +23,9 @@ import (
 
 // Times between peers.
 const (
-	peerEvery   = 2 * time.Second // between two exchanges
-	peerTimeout = time.Second     // of one exchange
-	peerWait    = ackWait + 2*time.Second
+	peerInterval   = 2 * time.Second // interval between two exchanges of drained links with a peer controller
+	peerTimeout    = time.Second     // time limit of one exchange with a peer controller
+	peerAckTimeout = ackTimeout + 2*time.Second
 )
 
 // peer is another controller of the same switches.
@@ -48,13 +48,13 @@ func (d *Daemon) newPeers() error {
 	return nil
 }
 
-// follow exchanges marks with a peer until ctx ends.
-func (d *Daemon) follow(ctx context.Context, p *peer) error {
-	t := time.NewTicker(peerEvery)
+// followPeer exchanges marks with a peer until ctx ends.
+func (d *Daemon) followPeer(ctx context.Context, p *peer) error {
+	t := time.NewTicker(peerInterval)
 	defer t.Stop()
 	for {
-		_, err := d.exchange(ctx, p, false, nil)
-		if err := d.ask(ctx, func() { d.peerTried(p, err) }); err != nil {
+		_, err := d.exchangeDrains(ctx, p, false, nil)
+		if err := d.runInLoop(ctx, func() { d.peerTried(p, err) }); err != nil {
 			return err
 		}
 		select {
@@ -80,12 +80,12 @@ func (d *Daemon) peerTried(p *peer, err error) {
 	}
 }
 
-// exchange sends a peer our marks and merges its own. If it names switches, the peer first writes what follows, and
-// exchange returns those of the switches that have acknowledged that to the peer.
-func (d *Daemon) exchange(ctx context.Context, p *peer, wait bool, switches []fabric.NodeID) ([]fabric.NodeID, error) {
+// exchangeDrains sends a peer our drained links and merges the peer's. If it names switches, the peer first writes the
+// tables that follow, and exchange returns the named switches that have acknowledged them.
+func (d *Daemon) exchangeDrains(ctx context.Context, p *peer, wait bool, switches []fabric.NodeID) ([]fabric.NodeID, error) {
 	timeout := peerTimeout
 	if wait {
-		timeout = peerWait
+		timeout = peerAckTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -93,7 +93,7 @@ func (d *Daemon) exchange(ctx context.Context, p *peer, wait bool, switches []fa
 	for _, id := range switches {
 		req.Switches = append(req.Switches, uint32(id))
 	}
-	if err := d.ask(ctx, func() { req.Marks = d.marks() }); err != nil {
+	if err := d.runInLoop(ctx, func() { req.Marks = d.drainMarks() }); err != nil {
 		return nil, err
 	}
 	out := metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+d.cfg.Token)
@@ -102,12 +102,12 @@ func (d *Daemon) exchange(ctx context.Context, p *peer, wait bool, switches []fa
 		return nil, err
 	}
 	var failed error
-	err = d.ask(ctx, func() { failed = d.merge(resp) })
+	err = d.runInLoop(ctx, func() { failed = d.mergeDrainMarks(resp) })
 	return d.switchesOf(resp), errors.Join(err, failed)
 }
 
-// exchangeMarks exchanges marks with all peers at once. It returns those of the switches that have acknowledged to a
-// peer what follows from the marks, and which peers were not notified.
+// exchangeMarks exchanges drained links with all peers at once. It returns the switches that have acknowledged the
+// resulting tables to a peer, and the peers that could not be reached.
 func (d *Daemon) exchangeMarks(ctx context.Context, switches []fabric.NodeID) (acknowledged []fabric.NodeID, unreached, err error) {
 	type answer struct {
 		p        *peer
@@ -117,7 +117,7 @@ func (d *Daemon) exchangeMarks(ctx context.Context, switches []fabric.NodeID) (a
 	answers := make(chan answer, len(d.peers))
 	for _, p := range d.peers {
 		go func() {
-			ids, err := d.exchange(ctx, p, true, switches)
+			ids, err := d.exchangeDrains(ctx, p, true, switches)
 			answers <- answer{p, ids, err}
 		}()
 	}
@@ -143,7 +143,7 @@ func (d *Daemon) switchesOf(m *statepb.DrainMarks) (ids []fabric.NodeID) {
 	return ids
 }
 
-func (d *Daemon) marks() []*statepb.DrainMark {
+func (d *Daemon) drainMarks() []*statepb.DrainMark {
 	var out []*statepb.DrainMark
 	for _, m := range d.core.Marks() {
 		out = append(out, &statepb.DrainMark{Link: uint32(m.Link), Drained: m.Drained, Version: m.Version, By: m.By, Forced: m.Forced})
@@ -151,7 +151,7 @@ func (d *Daemon) marks() []*statepb.DrainMark {
 	return out
 }
 
-func (d *Daemon) merge(in *statepb.DrainMarks) error {
+func (d *Daemon) mergeDrainMarks(in *statepb.DrainMarks) error {
 	var marks []drains.Mark
 	for _, m := range in.GetMarks() {
 		marks = append(marks, drains.Mark{
@@ -183,9 +183,9 @@ func (s *peerService) Exchange(ctx context.Context, in *statepb.DrainMarks) (*st
 	}
 	out := &statepb.DrainMarks{}
 	var failed error
-	err := s.d.ask(ctx, func() {
-		failed = s.d.merge(in)
-		out.Marks = s.d.marks()
+	err := s.d.runInLoop(ctx, func() {
+		failed = s.d.mergeDrainMarks(in)
+		out.Marks = s.d.drainMarks()
 	})
 	if err = errors.Join(err, failed); err == nil && in.GetWait() {
 		out.Switches, err = s.acknowledged(ctx, in)
@@ -196,14 +196,15 @@ func (s *peerService) Exchange(ctx context.Context, in *statepb.DrainMarks) (*st
 	return out, nil
 }
 
-// acknowledged returns those of the switches that a request names that have acknowledged its marks to this controller.
+// acknowledged returns the switches, of those that a request names, that have acknowledged the tables for its drained
+// links to this controller.
 func (s *peerService) acknowledged(ctx context.Context, in *statepb.DrainMarks) ([]uint32, error) {
 	var links []fabric.LinkID
 	for _, m := range in.GetMarks() {
 		links = append(links, fabric.LinkID(observe.NodeID(m.GetLink())))
 	}
 	asked := s.d.switchesOf(in)
-	behind, err := s.d.acknowledged(ctx, links, asked, ackWait, false)
+	behind, err := s.d.waitAcknowledged(ctx, links, asked, ackTimeout, false)
 	if err != nil {
 		return nil, err
 	}

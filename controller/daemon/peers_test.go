@@ -166,7 +166,7 @@ func TestDrainsTogetherTooMuch(t *testing.T) {
 				drain(a, "tor5-agg4", "agg0-core1")
 				drain(b, "tor5-agg5", "agg1-core2")
 				stopA, stopB := p.serve("a", a), p.serve("b", b)
-				time.Sleep(3 * peerEvery)
+				time.Sleep(3 * peerInterval)
 				drained := func(r *running) (names []string) {
 					for _, x := range r.state().NotUp {
 						if x.Drained {

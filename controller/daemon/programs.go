@@ -2,7 +2,9 @@ package daemon
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -17,14 +19,14 @@ import (
 // FileProgram names the files of one program, as its compiler wrote them. Paths are relative to the file that
 // contains them.
 type FileProgram struct {
-	P4Info string `yaml:"p4info"` // in text form
-	JSON   string `yaml:"json"`   // BMv2 JSON, for v1model
+	P4Info string `yaml:"p4info"` // file with the P4Info, in protobuf's text form
+	JSON   string `yaml:"json"`   // path of the BMv2 JSON of the program, for v1model
 	// The following files are from the chip's compiler and assembler.
 	Name    string   `yaml:"name"`    // default: ethereal
-	BFRT    string   `yaml:"bf_rt"`   // bf-rt.json
-	Context string   `yaml:"context"` // pipe/context.json
-	Binary  string   `yaml:"binary"`  // pipe/tofino.bin
-	Pipes   []uint32 `yaml:"pipes"`   // that run the program; empty: all
+	BFRT    string   `yaml:"bf_rt"`   // path of bf-rt.json, the compiler's table schema, for tna
+	Context string   `yaml:"context"` // path of pipe/context.json, the compiler's layout, for tna
+	Binary  string   `yaml:"binary"`  // path of pipe/tofino.bin, the compiled program, for tna
+	Pipes   []uint32 `yaml:"pipes"`   // numbers of the chip's pipes that run the program; empty: all
 }
 
 // pipelines sets the pipeline of every target whose program the file names. It reports a target whose required
@@ -74,7 +76,7 @@ func (f File) pipeline(c *Config, of string, profile *targets.Profile, say compl
 	if err == nil {
 		return p, true
 	}
-	problem := err.Error()
+	problem := strings.ReplaceAll(err.Error(), targets.ErrProfile.Error()+": ", "")
 	if key, rest, ok := strings.Cut(problem, ": "); ok && slices.Contains([]string{"p4info", "json", "bf_rt", "context", "binary"}, key) {
 		path, problem = path+"."+key, rest
 	}
@@ -104,8 +106,13 @@ func (p FileProgram) load(c *Config, dir string, profile *targets.Profile) (*p4r
 			path = filepath.Join(dir, path)
 		}
 		b, err := os.ReadFile(path)
-		if err != nil {
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && part.key != "p4info" && part.key != "json":
+			continue // the chip's compiler may run later
+		case err != nil:
 			return nil, fmt.Errorf("%s: %w", part.key, err)
+		case len(b) == 0:
+			return nil, fmt.Errorf("%s: %s is empty", part.key, path)
 		}
 		*part.into = b
 	}
@@ -117,4 +124,22 @@ func (p FileProgram) load(c *Config, dir string, profile *targets.Profile) (*p4r
 		return nil, err
 	}
 	return p4rt.PipelineFor(profile, c.Core.Fabric, info, compiled)
+}
+
+// Unchecked returns, for each program with missing compiler output, which files are missing and which checks were
+// skipped.
+func (c *Config) Unchecked() []string {
+	var notes []string
+	for _, id := range slices.Sorted(maps.Keys(c.Targets)) {
+		t := c.Targets[id]
+		if t.Pipeline == nil || len(t.Pipeline.Uncompiled()) == 0 {
+			continue
+		}
+		note := fmt.Sprintf("programs.%s has no %s: not checked are whether it fits the chip, and whether switches run it",
+			t.Kind().Program().Name, strings.Join(t.Pipeline.Uncompiled(), ", "))
+		if !slices.Contains(notes, note) {
+			notes = append(notes, note)
+		}
+	}
+	return notes
 }

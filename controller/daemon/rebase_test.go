@@ -17,7 +17,7 @@ func TestLongRun(t *testing.T) {
 		waitIdle(r)
 		months := func(up bool) {
 			for range 5 {
-				if err := r.ask(context.Background(), func() { r.zero = r.zero.Add(-50 * 24 * time.Hour) }); err != nil {
+				if err := r.runInLoop(context.Background(), func() { r.zero = r.zero.Add(-50 * 24 * time.Hour) }); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -25,7 +25,7 @@ func TestLongRun(t *testing.T) {
 			l.link("tor0-agg1", up)
 			synctest.Wait()
 			s := waitIdle(r)
-			if err := r.ask(context.Background(), func() {
+			if err := r.runInLoop(context.Background(), func() {
 				if now := r.clock(); now < 0 || now > rebaseAfter+fabric.Second {
 					t.Errorf("the core's clock shows %v", now)
 				}

@@ -43,7 +43,7 @@ func TestReplay(t *testing.T) {
 		waitIdle(r)
 		var want *statepb.Update
 		tables := map[fabric.NodeID][]controller.Entry{}
-		if err := r.ask(context.Background(), func() {
+		if err := r.runInLoop(context.Background(), func() {
 			want = r.core.Tables().Snapshot()
 			for _, s := range l.switches {
 				tables[s.id] = r.core.Tables().Desired(s.id)

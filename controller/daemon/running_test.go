@@ -109,7 +109,7 @@ func (l *lab) check(r *running) {
 			l.t.Fatalf("%s: %v", name, err)
 		}
 		var want []controller.Entry
-		if err := r.ask(context.Background(), func() { want = r.core.Tables().Desired(s.id) }); err != nil {
+		if err := r.runInLoop(context.Background(), func() { want = r.core.Tables().Desired(s.id) }); err != nil {
 			l.t.Fatal(err)
 		}
 		if diff := cmp.Diff(schema.Kept(want), held.Entries); diff != "" {

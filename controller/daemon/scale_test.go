@@ -43,7 +43,7 @@ func TestProgramming(t *testing.T) {
 	}
 	after := resident(t)
 	want := 0
-	if err := r.ask(context.Background(), func() {
+	if err := r.runInLoop(context.Background(), func() {
 		for _, dev := range r.switches {
 			want += len(r.core.Tables().Desired(dev.id))
 		}

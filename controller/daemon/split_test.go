@@ -18,10 +18,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/durable/durabletest"
 )
 
-// TestSplitBrainUnderDiskFaults has two controllers that cannot reach each other, each primary of the switches that only it
-// reaches, drain and undo links while their disks fail. A drain that is answered as done is on that controller's disk,
-// and one that the disk did not take is in no table. Once they reach each other and the disks work, both know the same
-// drains, on disk too, and the tables are as desired; not before.
+// TestSplitBrainUnderDiskFaults has two controllers that cannot reach each other, each primary of the switches that
+// only it reaches, drain and undo links while their disks fail. A drain that is answered as done is on that
+// controller's disk, and one that the disk did not take is in no table. Once they reach each other and the disks work,
+// both know the same drains, on disk too, and the tables are as desired; not before.
 func TestSplitBrainUnderDiskFaults(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		rng := rand.New(rand.NewPCG(1, 38))
@@ -46,7 +46,7 @@ func TestSplitBrainUnderDiskFaults(t *testing.T) {
 		}
 		switches := slices.Sorted(maps.Keys(l.switches))
 		disk := func(name string, f func(*durabletest.Disk)) { // in the controller's loop, which is what uses the disk
-			if err := live[name].ask(context.Background(), func() { f(disks[name]) }); err != nil {
+			if err := live[name].runInLoop(context.Background(), func() { f(disks[name]) }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -142,13 +142,13 @@ func TestSplitBrainUnderDiskFaults(t *testing.T) {
 				}
 			}
 			stop = serve()
-			time.Sleep(3 * peerEvery)
+			time.Sleep(3 * peerInterval)
 			synctest.Wait()
 			if fmt.Sprint(onDisk(bad)) != fmt.Sprint(inCore(bad)) {
 				t.Fatalf("round %d: the disk of %s takes nothing: it has %v drained, and on its disk %v", round, bad, inCore(bad), onDisk(bad))
 			}
 			disk(bad, func(d *durabletest.Disk) { d.Fault, d.Every = durabletest.None, false })
-			time.Sleep(3 * peerEvery)
+			time.Sleep(3 * peerInterval)
 			for _, r := range live {
 				waitIdle(r)
 			}

@@ -12,13 +12,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Convergence is the duration of a change of links.
+// Convergence is how long the tables took to follow a change of links.
 type Convergence struct {
-	Trigger  time.Time     `json:"trigger"` // when the controller learned of the first link
-	Took     time.Duration `json:"took_ns"` // until the last write was acknowledged, or given up
+	Trigger  time.Time     `json:"trigger"` // when the controller learned of the first changed link
+	Took     time.Duration `json:"took_ns"` // until the last write was acknowledged, or no longer awaited
 	Epoch    uint64        `json:"epoch"`
-	Switches int           `json:"switches"` // deltas sent; a switch may have several
-	// Missed deltas were not acknowledged in time, refused, or not sent.
+	Switches int           `json:"switches"` // writes sent; a switch may get several
+	// Missed is the number of writes that were not acknowledged in time, refused, or not sent.
 	Missed  int `json:"missed,omitempty"`
 	Updates int `json:"updates"`
 }
@@ -31,16 +31,16 @@ type SwitchStatus struct {
 	GNMI      string     `json:"gnmi,omitempty"`
 	Phase     p4rt.Phase `json:"phase"`
 	Primary   bool       `json:"primary"`
-	Synced    bool       `json:"synced"` // its tables are as desired
+	Synced    bool       `json:"synced"` // it has the tables that it should have
 	Error     string     `json:"error,omitempty"`
-	Ports     string     `json:"ports"` // health of the port states
+	Ports     string     `json:"ports"` // whether its port states are up to date: see [linkstate.Health]
 	PortError string     `json:"ports_error,omitempty"`
 	Sampling  bool       `json:"sampling,omitempty"`
-	// NeverSeen are interfaces of expected ports that the switch has never named over gNMI.
+	// NeverSeen lists interfaces of ports in the fabric file that the switch has never named over gNMI.
 	NeverSeen []string `json:"ports_never_seen,omitempty"`
 	Verdict   Verdict  `json:"verdict"`
-	Entries   int      `json:"entries"` // when its tables were last read
-	// Unfit is why the program cannot hold the switch's tables.
+	Entries   int      `json:"entries"` // number of table entries when last read
+	// Unfit says why the P4 program cannot hold the switch's tables.
 	Unfit string `json:"unfit,omitempty"`
 	// Drops are the reasons for which the switch drops packets, if it has an admin address; DropsError is the error
 	// of reading them.
@@ -48,10 +48,10 @@ type SwitchStatus struct {
 	DropsError string         `json:"drops_error,omitempty"`
 }
 
-// LinkStatus is a link that is not simply up.
+// LinkStatus is the state of a link that is not simply up.
 type LinkStatus struct {
 	Name    string `json:"name"`
-	Up      bool   `json:"up"` // in use
+	Up      bool   `json:"up"` // the controller uses the link: both ends are up, and it is not drained
 	DownA   bool   `json:"down_a,omitempty"`
 	DownB   bool   `json:"down_b,omitempty"`
 	Drained bool   `json:"drained,omitempty"`
@@ -80,12 +80,12 @@ type Status struct {
 	// gNMI has been reported.
 	Ready    bool           `json:"ready"`
 	Epoch    uint64         `json:"epoch"` // of the last change of a link: the number of changes
-	Busy     bool           `json:"busy"`  // a change is being written
+	Busy     bool           `json:"busy"`  // table writes for a change are in progress
 	Last     Convergence    `json:"last_convergence"`
-	Changes  uint64         `json:"changes"`  // written
-	Repairs  uint64         `json:"repairs"`  // updates that repaired read-back tables
-	Refusals uint64         `json:"refusals"` // writes that failed
-	Flips    uint64         `json:"flips"`    // of queue pairs, reported by agents
+	Changes  uint64         `json:"changes"`  // changes of links whose tables were written
+	Repairs  uint64         `json:"repairs"`  // updates written because tables read from switches differed
+	Refusals uint64         `json:"refusals"` // table writes that failed
+	Flips    uint64         `json:"flips"`    // moves of queue pairs to other paths, reported by agents
 	Links    int            `json:"links"`
 	Switches []SwitchStatus `json:"switches"`
 	NotUp    []LinkStatus   `json:"links_not_up"`
@@ -93,8 +93,8 @@ type Status struct {
 
 	Suspicion suspicion.Stats `json:"suspicion"`
 
-	Loads *observe.LoadStatus  `json:"loads,omitempty"` // if counters are read
-	Paths []observe.PathStatus `json:"paths,omitempty"` // recently probed: paths over links that agents blame
+	Loads *observe.LoadStatus  `json:"loads,omitempty"` // loads of links; nil: counters are not read
+	Paths []observe.PathStatus `json:"paths,omitempty"` // results of recent path probes, over links that agents suspect
 	// Largest are the pairs of hosts with the most traffic, from the agents' reports of the last seconds.
 	Largest []observe.FlowStatus `json:"largest,omitempty"`
 }
@@ -102,7 +102,7 @@ type Status struct {
 // Status returns the present state.
 func (d *Daemon) Status(ctx context.Context) (Status, error) {
 	var s Status
-	err := d.ask(ctx, func() { s = d.status() })
+	err := d.runInLoop(ctx, func() { s = d.status() })
 	s.Agents, s.Loads = d.service.Agents(), d.loads.Status(d.f)
 	return s, err
 }

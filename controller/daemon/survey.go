@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
@@ -14,19 +15,19 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Found is a survey's result for one switch.
+// Found is the state that a [Survey] read from one switch.
 type Found struct {
 	Node     fabric.NodeID
 	Err      error // the switch could not be read; the other fields are empty
-	Pipeline bool  // it runs our pipeline
+	Pipeline bool  // it runs the controller's P4 program
 	Tables   p4rt.Tables
-	Ports    map[fabric.PortNo]bool // up; nil without gNMI
+	Ports    map[fabric.PortNo]bool // whether each port is up; nil without gNMI
 }
 
-// surveyAtOnce is the number of switches that are asked at the same time.
-const surveyAtOnce = 32
+// maxSurveyed is the number of switches that are asked at the same time.
+const maxSurveyed = 32
 
-// Survey reads all switches, and changes nothing. It needs no role: any client may read.
+// Survey reads port states and tables of all switches, and changes nothing. It does not have to be primary.
 func Survey(ctx context.Context, cfg Config) ([]Found, error) {
 	cfg = cfg.withDefaults()
 	if cfg.Own == 0 {
@@ -37,7 +38,7 @@ func Survey(ctx context.Context, cfg Config) ([]Found, error) {
 	}
 	found := make([]Found, cfg.Core.Fabric.Switches())
 	var g errgroup.Group
-	g.SetLimit(surveyAtOnce)
+	g.SetLimit(maxSurveyed)
 	for i := range found {
 		id := fabric.NodeID(cfg.Core.Fabric.Hosts() + i)
 		g.Go(func() error {
@@ -81,7 +82,7 @@ func survey(ctx context.Context, cfg Config, id fabric.NodeID) (f Found) {
 	return f
 }
 
-// Linked returns a core with the port states of a survey.
+// Linked returns a core that knows the port states of a survey.
 func Linked(cfg controller.Config, found []Found) (*controller.Core, error) {
 	core, err := controller.New(cfg)
 	if err != nil {
@@ -100,8 +101,9 @@ func Linked(cfg controller.Config, found []Found) (*controller.Core, error) {
 	return core, nil
 }
 
-// Plan prints the updates that a controller would write if it started now. It returns the number of updates and of
-// switches that could not be read.
+// Plan prints the updates that a controller would write if it started now. If no switch can be read, as before a lab is
+// built, it prints what it would write to empty switches. It returns the number of updates and of switches that could
+// not be read.
 func Plan(ctx context.Context, cfg Config, w io.Writer) (updates, unread int, err error) {
 	cfg = cfg.withDefaults()
 	found, err := Survey(ctx, cfg)
@@ -113,6 +115,10 @@ func Plan(ctx context.Context, cfg Config, w io.Writer) (updates, unread int, er
 		return 0, 0, err
 	}
 	f := cfg.Core.Fabric
+	for _, note := range cfg.Unchecked() {
+		fmt.Fprintln(w, note)
+	}
+	none := !slices.ContainsFunc(found, func(x Found) bool { return x.Err == nil })
 	for i := range f.Links() {
 		if id := fabric.LinkID(i); !core.LinkUp(id) {
 			fmt.Fprintf(w, "link %s is down\n", f.LinkName(id))
@@ -123,24 +129,33 @@ func Plan(ctx context.Context, cfg Config, w io.Writer) (updates, unread int, er
 		if x.Err != nil {
 			unread++
 			fmt.Fprintf(w, "%s: %v\n", name, x.Err)
-			continue
+			if !none {
+				continue
+			}
+			x = Found{Node: x.Node}
 		}
-		if !x.Pipeline {
-			fmt.Fprintf(w, "%s: push pipeline %#x\n", name, cfg.PipelineOf(x.Node).Cookie())
+		if pipeline := cfg.PipelineOf(x.Node); !x.Pipeline && len(pipeline.Uncompiled()) > 0 {
+			fmt.Fprintf(w, "%s: push the pipeline, once it is compiled\n", name)
+		} else if !x.Pipeline {
+			fmt.Fprintf(w, "%s: push pipeline %#x\n", name, pipeline.Cookie())
 		}
 		for _, why := range x.Tables.Why {
 			fmt.Fprintf(w, "%s: delete %v\n", name, why)
 		}
-		want := core.Desired(x.Node)
-		if err := cfg.PipelineOf(x.Node).Schema().Fits(want); err != nil {
+		want, schema := core.Desired(x.Node), cfg.PipelineOf(x.Node).Schema()
+		if err := schema.Fits(want); err != nil {
 			fmt.Fprintf(w, "%s: %v\n", name, err)
 		}
-		us := controller.Diff(x.Tables.Entries, cfg.PipelineOf(x.Node).Schema().Kept(want))
+		us := schema.Known(controller.Diff(x.Tables.Entries, schema.Kept(want)))
 		updates += len(us) + len(x.Tables.Stray)
 		for _, u := range us {
 			fmt.Fprintf(w, "%s: %v\n", name, u)
 		}
 	}
-	fmt.Fprintf(w, "%d updates of %d switches; %d could not be read\n", updates, len(found), unread)
+	fmt.Fprintf(w, "%d updates of %d switches; %d could not be read", updates, len(found), unread)
+	if none {
+		fmt.Fprint(w, ": these are the updates of empty switches")
+	}
+	fmt.Fprintln(w)
 	return updates, unread, nil
 }

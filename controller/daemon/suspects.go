@@ -13,8 +13,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
-// reported processes an agent's reports of paths that timed out and of probes.
-func (d *Daemon) reported(host fabric.NodeID, r *statepb.Report) {
+// agentReported processes an agent's reports of paths that timed out and of probes.
+func (d *Daemon) agentReported(host fabric.NodeID, r *statepb.Report) {
 	now := d.clock()
 	for _, s := range r.GetSuspicions() {
 		x := suspicion.Report{
@@ -46,13 +46,13 @@ func (d *Daemon) reported(host fabric.NodeID, r *statepb.Report) {
 	}
 }
 
-// flipsNamed is the number of a report's flips that the event log names.
-const flipsNamed = 3
+// maxFlipsLogged is the number of a report's flips that the event log names.
+const maxFlipsLogged = 3
 
 // flipsText describes an agent's flips.
 func flipsText(fs []*statepb.Flip, count int) string {
 	var parts []string
-	for _, f := range fs[:min(flipsNamed, len(fs))] {
+	for _, f := range fs[:min(maxFlipsLogged, len(fs))] {
 		reason := f.GetReason()
 		if !flipReason.MatchString(reason) {
 			reason = "for a reason that cannot be" // the text comes from an agent

@@ -15,12 +15,12 @@ import (
 
 // Limits and intervals of the live fabric's page.
 const (
-	viewEvery  = 500 * time.Millisecond
-	viewSoon   = 50 * time.Millisecond // after an event, so that simultaneous events come together
-	viewKeeps  = 1200                  // ticks: ten minutes
-	viewEvents = 200                   // per tick
-	viewWhole  = 250                   // largest use of a link; see view.Tick
-	viewAgain  = 300                   // ticks after which unchanged values are sent again, for pages opened since
+	viewInterval    = 500 * time.Millisecond
+	viewDelay       = 50 * time.Millisecond // after an event, so that simultaneous events come together
+	viewKeptTicks   = 1200                  // number of updates that the page keeps: ten minutes
+	viewEvents      = 200                   // maximum number of events sent to the page per update
+	viewFullUse     = 250                   // largest use of a link; see view.Tick
+	viewRepeatTicks = 300                   // ticks after which unchanged values are sent again, for pages opened since
 )
 
 // viewer collects the page's next tick.
@@ -38,7 +38,7 @@ type viewer struct {
 }
 
 func newViewer() *viewer {
-	return &viewer{live: viewhttp.NewLive(viewKeeps), kick: make(chan struct{}, 1)}
+	return &viewer{live: viewhttp.NewLive(viewKeptTicks), kick: make(chan struct{}, 1)}
 }
 
 // View returns the server of the live fabric's page; nil without [Config.View].
@@ -46,11 +46,11 @@ func (d *Daemon) View() *viewhttp.Server {
 	if d.viewer == nil {
 		return nil
 	}
-	return viewhttp.NewServer(d.page, d.viewer.live).Answering(d.viewSwitch)
+	return viewhttp.NewServer(d.viewPage, d.viewer.live).Answering(d.viewSwitch)
 }
 
-// page returns the initial content of the page; later events follow.
-func (d *Daemon) page() (*view.Page, error) {
+// viewPage returns the initial content of the page; later events follow.
+func (d *Daemon) viewPage() (*view.Page, error) {
 	run := &view.Run{Title: "live since " + d.began.Format(time.DateTime), QueueUnit: 1, Facts: [][2]string{
 		{"use", "of the busiest link's since the controller began, by the switches' counters; what hosts send is not counted"},
 		{"queues", "not known: switches do not report them"},
@@ -75,8 +75,8 @@ func (v *viewer) addEvent(f *fabric.Fabric, began time.Time, r eventlog.Record) 
 	}
 }
 
-// feed sends the page its ticks.
-func (d *Daemon) feed(ctx context.Context) error {
+// publishTicks sends the page its ticks.
+func (d *Daemon) publishTicks(ctx context.Context) error {
 	timer, soon := time.NewTimer(0), false
 	defer timer.Stop()
 	for {
@@ -85,15 +85,15 @@ func (d *Daemon) feed(ctx context.Context) error {
 			return ctx.Err()
 		case <-timer.C:
 			soon = false
-			timer.Reset(viewEvery)
+			timer.Reset(viewInterval)
 		case <-d.viewer.kick:
 			if !soon {
 				soon = true
-				timer.Reset(viewSoon)
+				timer.Reset(viewDelay)
 			}
 			continue
 		}
-		t, err := d.tick(ctx)
+		t, err := d.viewTick(ctx)
 		if err == nil {
 			err = d.viewer.live.Send(t)
 		}
@@ -136,16 +136,16 @@ func (d *Daemon) viewProbed() []view.Flow {
 		v.probed, v.ticks = probed, 0
 		return probed
 	}
-	if v.ticks++; v.ticks%viewAgain == 0 {
+	if v.ticks++; v.ticks%viewRepeatTicks == 0 {
 		return v.probed
 	}
 	return nil
 }
 
-// tick returns the fabric's present state.
-func (d *Daemon) tick(ctx context.Context) (*view.Tick, error) {
+// viewTick returns the fabric's present state.
+func (d *Daemon) viewTick(ctx context.Context) (*view.Tick, error) {
 	t := &view.Tick{T: float64(time.Since(d.began).Microseconds()), State: make([]string, d.f.Links()), Use: make([]byte, 2*d.f.Links())}
-	err := d.ask(ctx, func() {
+	err := d.runInLoop(ctx, func() {
 		for i := range t.State {
 			t.State[i] = d.linkState(fabric.LinkID(i))
 		}
@@ -161,7 +161,7 @@ func (d *Daemon) tick(ctx context.Context) (*view.Tick, error) {
 	}
 	if busiest > 0 {
 		for dir, r := range rates {
-			t.Use[dir] = byte(r / busiest * viewWhole)
+			t.Use[dir] = byte(r / busiest * viewFullUse)
 		}
 	}
 	v := d.viewer

@@ -19,7 +19,7 @@ func (d *Daemon) viewSwitch(ctx context.Context, _ int, name string, _ float64) 
 	var entries []controller.Entry
 	s := &view.Switch{}
 	states := map[fabric.LinkID]string{}
-	if err := d.ask(ctx, func() {
+	if err := d.runInLoop(ctx, func() {
 		dev := d.device(id)
 		entries = d.core.Tables().Written(id)
 		s.Facts = [][2]string{{"session", dev.phase.String()}, {"ports", dev.health.String()}, {"verdict", dev.verdict.String()}}

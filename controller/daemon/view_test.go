@@ -13,7 +13,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
-// TestLoads: what links carry is in the status by the switches' counters, with the uplink that carries more than its share.
+// TestLoads: what links carry is in the status by the switches' counters, with the uplink that carries more than its
+// share.
 func TestLoads(t *testing.T) {
 	l := newLab(t, fatTree(t, 4), true)
 	defer l.close()
@@ -84,8 +85,8 @@ func TestView(t *testing.T) {
 		browsertest.Poll(`document.querySelector(".switch").textContent.includes("take_uplink one of: to agg0 by port 3; to agg1 by port 4")`, nil),
 		browsertest.Poll(`[...document.querySelectorAll(".events button")].some(b => /write tor0.*updates/.test(b.textContent))`, nil),
 		browsertest.Action(func(*browsertest.Browser) error {
-			r.inbox.put(func() {
-				r.reported(3, &statepb.Report{Flips: []*statepb.Flip{{Qp: 7, From: 1, To: 2, Reason: "quench"}, {Reason: "<b>"}}, FlipsLeft: 5})
+			r.inbox.post(func() {
+				r.agentReported(3, &statepb.Report{Flips: []*statepb.Flip{{Qp: 7, From: 1, To: 2, Reason: "quench"}, {Reason: "<b>"}}, FlipsLeft: 5})
 			})
 			return nil
 		}),
@@ -93,8 +94,8 @@ func TestView(t *testing.T) {
 		browsertest.Poll(`document.querySelector(".facts").textContent.includes("flips 7")`, nil),
 		// The pairs of hosts that send most stand there, and one that is chosen stays so.
 		browsertest.Action(func(*browsertest.Browser) error {
-			r.inbox.put(func() {
-				r.reported(3, &statepb.Report{Largest: []*statepb.Sent{{Dst: 12, Bytes: 41_000_000}}, SpanNs: 1e9})
+			r.inbox.post(func() {
+				r.agentReported(3, &statepb.Report{Largest: []*statepb.Sent{{Dst: 12, Bytes: 41_000_000}}, SpanNs: 1e9})
 			})
 			return nil
 		}),
@@ -104,7 +105,7 @@ func TestView(t *testing.T) {
 		// A path's probe results are shown, and the path is drawn when it is chosen.
 		browsertest.Action(func(*browsertest.Browser) error {
 			path := suspicion.ProbedPath{SrcToR: r.f.ToRID(0), DstToR: r.f.ToRID(1), Label: 2}
-			r.inbox.put(func() {
+			r.inbox.post(func() {
 				r.paths.Take(path, time.Now(), &statepb.ProbeResult{Sent: 8, Lost: 3, TripNs: 41_000, LeastNs: 12_000})
 			})
 			return nil

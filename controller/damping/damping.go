@@ -17,19 +17,19 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Penalty is the cost of one failure.
+// Penalty is the amount that one failure adds to a port's penalty.
 const Penalty = 1000
 
 // ErrConfig is wrapped by the errors of [New].
 var ErrConfig = errors.New("damping: bad config")
 
-// Config sets the limits of flapping. With the zero value, which means the defaults, a port that goes down a third
-// time within some 10 s is held down: for 30 s if it does not flap again, and for at most a minute after its last
-// failure.
+// Config sets the limits of flap damping, as BGP's (RFC 2439): each failure adds to a port's account, which decays.
+// With the zero value, which means the defaults, a port that goes down a third time within some 10 s is held down: for
+// 30 s if it does not flap again, and for at most a minute after its last failure.
 type Config struct {
 	Suppress float64     // account above which a port is held down; 0: 2500
 	Reuse    float64     // account below which it is released; 0: 750
-	HalfLife fabric.Time // of the account; 0: 15 s
+	HalfLife fabric.Time // time in which the account decays by half; 0: 15 s
 	Longest  fabric.Time // longest hold after its last failure; 0: 60 s
 	// Off disables damping.
 	Off bool
@@ -44,13 +44,13 @@ type Event struct {
 	Up   bool
 }
 
-// Damper keeps the accounts of ports.
+// Damper decides which ports' states are believed, by their accounts of failures: see [Config].
 type Damper struct {
 	cfg   Config
-	ports map[Port]*account // ports that ever went down
+	ports map[Port]*penalty // ports that ever went down
 }
 
-type account struct {
+type penalty struct {
 	up, damped bool // the port's reported state; whether it is held down
 	penalty    float64
 	at         fabric.Time // of penalty
@@ -74,31 +74,31 @@ func New(cfg Config) (*Damper, error) {
 		return nil, fmt.Errorf("%w: Suppress %v must be above Reuse %v, and that, HalfLife %v and Longest %v above 0",
 			ErrConfig, cfg.Suppress, cfg.Reuse, cfg.HalfLife, cfg.Longest)
 	}
-	return &Damper{cfg: cfg, ports: map[Port]*account{}}, nil
+	return &Damper{cfg: cfg, ports: map[Port]*penalty{}}, nil
 }
 
 // decay updates an account to the present time.
-func (d *Damper) decay(a *account, now fabric.Time) {
+func (d *Damper) decay(a *penalty, now fabric.Time) {
 	if dt := now - a.at; dt > 0 {
 		a.penalty *= math.Exp2(-float64(dt) / float64(d.cfg.HalfLife))
 		a.at = now
 	}
 }
 
-// ceiling is the account that takes Longest to fall to Reuse.
-func (d *Damper) ceiling() float64 {
+// maxPenalty is the account that takes Longest to fall to Reuse.
+func (d *Damper) maxPenalty() float64 {
 	return d.cfg.Reuse * math.Exp2(float64(d.cfg.Longest)/float64(d.cfg.HalfLife))
 }
 
-// State processes a port's reported state and reports whether to believe it now. [Damper.Tick] returns an
-// unbelieved state later, if it still holds.
-func (d *Damper) State(now fabric.Time, p Port, up bool) (believe bool) {
+// Reported processes a port's reported state, and reports whether to believe it now. [Damper.Tick] returns a state that
+// was not believed later, if it still holds.
+func (d *Damper) Reported(now fabric.Time, p Port, up bool) (believe bool) {
 	a := d.ports[p]
 	switch {
 	case d.cfg.Off || a == nil && up:
 		return true
 	case a == nil:
-		a = &account{up: true, at: now}
+		a = &penalty{up: true, at: now}
 		d.ports[p] = a
 	}
 	if a.up == up {
@@ -109,13 +109,13 @@ func (d *Damper) State(now fabric.Time, p Port, up bool) (believe bool) {
 	if up {
 		return !a.damped
 	}
-	a.penalty = min(a.penalty+Penalty, d.ceiling())
+	a.penalty = min(a.penalty+Penalty, d.maxPenalty())
 	a.damped = a.damped || a.penalty > d.cfg.Suppress
 	return true
 }
 
-// release returns the time at which a held port is released.
-func (d *Damper) release(a *account) fabric.Time {
+// releaseTime returns the time at which a held port is released.
+func (d *Damper) releaseTime(a *penalty) fabric.Time {
 	wait := float64(d.cfg.HalfLife) * math.Log2(a.penalty/d.cfg.Reuse)
 	return a.at + fabric.Time(math.Ceil(max(wait, 0))) + fabric.Nanosecond
 }
@@ -123,20 +123,19 @@ func (d *Damper) release(a *account) fabric.Time {
 // Deadline returns when [Damper.Tick] is due. ok is false if no port is held.
 func (d *Damper) Deadline() (due fabric.Time, ok bool) {
 	for _, a := range d.ports {
-		if t := d.release(a); a.damped && (!ok || t < due) {
+		if t := d.releaseTime(a); a.damped && (!ok || t < due) {
 			due, ok = t, true
 		}
 	}
 	return due, ok
 }
 
-// Tick releases the ports that have calmed down and returns their new states, in port order. It forgets ports whose
-// failures are long past.
+// Tick returns the ports whose account has decayed and that are no longer held down, with their states, in port order.
 func (d *Damper) Tick(now fabric.Time) []Event {
 	var out []Event
 	for p, a := range d.ports {
 		switch {
-		case a.damped && now >= d.release(a):
+		case a.damped && now >= d.releaseTime(a):
 			a.damped = false
 			if a.up {
 				out = append(out, Event{Port: p, Up: true})
@@ -154,14 +153,14 @@ func (d *Damper) Tick(now fabric.Time) []Event {
 	return out
 }
 
-// Rebase counts all later times from now.
+// Rebase makes now the zero of the damper's clock.
 func (d *Damper) Rebase(now fabric.Time) {
 	for _, a := range d.ports {
 		a.at = a.at.Rebase(now)
 	}
 }
 
-// Damped reports whether a port is held down although it may report that it is up.
+// Damped reports whether a port is held down because it flaps.
 func (d *Damper) Damped(p Port) bool {
 	a := d.ports[p]
 	return a != nil && a.damped

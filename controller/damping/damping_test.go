@@ -39,7 +39,7 @@ func TestDamper(t *testing.T) {
 			now = now + fabric.Time(rapid.IntRange(0, 3000).Draw(t, "ms"))*fabric.Millisecond
 			tick()
 			said = rapid.Bool().Draw(t, "up")
-			ok := d.State(now, port, said)
+			ok := d.Reported(now, port, said)
 			if !said && !ok {
 				t.Fatal("a failure is not believed")
 			}
@@ -73,7 +73,7 @@ func TestConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 50 {
-		if !d.State(fabric.Time(0), port, false) || !d.State(fabric.Time(0), port, true) {
+		if !d.Reported(fabric.Time(0), port, false) || !d.Reported(fabric.Time(0), port, true) {
 			t.Fatal("damped though off")
 		}
 	}

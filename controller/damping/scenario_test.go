@@ -37,7 +37,7 @@ func TestScenarios(t *testing.T) {
 				if _, err := fmt.Sscan(words[0], &p.Port); err != nil {
 					return "", err
 				}
-				fmt.Fprintf(&b, "believed: %v\n", d.State(now, p, words[1] == "up"))
+				fmt.Fprintf(&b, "believed: %v\n", d.Reported(now, p, words[1] == "up"))
 				if d.Damped(p) {
 					b.WriteString("held down\n")
 				}

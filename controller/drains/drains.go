@@ -15,13 +15,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Mark records that a link was taken out of use, or back into it.
+// Mark is a record that a link was drained (taken out of use), or put back into use.
 type Mark struct {
 	Link    fabric.LinkID
 	Drained bool
 	Version uint64
-	By      string // the controller that was asked
-	Forced  bool   // the operator insists, even if hosts lose their last path
+	By      string // the controller that an operator asked
+	Forced  bool   // the operator insisted, even if hosts lose their last path
 }
 
 // newer reports whether m overrides o, a mark of the same link.
@@ -42,13 +42,13 @@ func (m Mark) rank() int {
 	return r
 }
 
-// Set is the marks of a fabric's links. The zero value has none.
+// Set is the records of which links are drained, which controllers exchange. The zero value has none.
 type Set struct{ marks map[fabric.LinkID]Mark }
 
 // Clone returns a copy.
 func (s *Set) Clone() Set { return Set{maps.Clone(s.marks)} }
 
-// Put marks a link. It returns false, and changes nothing, if the link has that mark already.
+// Put records that a link is drained or not. It returns false, and changes nothing, if the record says so already.
 func (s *Set) Put(id fabric.LinkID, drained, forced bool, by string) bool {
 	m, ok := s.marks[id]
 	if m.Drained == drained && (ok || !drained) {
@@ -65,7 +65,7 @@ func (s *Set) put(m Mark) {
 	s.marks[m.Link] = m
 }
 
-// Drained returns the marks of drained links, by version: in the same order at every controller.
+// Drained returns the records of drained links, by version: in the same order at every controller.
 func (s *Set) Drained() []Mark {
 	out := slices.DeleteFunc(s.Marks(), func(m Mark) bool { return !m.Drained })
 	slices.SortFunc(out, func(a, b Mark) int {
@@ -74,7 +74,7 @@ func (s *Set) Drained() []Mark {
 	return out
 }
 
-// Merge merges another set's marks and returns the new ones.
+// Merge adds newer records from another controller, and returns those.
 func (s *Set) Merge(marks []Mark) (added []Mark) {
 	for _, m := range marks {
 		if have, ok := s.marks[m.Link]; !ok || m.newer(have) {
@@ -85,7 +85,7 @@ func (s *Set) Merge(marks []Mark) (added []Mark) {
 	return added
 }
 
-// Marks returns all marks, by link.
+// Marks returns all records, by link.
 func (s *Set) Marks() []Mark {
 	out := make([]Mark, 0, len(s.marks))
 	for _, m := range s.marks {

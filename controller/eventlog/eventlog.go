@@ -20,7 +20,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
-// Record is one line. Empty fields are left out.
+// Record is one line of the controller's event log. Empty fields are left out.
 type Record struct {
 	Time time.Time `json:"time"`
 	// Kind is one of these. The controller: start, end. Received: port, speed, phase, health, report, flip.
@@ -31,22 +31,22 @@ type Record struct {
 	Port   int     `json:"port,omitempty"`
 	Link   string  `json:"link,omitempty"`
 	Host   string  `json:"host,omitempty"`
-	To     string  `json:"to,omitempty"` // ToR
+	To     string  `json:"to,omitempty"` // name of the destination ToR of a path
 	Label  int     `json:"label,omitempty"`
 	Up     *bool   `json:"up,omitempty"`
-	Damped bool    `json:"damped,omitempty"` // not believed, because it flaps
+	Damped bool    `json:"damped,omitempty"` // not believed, because the port flaps
 	Epoch  uint64  `json:"epoch,omitempty"`
 	State  string  `json:"state,omitempty"`
-	Count  int     `json:"count,omitempty"` // updates
+	Count  int     `json:"count,omitempty"` // number of updates
 	Millis float64 `json:"ms,omitempty"`
 	Error  string  `json:"error,omitempty"`
-	// Fabric is the controller's, in its start record.
+	// Fabric is the controller's fabric, in the record of its start.
 	Fabric *fabric.Spec `json:"fabric,omitempty"`
 }
 
-// Log writes records. It is safe for concurrent use; a nil Log writes nothing. [Replay] replays it. A record that
-// cannot be written is lost and reported: at once to [Log.Warn]'s log, and in a record of kind "lost" when writing
-// works again.
+// Log writes the controller's event log. It is safe for concurrent use; a nil Log writes nothing. A record that cannot
+// be written is counted: the log given to [Log.Warn] reports it at once, and a record of kind "lost" when writing works
+// again.
 type Log struct {
 	mu   sync.Mutex
 	w    io.Writer
@@ -195,7 +195,7 @@ func Records(r io.Reader, f func(n int, rec Record) error) (cut []int, err error
 	return cut, nil
 }
 
-// Ready writes a core's decisions and requests.
+// Ready writes the decisions of a controller's core.
 func (l *Log) Ready(f *fabric.Fabric, at time.Time, r rollout.Ready) {
 	if l == nil {
 		return
@@ -220,21 +220,21 @@ func record(f *fabric.Fabric, e rollout.Event) (r Record, ok bool) {
 		return Record{Kind: kind, Switch: f.Name(e.Node), Port: int(e.Port), Up: &e.Up}
 	}
 	switch e.Kind {
-	case rollout.PortHeard:
+	case rollout.PortReported:
 		r = port("port")
 		r.Damped = e.Damped
 	case rollout.PortSpeed:
 		r = Record{Kind: "speed", Switch: f.Name(e.Node), Port: int(e.Port), State: fabric.SpeedName(e.Rate)}
 	case rollout.Believed:
 		r = port("believed")
-	case rollout.Calmed:
+	case rollout.FlappingEnded:
 		r = Record{Kind: "calmed", Switch: f.Name(e.Node), Port: int(e.Port)}
 	case rollout.LinkChanged:
 		r = Record{Kind: "link", Link: f.LinkName(e.Link), Up: &e.Up, Epoch: e.Epoch}
 	case rollout.Drained:
 		r = Record{Kind: "drain", Link: f.LinkName(e.Link), Up: &e.Up}
 	case rollout.Suspected:
-		r = Record{Kind: "suspect", Link: f.LinkName(e.Link), State: suspected(!e.Up, e.Confirmed), Epoch: e.Epoch}
+		r = Record{Kind: "suspect", Link: f.LinkName(e.Link), State: suspicionText(!e.Up, e.Confirmed), Epoch: e.Epoch}
 	case rollout.Started:
 		r = Record{Kind: "settled", Epoch: e.Epoch}
 	case rollout.Repaired:
@@ -264,12 +264,12 @@ func notice(f *fabric.Fabric, at time.Time, u *statepb.Update) Record {
 		}
 	}
 	for _, s := range u.GetSuspects() {
-		r.Link, r.State = f.LinkName(fabric.LinkID(s.GetLink())), suspected(s.GetSuspected(), s.GetConfirmed())
+		r.Link, r.State = f.LinkName(fabric.LinkID(s.GetLink())), suspicionText(s.GetSuspected(), s.GetConfirmed())
 	}
 	return r
 }
 
-func suspected(is, confirmed bool) string {
+func suspicionText(is, confirmed bool) string {
 	switch {
 	case is && confirmed:
 		return "confirmed"
@@ -279,12 +279,12 @@ func suspected(is, confirmed bool) string {
 	return "cleared"
 }
 
-// Replay feeds a core the inputs of another core from a log, at the log's times from its first record on: believed
-// ports, speeds, drains, suspicions. The core then has the tables of the core that wrote the log. step, if not nil,
-// is called after each change to examine the core's requests. A log of several runs restarts with each run, with a
-// new core from fresh.
+// Replay gives a new core the inputs that a log has recorded, at the recorded times: port states, speeds, drains,
+// suspicions. The core then has the tables of the core that wrote the log. step, if not nil, is called after each
+// change to examine what the core requests. At each start of a controller in the log, Replay begins again with another
+// core from fresh.
 func Replay(r io.Reader, fresh func() (*controller.Core, error), step func(*controller.Core)) (*controller.Core, error) {
-	l := led{fresh: fresh}
+	l := replayedCore{fresh: fresh}
 	if err := l.begin(); err != nil {
 		return nil, err
 	}
@@ -301,25 +301,25 @@ func Replay(r io.Reader, fresh func() (*controller.Core, error), step func(*cont
 	return l.core, nil
 }
 
-// leads are the kinds of records that are inputs of a core.
-var leads = []string{"start", "believed", "speed", "drain", "suspect"}
+// inputKinds are the kinds of records that are inputs of a core.
+var inputKinds = []string{"start", "believed", "speed", "drain", "suspect"}
 
-// led is a core that replays a log.
-type led struct {
+// replayedCore is a controller core that replays an event log.
+type replayedCore struct {
 	fresh func() (*controller.Core, error)
 	core  *controller.Core
 	began time.Time
 }
 
 // begin restarts the replay.
-func (l *led) begin() (err error) {
+func (l *replayedCore) begin() (err error) {
 	l.began = time.Time{}
 	l.core, err = l.fresh()
 	return err
 }
 
-// take replays one record; did is false if it is no input.
-func (l *led) take(rec Record) (did bool, err error) {
+// take replays one record; did is false if the record is not an input of the core.
+func (l *replayedCore) take(rec Record) (did bool, err error) {
 	if l.began.IsZero() || rec.Kind == "start" {
 		l.began = rec.Time
 	}

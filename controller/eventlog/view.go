@@ -15,10 +15,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// counted are the kinds of records whose count is of updates.
-var counted = []string{"write", "repair", "change"}
+// updateCountKinds are the kinds of records whose count is a number of table updates.
+var updateCountKinds = []string{"write", "repair", "change"}
 
-// Event returns the record as a page's event; its time counts from since.
+// Event converts the record into an event of the web page; its time counts from since.
 func (r Record) Event(f *fabric.Fabric, since time.Time) view.Event {
 	e := view.Event{T: float64(r.Time.Sub(since).Microseconds()), Kind: r.Kind, Node: -1, Dir: -1, Count: int64(r.Count), Text: r.text()}
 	for _, name := range []string{r.Switch, r.Host} {
@@ -42,7 +42,7 @@ func (r Record) text() string {
 	if r.Up != nil {
 		parts = append(parts, map[bool]string{true: "up", false: "down"}[*r.Up])
 	}
-	if r.Count > 0 && slices.Contains(counted, r.Kind) {
+	if r.Count > 0 && slices.Contains(updateCountKinds, r.Kind) {
 		parts = append(parts, fmt.Sprintf("%d updates", r.Count))
 	}
 	for _, text := range []string{r.State, r.To, r.Error} {
@@ -53,7 +53,7 @@ func (r Record) text() string {
 	return strings.Join(parts, ", ")
 }
 
-// Viewed is one controller run of a log, as a page shows it.
+// Viewed is one run of a controller, from its start to its end in an event log, as the web page shows it.
 type Viewed struct {
 	Run *view.Run
 	f   *fabric.Fabric
@@ -63,22 +63,22 @@ type Viewed struct {
 
 	// The core after the first upTo records. A request for a later time replays the next ones.
 	mu   sync.Mutex
-	led  led
+	led  replayedCore
 	upTo int
 }
 
 // viewEvents is the largest number of a run's records on a page, the last ones.
 const viewEvents = 20_000
 
-// View returns the runs of a log for a page, one per controller run. f is the fabric of runs that do not name
-// theirs; nil: unknown.
+// View returns the controller runs of an event log for the web page. f is the fabric of runs whose start record names
+// none; nil: unknown.
 func View(r io.Reader, f *fabric.Fabric) ([]*Viewed, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
 		return nil, err
 	}
 	var all []*Viewed
-	for _, part := range parts(text) {
+	for _, part := range splitAtStarts(text) {
 		v := &Viewed{f: f}
 		if _, err := Records(bytes.NewReader(part), v.take); err != nil {
 			return nil, err
@@ -95,8 +95,8 @@ func View(r io.Reader, f *fabric.Fabric) ([]*Viewed, error) {
 	return all, nil
 }
 
-// parts divides a log before each start of a controller.
-func parts(text []byte) [][]byte {
+// splitAtStarts divides a log before each start of a controller.
+func splitAtStarts(text []byte) [][]byte {
 	var out [][]byte
 	from := 0
 	for at := 0; at < len(text); {
@@ -112,7 +112,7 @@ func parts(text []byte) [][]byte {
 	return append(out, text[from:])
 }
 
-// take takes a record.
+// take processes one record of the log.
 func (v *Viewed) take(_ int, r Record) error {
 	if v.Run == nil {
 		v.began = r.Time
@@ -129,7 +129,7 @@ func (v *Viewed) take(_ int, r Record) error {
 		v.Run = &view.Run{Title: "controller " + r.State + ", from " + r.Time.Format(time.DateTime)}
 		v.Run.Nodes, v.Run.Links = view.Graph(v.f)
 	}
-	if len(v.records) == 0 || slices.Contains(leads, r.Kind) { // the first record's time is the start of the run
+	if len(v.records) == 0 || slices.Contains(inputKinds, r.Kind) { // the first record's time is the start of the run
 		shown := r
 		if n := len(v.records); n > 0 && shown.Time.Before(v.records[n-1].Time) {
 			shown.Time = v.records[n-1].Time // a clock was set back
@@ -153,7 +153,7 @@ func (v *Viewed) Switch(name string, t float64) (*view.Switch, error) {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	core, err := v.at(v.began.Add(time.Duration(t * float64(time.Microsecond))))
+	core, err := v.coreAt(v.began.Add(time.Duration(t * float64(time.Microsecond))))
 	if err != nil {
 		return nil, err
 	}
@@ -178,8 +178,8 @@ func (v *Viewed) Switch(name string, t float64) (*view.Switch, error) {
 	return s, nil
 }
 
-// at returns the core at a time. v.mu is held.
-func (v *Viewed) at(until time.Time) (*controller.Core, error) {
+// coreAt returns the core at a time. v.mu is held.
+func (v *Viewed) coreAt(until time.Time) (*controller.Core, error) {
 	if v.led.core == nil || v.upTo > 0 && v.records[v.upTo-1].Time.After(until) {
 		v.led.fresh = func() (*controller.Core, error) {
 			return controller.New(controller.Config{

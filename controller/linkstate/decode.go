@@ -16,13 +16,13 @@ import (
 // ErrNotification is wrapped by the errors of [Decode].
 var ErrNotification = errors.New("linkstate: bad notification")
 
-// Kind is an event's kind.
+// Kind is the kind of an [Event].
 type Kind uint8
 
 // The kinds.
 const (
 	Down    Kind = iota
-	Up           // oper-status UP
+	Up           // the port's oper-status is UP
 	Gone         // the interface is no longer there
 	AllGone      // all interfaces are gone; the event names no port
 	Speed        // the port's speed is Event.Rate
@@ -30,17 +30,17 @@ const (
 
 func (k Kind) String() string { return [...]string{"down", "up", "gone", "all gone", "speed"}[k] }
 
-// Event is a notification's report about one port.
+// Event is a change of one port in a gNMI notification.
 type Event struct {
 	Port fabric.PortNo
 	Kind Kind
-	// TimeNs is the switch's time of the event, in nanoseconds of its clock.
+	// TimeNs is when it happened, in ns of the switch's clock.
 	TimeNs int64
-	Rate   fabric.Rate // of Speed; 0: unknown to the switch
+	Rate   fabric.Rate // the new speed, for kind Speed; 0: the switch does not know it
 }
 
-// statuses are the values of oper-status and whether the port carries packets.
-var statuses = map[string]Kind{
+// operStatuses are the values of oper-status and whether the port carries packets.
+var operStatuses = map[string]Kind{
 	"UP": Up, "DOWN": Down, "TESTING": Down, "UNKNOWN": Down,
 	"DORMANT": Down, "NOT_PRESENT": Down, "LOWER_LAYER_DOWN": Down,
 }
@@ -53,7 +53,7 @@ func Decode(n *gnmi.Notification, names *targets.PortMap) ([]Event, error) {
 	var odd error // an unknown speed, which must not hide a port's state
 	for _, d := range n.GetDelete() {
 		name, rest, ok := split(n.GetPrefix(), d)
-		if !ok || !within(rest, []string{"state", "oper-status"}) {
+		if !ok || !isAncestor(rest, []string{"state", "oper-status"}) {
 			continue
 		}
 		if name == "" || name == "*" {
@@ -76,7 +76,7 @@ func Decode(n *gnmi.Notification, names *targets.PortMap) ([]Event, error) {
 		} else if ok {
 			out = append(out, Event{Port: p, Kind: Speed, TimeNs: n.GetTimestamp(), Rate: rate})
 		}
-		if !within(rest, []string{"state", "oper-status"}) {
+		if !isAncestor(rest, []string{"state", "oper-status"}) {
 			continue
 		}
 		status, ok, err := value(u.GetVal(), []string{"state", "oper-status"}[len(rest):])
@@ -86,7 +86,7 @@ func Decode(n *gnmi.Notification, names *targets.PortMap) ([]Event, error) {
 		if !ok {
 			continue // a container without oper-status
 		}
-		kind, ok := statuses[strings.ToUpper(status)]
+		kind, ok := operStatuses[strings.ToUpper(status)]
 		if !ok {
 			return nil, fmt.Errorf("%w: oper-status of %s: %q is none of UP, DOWN, TESTING, UNKNOWN, DORMANT, NOT_PRESENT, LOWER_LAYER_DOWN",
 				ErrNotification, name, status)
@@ -105,27 +105,27 @@ func split(prefix, path *gnmi.Path) (name string, rest []string, ok bool) {
 		if i == len(elems) {
 			return "", nil, true
 		}
-		if local(elems[i].GetName()) != want {
+		if withoutModule(elems[i].GetName()) != want {
 			return "", nil, false
 		}
 	}
 	name = elems[1].GetKey()["name"]
 	for _, e := range elems[2:] {
-		rest = append(rest, local(e.GetName()))
+		rest = append(rest, withoutModule(e.GetName()))
 	}
 	return name, rest, true
 }
 
-// local removes a YANG module's name.
-func local(name string) string {
+// withoutModule removes a YANG module's name.
+func withoutModule(name string) string {
 	if _, after, ok := strings.Cut(name, ":"); ok {
 		return after
 	}
 	return name
 }
 
-// within reports whether path leads to an ancestor of leaf, or to leaf itself.
-func within(path, leaf []string) bool {
+// isAncestor reports whether path leads to an ancestor of leaf, or to leaf itself.
+func isAncestor(path, leaf []string) bool {
 	if len(path) > len(leaf) {
 		return false
 	}
@@ -142,9 +142,9 @@ func value(v *gnmi.TypedValue, path []string) (_ string, ok bool, err error) {
 	var raw []byte
 	switch x := v.GetValue().(type) {
 	case *gnmi.TypedValue_StringVal:
-		return leaf(x.StringVal, path)
+		return leafName(x.StringVal, path)
 	case *gnmi.TypedValue_AsciiVal:
-		return leaf(strings.TrimSpace(x.AsciiVal), path)
+		return leafName(strings.TrimSpace(x.AsciiVal), path)
 	case *gnmi.TypedValue_JsonIetfVal:
 		raw = x.JsonIetfVal
 	case *gnmi.TypedValue_JsonVal:
@@ -161,7 +161,7 @@ func value(v *gnmi.TypedValue, path []string) (_ string, ok bool, err error) {
 		}
 		raw = nil
 		for k, x := range object {
-			if local(k) == name {
+			if withoutModule(k) == name {
 				raw = x
 			}
 		}
@@ -173,19 +173,19 @@ func value(v *gnmi.TypedValue, path []string) (_ string, ok bool, err error) {
 	if err := json.Unmarshal(bytes.TrimSpace(raw), &s); err != nil {
 		return "", false, fmt.Errorf("%.40q is not a JSON string: %w", raw, err)
 	}
-	return local(s), true, nil
+	return withoutModule(s), true, nil
 }
 
-func leaf(s string, path []string) (string, bool, error) {
+func leafName(s string, path []string) (string, bool, error) {
 	if len(path) > 0 {
 		return "", false, fmt.Errorf("the string %.40q where a container belongs", s)
 	}
-	return local(s), true, nil
+	return withoutModule(s), true, nil
 }
 
 // decodeSpeed returns the speed of a port in an update. ok is false if there is none.
 func decodeSpeed(u *gnmi.Update, rest []string) (rate fabric.Rate, ok bool, err error) {
-	if len(rest) == 0 || !within(rest, speedPath) {
+	if len(rest) == 0 || !isAncestor(rest, speedPath) {
 		return 0, false, nil
 	}
 	name, ok, err := value(u.GetVal(), speedPath[len(rest):])

@@ -11,15 +11,15 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Health is the reliability of a switch's port states.
+// Health is whether a switch's port states are up to date.
 type Health uint8
 
 // The healths.
 const (
 	Disconnected Health = iota // no subscription; the last states are kept
 	Syncing                    // subscribed; the first round of states is arriving
-	Fresh                      // the last message is recent enough
-	Stale                      // silent for longer
+	Fresh                      // the switch's last gNMI message is recent
+	Stale                      // there was no message for too long
 )
 
 func (h Health) String() string {
@@ -29,8 +29,7 @@ func (h Health) String() string {
 // ErrStaleAfter is returned for a time that is not above 0.
 var ErrStaleAfter = errors.New("linkstate: stale-after must be above zero; twice the heartbeat and some is usual")
 
-// Monitor keeps the port states of one switch. It is not safe for concurrent
-// use.
+// Monitor keeps the port states of one switch, from its gNMI messages. It is not safe for concurrent use.
 type Monitor struct {
 	staleAfter fabric.Time
 	health     Health
@@ -56,8 +55,8 @@ type Change struct {
 	Rate  fabric.Rate
 }
 
-// NewMonitor returns a disconnected monitor without ports. names maps the switch's interfaces to ports; nil is
-// [ParsePort]. Silence for longer than staleAfter makes it stale.
+// NewMonitor returns a monitor without subscription, which knows no port. names maps the switch's interfaces to ports;
+// nil is [ParsePort]. Without a message for staleAfter it becomes stale.
 func NewMonitor(staleAfter fabric.Time, names *targets.PortMap) (*Monitor, error) {
 	if staleAfter <= 0 {
 		return nil, ErrStaleAfter
@@ -74,7 +73,7 @@ func (m *Monitor) Up(p fabric.PortNo) (up, known bool) {
 	return s.up, known
 }
 
-// Connected records a new subscription: all states will be reported again.
+// Connected reports a new subscription: the switch will send all states again.
 func (m *Monitor) Connected(now fabric.Time) {
 	m.health, m.lastReport = Syncing, now
 	for p, s := range m.ports {
@@ -83,7 +82,7 @@ func (m *Monitor) Connected(now fabric.Time) {
 	}
 }
 
-// Disconnected records the end of the subscription. States are kept.
+// Disconnected reports the end of the subscription. The last states are kept.
 func (m *Monitor) Disconnected() { m.health = Disconnected }
 
 // Receive processes one message of the subscription and returns the changes, sorted by port. After an error the

@@ -19,14 +19,13 @@ func Once(ctx context.Context, conn grpc.ClientConnInterface, sub Subscription) 
 	return states, err
 }
 
-// OnceAt is Once and also returns the switch's clock: the time of its last notification, or zero if it reports
-// none.
+// OnceAt is [Once], and also returns the time of the last notification on the switch's clock; zero if there is none.
 func OnceAt(ctx context.Context, conn grpc.ClientConnInterface, sub Subscription) (_ map[fabric.PortNo]bool, at time.Time, err error) {
-	states, err := once(ctx, conn, sub, &at)
+	states, err := subscribeOnce(ctx, conn, sub, &at)
 	return states, at, err
 }
 
-func once(ctx context.Context, conn grpc.ClientConnInterface, sub Subscription, at *time.Time) (map[fabric.PortNo]bool, error) {
+func subscribeOnce(ctx context.Context, conn grpc.ClientConnInterface, sub Subscription, at *time.Time) (map[fabric.PortNo]bool, error) {
 	request, err := sub.Request()
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ const (
 
 // pacer limits the rate at which changes of one port are passed on. The last change always is.
 type pacer struct {
-	of      map[paceKey]*paced
+	of      map[paceKey]*heldChange
 	waiting map[paceKey]Change
 	due     time.Time // when to call flush, if changes wait
 }
@@ -25,8 +25,8 @@ type paceKey struct {
 	speed bool
 }
 
-// paced is the limiter's state of one port.
-type paced struct {
+// heldChange is the limiter's state of one port.
+type heldChange struct {
 	last Change
 	// credit is the time until which the passed changes would have lasted at one per interval: the generic cell
 	// rate algorithm of ITU-T I.371.
@@ -37,8 +37,8 @@ type paced struct {
 func (p *pacer) pass(now time.Time, changes []Change) (out []Change) {
 	for _, c := range changes {
 		k := paceKey{c.Port, c.Speed}
-		if _, waits := p.waiting[k]; !waits && p.may(k, now) {
-			out = append(out, p.hand(k, now, c))
+		if _, waits := p.waiting[k]; !waits && p.mayPass(k, now) {
+			out = append(out, p.passOn(k, now, c))
 			continue
 		}
 		if p.waiting == nil {
@@ -61,27 +61,27 @@ func (p *pacer) flush(now time.Time) (out []Change) {
 		last := p.of[k].last
 		if last.Up == c.Up && last.Rate == c.Rate {
 			delete(p.waiting, k)
-		} else if p.may(k, now) {
+		} else if p.mayPass(k, now) {
 			delete(p.waiting, k)
-			out = append(out, p.hand(k, now, c))
+			out = append(out, p.passOn(k, now, c))
 		}
 	}
 	p.due = now.Add(paceInterval)
 	return out
 }
 
-func (p *pacer) may(k paceKey, now time.Time) bool {
+func (p *pacer) mayPass(k paceKey, now time.Time) bool {
 	x := p.of[k]
 	return x == nil || !now.Before(x.credit.Add(-(paceBurst-1)*paceInterval))
 }
 
-func (p *pacer) hand(k paceKey, now time.Time, c Change) Change {
+func (p *pacer) passOn(k paceKey, now time.Time, c Change) Change {
 	if p.of == nil {
-		p.of = map[paceKey]*paced{}
+		p.of = map[paceKey]*heldChange{}
 	}
 	x := p.of[k]
 	if x == nil {
-		x = &paced{}
+		x = &heldChange{}
 		p.of[k] = x
 	}
 	if x.credit.Before(now) {

@@ -12,7 +12,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Sent counts the packets and bytes that a port has sent since its switch began to count.
+// Sent is the packets and bytes that a port has sent since its counters started.
 type Sent struct{ Packets, Bytes int64 }
 
 // CountSent asks for the interface counters of a subscription's ports.

@@ -23,12 +23,12 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/loglimit"
 )
 
-// ErrStale ends a subscription that has gone silent.
+// ErrStale is the error of a subscription that ended because the switch sent nothing for too long.
 var ErrStale = errors.New("linkstate: the switch is silent")
 
 // SessionConfig sets up a [Session].
 type SessionConfig struct {
-	Target string           // see Subscription
+	Target string           // gNMI target name, as in [Subscription]
 	Ports  int              // the switch's ports are 1 to Ports; for targets without wildcard support
 	Names  *targets.PortMap // the switch's interfaces; nil: Ethernet1, ...
 	// Heartbeat is the interval at which the switch repeats each state. 0: 5 s.
@@ -51,7 +51,7 @@ type SessionConfig struct {
 	OnChanges func([]Change)
 }
 
-// Session is the subscription to one switch, renewed whenever it breaks.
+// Session is the gNMI subscription to one switch, renewed whenever it breaks.
 type Session struct {
 	cfg      SessionConfig
 	client   gnmi.GNMIClient

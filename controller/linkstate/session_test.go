@@ -261,8 +261,8 @@ func TestSpeeds(t *testing.T) {
 	})
 }
 
-// TestFloodOfChanges: a switch that reports ever other states and speeds of a port has eight of each handed over, and one
-// a second. The last state and speed are handed over, and other ports do not wait.
+// TestFloodOfChanges: a switch that reports ever other states and speeds of a port has eight of each handed over, and
+// one a second. The last state and speed are handed over, and other ports do not wait.
 func TestFloodOfChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tg := newTarget(t)

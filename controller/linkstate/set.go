@@ -11,7 +11,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// SetEnabled makes a switch enable a port, or disable it: a Set of config/enabled. target names the switch to a
+// SetEnabled makes a switch enable or disable a port, by a gNMI Set of config/enabled. target names the switch to a
 // gNMI server that serves several; names maps ports to interfaces; nil: Ethernet1, ...
 func SetEnabled(
 	ctx context.Context, conn grpc.ClientConnInterface, target string, names *targets.PortMap, port fabric.PortNo, enabled bool,

@@ -11,10 +11,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
-// ErrOrder is wrapped if an update does not follow the previous one.
+// ErrOrder is wrapped if an update's epoch does not follow that of the previous update.
 var ErrOrder = errors.New("notify: update out of order")
 
-// Hub holds the state of all links and the latest updates that led to it.
+// Hub holds the states of all links and the latest updates, for agents that connect or lag.
 type Hub struct {
 	instance string
 	epoch    uint64
@@ -28,8 +28,8 @@ type Hub struct {
 	snapshot *statepb.Update // of epoch, made on demand
 }
 
-// NewHub returns a hub that begins with the state of a snapshot and remembers history updates. It returns an error
-// if history is below 1.
+// NewHub returns a hub with the states of a snapshot. It keeps the last history updates. It returns an error if history
+// is below 1.
 func NewHub(snapshot *statepb.Update, history int) (*Hub, error) {
 	if history < 1 {
 		return nil, fmt.Errorf("notify: a history of %d updates; it must be at least 1", history)
@@ -39,15 +39,15 @@ func NewHub(snapshot *statepb.Update, history int) (*Hub, error) {
 		links: map[uint32]*statepb.LinkState{}, suspects: map[uint32]*statepb.Suspect{}, rates: map[uint32]*statepb.LinkRate{},
 		log: make([]*statepb.Update, history),
 	}
-	h.note(snapshot)
+	h.record(snapshot)
 	return h, nil
 }
 
 // Epoch returns the epoch of the last update.
 func (h *Hub) Epoch() uint64 { return h.epoch }
 
-// Publish takes the core's next update, which must not be written to any more. For any other update it returns an
-// error that wraps [ErrOrder], and changes nothing.
+// Publish adds the core's next update, which must not change any more. The error wraps [ErrOrder] for any other update,
+// and nothing changes.
 func (h *Hub) Publish(u *statepb.Update) error {
 	if u.GetSnapshot() || u.GetInstance() != h.instance || u.GetEpoch() != h.epoch+1 {
 		return fmt.Errorf("%w: epoch %d of instance %q; wanted is the change with epoch %d of instance %q",
@@ -58,12 +58,12 @@ func (h *Hub) Publish(u *statepb.Update) error {
 	if h.epoch-h.first > uint64(len(h.log)) {
 		h.first = h.epoch - uint64(len(h.log))
 	}
-	h.note(u)
+	h.record(u)
 	h.snapshot = nil
 	return nil
 }
 
-func (h *Hub) note(u *statepb.Update) {
+func (h *Hub) record(u *statepb.Update) {
 	for _, l := range u.GetLinks() {
 		h.links[l.GetLink()] = l
 	}
@@ -75,14 +75,14 @@ func (h *Hub) note(u *statepb.Update) {
 	}
 }
 
-// Watcher is one agent's position among the updates.
+// Watcher is one agent's position in the sequence of updates.
 type Watcher struct {
 	hub   *Hub
 	epoch uint64 // the last one delivered
 	known bool   // the agent has a state of this instance
 }
 
-// Watch makes a watcher for an agent, at the position that its hello states.
+// Watch returns the position of an agent, as its hello message states it.
 func (h *Hub) Watch(hello *statepb.Hello) *Watcher {
 	w := &Watcher{hub: h}
 	if hello.GetInstance() == h.instance && hello.GetLastEpoch() <= h.epoch && h.instance != "" {
@@ -91,8 +91,8 @@ func (h *Hub) Watch(hello *statepb.Hello) *Watcher {
 	return w
 }
 
-// Next returns the next update for the agent, or false if it has all. Updates are shared between agents: do not
-// write to them.
+// Next returns the next update for the agent, or false if it has got all. Updates are shared between agents: do not
+// change them.
 func (w *Watcher) Next() (*statepb.Update, bool) {
 	h := w.hub
 	switch {
@@ -114,8 +114,8 @@ func (w *Watcher) Behind() uint64 {
 	return w.hub.epoch - w.epoch
 }
 
-// Snapshot returns the present state of every link that ever changed, and the suspicion of those that were ever
-// suspected, in link order. It is shared: do not write to it.
+// Snapshot returns the state of every link that ever changed or was suspected, in link order. It is shared: do not
+// change it.
 func (h *Hub) Snapshot() *statepb.Update {
 	if h.snapshot == nil {
 		u := &statepb.Update{Epoch: h.epoch, Instance: h.instance, Snapshot: true}
@@ -136,13 +136,13 @@ func (h *Hub) Snapshot() *statepb.Update {
 	return h.snapshot
 }
 
-// Heartbeat returns an update without changes, which shows that the controller lives.
+// Heartbeat returns an update without changes, which tells agents that the controller is running.
 func (h *Hub) Heartbeat() *statepb.Update {
 	return &statepb.Update{Epoch: h.epoch, Instance: h.instance, Heartbeat: true}
 }
 
-// Apply updates an agent's view of the links, as every receiver must: a snapshot replaces it, a change adds to it.
-// It returns the new epoch.
+// Apply updates an agent's map of link states by an update, as every receiver must: a snapshot replaces it, a change
+// adds to it. It returns the new epoch.
 func Apply(links map[uint32]*statepb.LinkState, u *statepb.Update) uint64 {
 	if u.GetSnapshot() {
 		clear(links)

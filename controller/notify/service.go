@@ -24,7 +24,7 @@ type ServiceConfig struct {
 	Hosts int // number of the fabric's hosts; agents name a smaller number
 	// Name returns a host's name, which the agent's certificate must have. Nil: names are not checked.
 	Name func(host uint32) string
-	// Heartbeat is the longest silence towards an agent: then a heartbeat is sent. 0: 1 s.
+	// Heartbeat is the longest time without a message to an agent: then a heartbeat is sent. 0: 1 s.
 	Heartbeat time.Duration
 	// HelloTimeout bounds the wait for an agent's Hello. 0: 5 s.
 	HelloTimeout time.Duration
@@ -33,8 +33,8 @@ type ServiceConfig struct {
 	OnReport func(host uint32, r *statepb.Report)
 }
 
-// Service serves FabricState over gRPC. It is safe for concurrent use. Its state per agent is a position among the
-// updates; what a stalled agent does not read waits only in its stream's flow control.
+// Service sends link states to the hosts' agents over gRPC. It is safe for concurrent use. It keeps a position per
+// agent; a slow agent's updates wait in its stream's flow control only.
 type Service struct {
 	staterpc.UnimplementedFabricStateServer
 	cfg ServiceConfig
@@ -65,7 +65,7 @@ const maxAsked = 16
 
 // Limits of agents' reports.
 const (
-	maxSuspicions = 1024 // per report
+	maxSuspicions = 1024 // maximum number of suspicions per agent report
 	maxProbes     = 64
 	maxFlips      = 64
 	maxLargest    = 16
@@ -75,8 +75,8 @@ const (
 
 // Limits of log lines about connecting and disconnecting agents, which may do so as often as they like.
 const (
-	sayEvery = time.Second
-	sayBurst = 256
+	logInterval = time.Second
+	logBurst    = 256
 )
 
 // pace is a rate limit with a burst.
@@ -90,8 +90,8 @@ func newPace(every time.Duration, burst int) *pace {
 	return &pace{every: every, burst: time.Duration(burst) * every}
 }
 
-// take reports whether the next event may happen now, and then counts it.
-func (p *pace) take() bool {
+// allow reports whether the next event may happen now, and then counts it.
+func (p *pace) allow() bool {
 	now := time.Now()
 	if p.next.Before(now.Add(-p.burst)) {
 		p.next = now.Add(-p.burst)
@@ -134,16 +134,16 @@ func NewService(cfg ServiceConfig) *Service {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Service{cfg: cfg, changed: make(chan struct{}), agents: map[uint32]*agent{}, pace: newPace(sayEvery, sayBurst)}
+	return &Service{cfg: cfg, changed: make(chan struct{}), agents: map[uint32]*agent{}, pace: newPace(logInterval, logBurst)}
 }
 
-// Start gives the service its first state. Before it, agents receive nothing: a controller that has not learned the
-// links' states yet knows less than they do.
+// Start gives the service the first link states. Before it, agents receive nothing: they may know more than a
+// controller that has just started.
 func (s *Service) Start(hub *Hub) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hub = hub
-	s.wake()
+	s.wakeStreams()
 }
 
 // Publish passes the core's next update to all agents, without waiting for them; see [Hub.Publish].
@@ -156,7 +156,7 @@ func (s *Service) Publish(u *statepb.Update) error {
 	if err := s.hub.Publish(u); err != nil {
 		return err
 	}
-	s.wake()
+	s.wakeStreams()
 	return nil
 }
 
@@ -169,12 +169,12 @@ func (s *Service) Ask(host uint32, ps ...*statepb.ProbeRequest) bool {
 		return false
 	}
 	a.asked = append(a.asked, ps...)
-	s.wake()
+	s.wakeStreams()
 	return true
 }
 
-// wake wakes all streams. The lock is held.
-func (s *Service) wake() {
+// wakeStreams wakes all streams. The lock is held.
+func (s *Service) wakeStreams() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
@@ -187,7 +187,7 @@ type Agent struct {
 	Host    uint32    `json:"host"`
 	Addr    string    `json:"addr"`
 	Since   time.Time `json:"since"`
-	Behind  uint64    `json:"behind"` // updates not passed to its stream yet
+	Behind  uint64    `json:"behind"` // updates not yet passed to its stream
 	Reports uint64    `json:"reports"`
 }
 
@@ -263,8 +263,8 @@ func (s *Service) Watch(stream grpc.BidiStreamingServer[statepb.AgentMessage, st
 	if p, ok := peer.FromContext(ctx); ok {
 		a.addr = p.Addr.String()
 	}
-	s.join(a)
-	defer s.part(a)
+	s.addAgent(a)
+	defer s.removeAgent(a)
 	pace := newPace(reportEvery, reportBurst)
 	sent := make(chan error, 1)
 	s.streams.Go(func() { sent <- s.send(ctx, a, hello, stream) })
@@ -285,7 +285,7 @@ func (s *Service) Watch(stream grpc.BidiStreamingServer[statepb.AgentMessage, st
 			if r == nil {
 				return status.Error(codes.InvalidArgument, "notify: only reports may follow the Hello")
 			}
-			if err := bounded(r); err != nil {
+			if err := checkReportSize(r); err != nil {
 				return err
 			}
 			if err := pace.wait(ctx); err != nil {
@@ -301,8 +301,8 @@ func (s *Service) Watch(stream grpc.BidiStreamingServer[statepb.AgentMessage, st
 	}
 }
 
-// bounded returns an error for a report that is too large.
-func bounded(r *statepb.Report) error {
+// checkReportSize returns an error for a report that is too large.
+func checkReportSize(r *statepb.Report) error {
 	for _, x := range []struct {
 		what      string
 		has, most int
@@ -317,7 +317,7 @@ func bounded(r *statepb.Report) error {
 	return nil
 }
 
-func (s *Service) join(a *agent) {
+func (s *Service) addAgent(a *agent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if old := s.agents[a.host]; old != nil {
@@ -327,7 +327,7 @@ func (s *Service) join(a *agent) {
 	s.logEvent("agent joined", a)
 }
 
-func (s *Service) part(a *agent) {
+func (s *Service) removeAgent(a *agent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.agents[a.host] == a {
@@ -338,7 +338,7 @@ func (s *Service) part(a *agent) {
 
 // logEvent logs a line about an agent, or counts it as left out. The lock is held.
 func (s *Service) logEvent(what string, a *agent) {
-	if !s.pace.take() {
+	if !s.pace.allow() {
 		s.suppressed++
 		return
 	}
@@ -350,8 +350,8 @@ func (s *Service) logEvent(what string, a *agent) {
 	s.cfg.Log.Info(what, args...)
 }
 
-// next returns the agent's next update, a heartbeat if there is none and beat is set, or a channel to wait on.
-func (s *Service) next(a *agent, hello *statepb.Hello, beat bool) (*statepb.Update, <-chan struct{}) {
+// nextUpdate returns the agent's next update, a heartbeat if there is none and beat is set, or a channel to wait on.
+func (s *Service) nextUpdate(a *agent, hello *statepb.Hello, beat bool) (*statepb.Update, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.hub == nil {
@@ -377,7 +377,7 @@ func (s *Service) send(ctx context.Context, a *agent, hello *statepb.Hello, stre
 	timer := time.NewTimer(s.cfg.Heartbeat)
 	defer timer.Stop()
 	for beat := false; ; {
-		u, changed := s.next(a, hello, beat)
+		u, changed := s.nextUpdate(a, hello, beat)
 		if u == nil {
 			select {
 			case <-ctx.Done():

@@ -195,8 +195,8 @@ func TestStalled(t *testing.T) {
 		const changes = 10_000
 		for range changes {
 			s.change(uint32(s.epoch % 10))
-			// The stalled one's sender has taken it, too, or is blocked: if it came late it would take snapshots, and be
-			// blocked as late as it likes.
+			// The stalled one's sender has taken it, too, or is blocked: if it came late it would take snapshots, and
+			// be blocked as late as it likes.
 			synctest.Wait()
 			for _, c := range live {
 				if u, err := c.Recv(); err != nil || u.GetEpoch() != s.epoch {
@@ -261,15 +261,15 @@ func TestComingAndGoingIsSaidSparingly(t *testing.T) {
 		s := NewService(ServiceConfig{Hosts: 4, Log: slog.New(slog.NewTextHandler(&out, nil))})
 		a := &agent{host: 1, addr: "there", end: func(error) {}}
 		for range 10_000 {
-			s.join(a)
-			s.part(a)
+			s.addAgent(a)
+			s.removeAgent(a)
 		}
 		time.Sleep(time.Minute)
-		s.join(a)
-		if n := strings.Count(out.String(), "\n"); n != sayBurst+1 {
-			t.Errorf("%d lines of 20001 events, want %d", n, sayBurst+1)
+		s.addAgent(a)
+		if n := strings.Count(out.String(), "\n"); n != logBurst+1 {
+			t.Errorf("%d lines of 20001 events, want %d", n, logBurst+1)
 		}
-		if want := fmt.Sprintf("not_said_before=%d", 20_000-sayBurst); !strings.Contains(out.String(), want) {
+		if want := fmt.Sprintf("not_said_before=%d", 20_000-logBurst); !strings.Contains(out.String(), want) {
 			t.Errorf("the log does not say %s", want)
 		}
 	})

@@ -5,5 +5,5 @@ package observe
 
 import "github.com/ethereal-fabric/ethereal/fabric"
 
-// NodeID converts a number from outside so that it cannot become another node's number.
+// NodeID converts a number from a message into a NodeID; a number that does not fit becomes one that no node has.
 func NodeID(n uint32) fabric.NodeID { return fabric.NodeID(min(n, 1<<31-1)) }

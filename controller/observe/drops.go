@@ -8,20 +8,21 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// mostReasons and mostReason bound what is kept of a switch's report: the number of reasons, and the bytes of a reason
+// maxReasons and maxReason bound what is kept of a switch's report: the number of reasons, and the bytes of a reason
 // with its remedy.
 const (
-	mostReasons = 64
-	mostReason  = 1 << 10
+	maxReasons = 64
+	maxReason  = 1 << 10
 )
 
-// Drop is a reason for which a switch drops packets, as the switch reports it.
+// Drop is the number of packets that a switch has dropped for one reason.
 type Drop struct {
-	Reason  string     `json:"reason"`
-	Packets uint64     `json:"packets"`        // since the switch began
-	New     uint64     `json:"new"`            // of these, since the controller read the switch before
-	Grew    *time.Time `json:"grew,omitempty"` // when the count last grew; nil: not since the controller began to read it
-	Remedy  string     `json:"remedy,omitempty"`
+	Reason  string `json:"reason"`
+	Packets uint64 `json:"packets"` // packets dropped since the switch started
+	New     uint64 `json:"new"`     // of these, since the controller's previous reading
+	// when the count last grew; nil: not since the controller started to read it
+	Grew   *time.Time `json:"grew,omitempty"`
+	Remedy string     `json:"remedy,omitempty"`
 }
 
 // Drops stores the switches' reports of dropped packets.
@@ -36,14 +37,14 @@ type dropsOf struct {
 	asked   bool
 }
 
-// Take stores a switch's report. A count that is lower than before has started again from zero. After the first report
-// nothing is known to be new.
+// Take stores a switch's report. A count lower than before means that the switch has restarted. Nothing counts as new
+// after the first report.
 func (d *Drops) Take(id fabric.NodeID, now time.Time, said []Drop) {
-	said = slices.DeleteFunc(said, func(r Drop) bool { return len(r.Reason)+len(r.Remedy) > mostReason })
-	said = slices.Clone(said[:min(len(said), mostReasons)])
+	said = slices.DeleteFunc(said, func(r Drop) bool { return len(r.Reason)+len(r.Remedy) > maxReason })
+	said = slices.Clone(said[:min(len(said), maxReasons)])
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	x := d.at(id)
+	x := d.dropsAt(id)
 	before := map[string]Drop{}
 	for _, r := range x.reasons {
 		before[r.Reason] = r
@@ -66,7 +67,7 @@ func (d *Drops) Take(id fabric.NodeID, now time.Time, said []Drop) {
 	x.reasons, x.err, x.asked = said, "", true
 }
 
-func (d *Drops) at(id fabric.NodeID) *dropsOf {
+func (d *Drops) dropsAt(id fabric.NodeID) *dropsOf {
 	if d.of == nil {
 		d.of = map[fabric.NodeID]*dropsOf{}
 	}
@@ -76,11 +77,11 @@ func (d *Drops) at(id fabric.NodeID) *dropsOf {
 	return d.of[id]
 }
 
-// Fail stores why a switch did not answer.
+// Fail stores the error of asking a switch.
 func (d *Drops) Fail(id fabric.NodeID, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.at(id).err = err.Error()
+	d.dropsAt(id).err = err.Error()
 }
 
 // Of returns a switch's reasons, and the error of the last request. The reasons are never changed after they are

@@ -35,10 +35,10 @@ func TestDropsTake(t *testing.T) {
 // TestDropsBounded: a switch that says too much is not kept whole.
 func TestDropsBounded(t *testing.T) {
 	d := Drops{}
-	said := make([]Drop, 10*mostReasons)
-	said[0].Remedy = strings.Repeat("x", 2*mostReason)
+	said := make([]Drop, 10*maxReasons)
+	said[0].Remedy = strings.Repeat("x", 2*maxReason)
 	d.Take(3, time.Now(), said)
-	if kept := d.of[3].reasons; len(kept) != mostReasons || cap(kept) > 2*mostReasons || kept[0].Remedy != "" {
+	if kept := d.of[3].reasons; len(kept) != maxReasons || cap(kept) > 2*maxReasons || kept[0].Remedy != "" {
 		t.Errorf("%d reasons are kept", len(kept))
 	}
 }

@@ -13,16 +13,16 @@ import (
 
 // Limits of the stored largest flows.
 const (
-	mostLargest  = 16              // in the status and on the page
-	largestKept  = 4 * time.Second // after an agent's last report
-	leastSpan    = 100 * time.Millisecond
-	mostSpan     = time.Minute
-	mostRate     = 1e12   // bytes per second: larger values in reports are nonsense
-	largestFlows = "pair" // the page's name for them
+	maxLargest   = 16              // number of largest flows in the status and on the page
+	largestKept  = 4 * time.Second // time for which flows stay listed after an agent's last report
+	minSpan      = 100 * time.Millisecond
+	maxSpan      = time.Minute
+	maxRate      = 1e12   // bytes per second: larger values in reports are nonsense
+	largestFlows = "pair" // name under which the page shows the largest flows
 )
 
-// Largest stores the destinations to which hosts send most, from the agents' reports: the fabric's elephants. It is
-// used on the daemon's goroutine.
+// Largest stores the largest flows (elephants): the destinations to which each host sends most, from the agents'
+// reports. It is not safe for concurrent use.
 type Largest struct {
 	reported map[fabric.NodeID]reportedLargest
 	shown    bool // the page shows some now
@@ -34,10 +34,10 @@ type reportedLargest struct {
 	sent []*statepb.Sent
 }
 
-// Take stores an agent's report, without impossible values.
+// Take stores an agent's report, without values that cannot be true.
 func (l *Largest) Take(f *fabric.Fabric, host fabric.NodeID, now time.Time, r *statepb.Report) {
 	span := time.Duration(r.GetSpanNs())
-	if len(r.GetLargest()) == 0 || span < leastSpan || span > mostSpan {
+	if len(r.GetLargest()) == 0 || span < minSpan || span > maxSpan {
 		return
 	}
 	if l.reported == nil {
@@ -48,7 +48,7 @@ func (l *Largest) Take(f *fabric.Fabric, host fabric.NodeID, now time.Time, r *s
 		again := named[s.GetDst()]
 		named[s.GetDst()] = true
 		return again || s.GetDst() >= uint32(f.Hosts()) || NodeID(s.GetDst()) == host ||
-			float64(s.GetBytes()) > mostRate*span.Seconds()
+			float64(s.GetBytes()) > maxRate*span.Seconds()
 	})
 	l.reported[host] = reportedLargest{at: now, span: span, sent: sent}
 }
@@ -84,10 +84,10 @@ func (l *Largest) Status(f *fabric.Fabric, now time.Time) []FlowStatus {
 	slices.SortFunc(all, func(a, b FlowStatus) int {
 		return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(a.src, b.src), cmp.Compare(a.dst, b.dst))
 	})
-	return all[:min(mostLargest, len(all))]
+	return all[:min(maxLargest, len(all))]
 }
 
-// View returns the page's flows; nil: unchanged.
+// View returns the largest flows for the web page; nil: unchanged.
 func (l *Largest) View(f *fabric.Fabric, began, now time.Time) []view.Flow {
 	flows := []view.Flow{} // not null: null would clear the page's flows
 	for _, x := range l.Status(f, now) {

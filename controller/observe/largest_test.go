@@ -41,7 +41,7 @@ func TestLargest(t *testing.T) {
 	for host := range f.Hosts() - 1 {
 		say(host, at, time.Second, &statepb.Sent{Dst: 15, Bytes: uint64(host + 1)}, &statepb.Sent{Dst: 14, Bytes: 1})
 	}
-	if got := l.Status(f, at); len(got) != mostLargest || got[0].From != "h14" {
+	if got := l.Status(f, at); len(got) != maxLargest || got[0].From != "h14" {
 		t.Errorf("%d, first %+v", len(got), got[0])
 	}
 }

@@ -11,11 +11,11 @@ import (
 
 // Limits of reading counters.
 const (
-	mostUneven = 3 // switches in the status
-	staleAfter = 3 // failed readings after which the last one no longer counts
+	maxUneven         = 3 // maximum number of unevenly loaded switches in the status
+	maxFailedReadings = 3 // failed readings after which the last one no longer counts
 )
 
-// Loads stores the links' loads, from the switches' counters of sent bytes. Switches do not count what hosts send.
+// Loads computes the links' loads from the switches' counters of sent bytes. What hosts send is not counted.
 type Loads struct {
 	shape *imbalance.Shape
 	stale time.Duration // age at which a reading no longer counts
@@ -31,15 +31,16 @@ type Loads struct {
 func NewLoads(f *fabric.Fabric, every time.Duration) *Loads {
 	dirs := 2 * f.Links()
 	return &Loads{
-		shape: imbalance.Of(f), stale: staleAfter * ReadWithin(every),
+		shape: imbalance.Of(f), stale: maxFailedReadings * ReadWithin(every),
 		bytes: make([]uint64, dirs), read: make([]time.Time, dirs), rates: make([]float64, dirs),
 	}
 }
 
-// ReadWithin is the time allowed for a switch's answer.
+// ReadWithin returns the time allowed for a switch's answer, if counters are read at that interval.
 func ReadWithin(every time.Duration) time.Duration { return max(every, time.Second) }
 
-// Take stores a direction's reading. A counter that fell was restarted.
+// Take stores a reading of a counter of sent bytes. dir is the link's direction: 2*link away from the hosts, 2*link+1
+// towards them. A counter that fell was restarted.
 func (l *Loads) Take(dir int, now time.Time, bytes uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,8 +53,8 @@ func (l *Loads) Take(dir int, now time.Time, bytes uint64) {
 	l.bytes[dir], l.read[dir] = bytes, now
 }
 
-// Now returns the rates, and the highest rate so far, in bytes per second. unknown are the directions that were not
-// read recently, for example of a switch that does not answer: their rates are 0.
+// Now returns the present rates by link direction, and the highest rate so far, in bytes per second. unknown marks the
+// directions that were not read recently, such as those of a switch that does not answer; their rate is 0.
 func (l *Loads) Now() (rates []float64, busiest float64, unknown []bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,15 +93,15 @@ func Dir(f *fabric.Fabric, node fabric.NodeID, port fabric.PortNo) int {
 	return int(2*l.ID + 1)
 }
 
-// TierLoad is how evenly the links of a tier are used, one way, since the previous reading of the counters.
+// TierLoad is how evenly the links of a tier are used in one direction, since the previous reading of the counters.
 type TierLoad struct {
-	Tier      string   `json:"tier"` // "tor up"
+	Tier      string   `json:"tier"` // tier and direction, such as "tor up"
 	Mean      float64  `json:"mean_bytes_per_second"`
 	Max       float64  `json:"max_bytes_per_second"`
-	Imbalance float64  `json:"imbalance"` // busiest over mean, minus 1
+	Imbalance float64  `json:"imbalance"` // load of the busiest link over the mean, minus 1
 	Busiest   string   `json:"busiest,omitempty"`
-	Hot       []string `json:"hot,omitempty"`  // uplinks above 1.25 of their switch's mean
-	Cold      []string `json:"cold,omitempty"` // below 0.75
+	Hot       []string `json:"hot,omitempty"`  // uplinks with more than 1.25 times the mean of their switch
+	Cold      []string `json:"cold,omitempty"` // uplinks with less than 0.75 times the mean of their switch
 }
 
 // UnevenSwitch is a switch with uneven uplinks.
@@ -108,10 +109,10 @@ type UnevenSwitch struct {
 	Switch     string  `json:"switch"`
 	Most       string  `json:"most"`
 	Least      string  `json:"least"`
-	Difference float64 `json:"difference"` // difference of their loads, over the mean
+	Difference float64 `json:"difference"` // difference of the most and least used uplink's load, over the mean
 }
 
-// LoadStatus is the links' loads.
+// LoadStatus is a summary of the links' loads.
 type LoadStatus struct {
 	Tiers  []TierLoad     `json:"tiers"`
 	Uneven []UnevenSwitch `json:"most_uneven,omitempty"` // by the difference in bytes between two uplinks
@@ -143,7 +144,7 @@ func (l *Loads) Status(f *fabric.Fabric) *LoadStatus {
 		}
 		s.Tiers = append(s.Tiers, x)
 	}
-	for _, g := range report.Uneven[:min(mostUneven, len(report.Uneven))] {
+	for _, g := range report.Uneven[:min(maxUneven, len(report.Uneven))] {
 		if g.Difference() > 0 {
 			s.Uneven = append(s.Uneven, UnevenSwitch{f.Name(g.Switch), imbalance.DirName(f, g.Most), imbalance.DirName(f, g.Least), g.Difference()})
 		}

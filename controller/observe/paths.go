@@ -13,18 +13,18 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
-// PathsKept is the time for which a path is kept after its last answer.
+// PathsKept is how long a path's results are kept after its last answer.
 const PathsKept = 10 * time.Minute
 
 // Limits of the stored paths.
 const (
-	mostPaths = 256         // above it, the path with the oldest report is dropped
-	mostTrip  = time.Minute // larger values in reports are nonsense
-	viewPaths = 64          // per update of a page
+	maxPaths  = 256         // above it, the path with the oldest report is dropped
+	maxTrip   = time.Minute // larger values in reports are nonsense
+	viewPaths = 64          // maximum number of paths per update of the page
 )
 
-// Paths stores the results of the probes that agents were asked for, by path. Agents are asked to probe paths over
-// links that they blame, so other paths are unknown. It is used on the daemon's goroutine.
+// Paths stores the results of path probes. Agents probe only paths over links that agents suspect; nothing is known of
+// others. It is not safe for concurrent use.
 type Paths struct {
 	seen    map[suspicion.ProbedPath]*probed
 	changed bool // since the page was last updated
@@ -42,17 +42,17 @@ func (p *Paths) Take(path suspicion.ProbedPath, now time.Time, r *statepb.ProbeR
 	if p.seen == nil {
 		p.seen = map[suspicion.ProbedPath]*probed{}
 	}
-	p.forget(now)
+	p.expire(now)
 	x := p.seen[path]
 	if x == nil {
-		if len(p.seen) >= mostPaths {
+		if len(p.seen) >= maxPaths {
 			delete(p.seen, p.oldest())
 		}
 		x = &probed{first: now}
 		p.seen[path] = x
 	}
 	x.sent, x.lost, x.last = x.sent+uint64(r.GetSent()), x.lost+uint64(r.GetLost()), now
-	if trip := time.Duration(r.GetTripNs()); trip > 0 && trip <= mostTrip {
+	if trip := time.Duration(r.GetTripNs()); trip > 0 && trip <= maxTrip {
 		x.trip = trip
 		if least := time.Duration(r.GetLeastNs()); least > 0 && least <= trip && (x.least == 0 || least < x.least) {
 			x.least = least
@@ -61,8 +61,8 @@ func (p *Paths) Take(path suspicion.ProbedPath, now time.Time, r *statepb.ProbeR
 	p.changed = true
 }
 
-// forget drops paths without a recent result.
-func (p *Paths) forget(now time.Time) {
+// expire drops paths without a recent result.
+func (p *Paths) expire(now time.Time) {
 	before := len(p.seen)
 	maps.DeleteFunc(p.seen, func(_ suspicion.ProbedPath, x *probed) bool { return now.Sub(x.last) > PathsKept })
 	p.changed = p.changed || len(p.seen) < before
@@ -79,22 +79,22 @@ func (p *Paths) oldest() suspicion.ProbedPath {
 	return slices.MinFunc(p.sorted(), func(a, b suspicion.ProbedPath) int { return p.seen[a].last.Compare(p.seen[b].last) })
 }
 
-// PathStatus is a path's probe results: a label between two ToRs.
+// PathStatus is the results of probing one path: a label between two ToRs.
 type PathStatus struct {
 	From  string        `json:"from"`
 	To    string        `json:"to"`
 	Label int           `json:"label"`
-	Via   []string      `json:"via"`  // switches, both ToRs included
-	Sent  uint64        `json:"sent"` // packets
+	Via   []string      `json:"via"`  // names of the switches, with both ToRs
+	Sent  uint64        `json:"sent"` // number of probe packets sent on the path
 	Lost  uint64        `json:"lost"`
-	Trip  time.Duration `json:"trip_ns,omitempty"`       // round trip, mean of the last answered probe
-	Least time.Duration `json:"least_trip_ns,omitempty"` // minimum of all round trips
+	Trip  time.Duration `json:"trip_ns,omitempty"`       // mean round-trip time of the last answered probe
+	Least time.Duration `json:"least_trip_ns,omitempty"` // shortest round-trip time of all probes
 	Since time.Time     `json:"since"`
-	Last  time.Time     `json:"last"` // time of the last answer
+	Last  time.Time     `json:"last"` // time of the last probe's answer
 }
 
-// via returns the switches of a path.
-func via(f *fabric.Fabric, path suspicion.ProbedPath) []fabric.NodeID {
+// switchesVia returns the switches of a path.
+func switchesVia(f *fabric.Fabric, path suspicion.ProbedPath) []fabric.NodeID {
 	nodes := []fabric.NodeID{path.SrcToR}
 	hops, _ := f.Path(nil, path.SrcToR, path.DstToR, path.Label) // it was probed, so it exists
 	for _, h := range hops {
@@ -105,7 +105,7 @@ func via(f *fabric.Fabric, path suspicion.ProbedPath) []fabric.NodeID {
 
 // Status returns the paths' states.
 func (p *Paths) Status(f *fabric.Fabric, now time.Time) []PathStatus {
-	p.forget(now)
+	p.expire(now)
 	var out []PathStatus
 	for _, path := range p.sorted() {
 		x := p.seen[path]
@@ -113,7 +113,7 @@ func (p *Paths) Status(f *fabric.Fabric, now time.Time) []PathStatus {
 			From: f.Name(path.SrcToR), To: f.Name(path.DstToR), Label: int(path.Label),
 			Sent: x.sent, Lost: x.lost, Trip: x.trip, Least: x.least, Since: x.first, Last: x.last,
 		}
-		for _, n := range via(f, path) {
+		for _, n := range switchesVia(f, path) {
 			s.Via = append(s.Via, f.Name(n))
 		}
 		out = append(out, s)
@@ -123,7 +123,7 @@ func (p *Paths) Status(f *fabric.Fabric, now time.Time) []PathStatus {
 
 // View returns the page's paths, those with the most losses first; ok is false if nothing is new.
 func (p *Paths) View(f *fabric.Fabric, began, now time.Time) (flows []view.Flow, ok bool) {
-	if p.forget(now); !p.changed {
+	if p.expire(now); !p.changed {
 		return nil, false
 	}
 	p.changed = false
@@ -139,7 +139,7 @@ func (p *Paths) View(f *fabric.Fabric, began, now time.Time) (flows []view.Flow,
 			Kind: "probes", Src: int(path.SrcToR), Dst: int(path.DstToR), Text: x.text(path.Label),
 			Begin: float64(x.first.Sub(began).Microseconds()), End: float64(x.last.Sub(began).Microseconds()),
 		}
-		for _, n := range via(f, path) {
+		for _, n := range switchesVia(f, path) {
 			flow.Path = append(flow.Path, int(n))
 		}
 		flows = append(flows, flow)

@@ -32,11 +32,11 @@ func TestPathsAreBounded(t *testing.T) {
 		}
 	}
 	all := p.Status(f, now)
-	if n <= mostPaths || len(all) != mostPaths {
+	if n <= maxPaths || len(all) != maxPaths {
 		t.Fatalf("%d paths of %d are kept", len(all), n)
 	}
 	for _, s := range all {
-		if s.Since.Before(now.Add(time.Duration(n-mostPaths))) || s.Trip == 0 || s.Least != 0 {
+		if s.Since.Before(now.Add(time.Duration(n-maxPaths))) || s.Trip == 0 || s.Least != 0 {
 			t.Fatalf("%+v is kept of %d", s, n)
 		}
 	}

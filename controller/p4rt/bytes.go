@@ -36,13 +36,13 @@ func parse(b []byte, bits int) (controller.Value, error) {
 		}
 	}
 	v := controller.Value{Hi: binary.BigEndian.Uint64(wide[:8]), Lo: binary.BigEndian.Uint64(wide[8:])}
-	if !fits(v, bits) {
+	if !fitsBits(v, bits) {
 		return controller.Value{}, fmt.Errorf("%x does not fit into %d bits", b, bits)
 	}
 	return v, nil
 }
 
-func fits(v controller.Value, bits int) bool {
+func fitsBits(v controller.Value, bits int) bool {
 	switch {
 	case bits >= 128:
 		return true

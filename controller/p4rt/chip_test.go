@@ -2,8 +2,11 @@ package p4rt
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/targets"
@@ -43,13 +46,15 @@ func TestChipPrograms(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			blob, err := profile.Pack(targets.Compiled{Name: "ethereal", BFRT: bfrt, Context: []byte("{}"), Binary: []byte{1}})
+			p, err := PipelineFor(profile, nil, info, targets.Compiled{Name: "ethereal", BFRT: bfrt})
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := NewPipeline(info, blob, profile.Lacks...)
-			if err != nil {
-				t.Fatal(err)
+			if diff := cmp.Diff([]string{"context", "binary"}, p.Uncompiled()); diff != "" {
+				t.Errorf("what is not compiled (-want +got):\n%s", diff)
+			}
+			if err := p.Install(t.Context(), nil, Writer{}); !errors.Is(err, targets.ErrProfile) {
+				t.Errorf("half a program is pushed: %v", err)
 			}
 			if _, err := NewSchema(info); err == nil {
 				t.Errorf("the kind is said to lack %v, and its program does not", profile.Lacks)

@@ -8,13 +8,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller"
 )
 
-// Collect sorts the entities of a switch's answer to [Schema.ReadAll], for a caller that does not read by [Fetch].
+// Collect splits the entities of a switch's answer to [Schema.ReadAll] into the controller's entries and stray ones.
 func Collect(schema *Schema, entities []*p4.Entity) Tables {
 	var h Tables
 	for _, e := range entities {
-		h.add(schema, e)
+		h.addEntity(schema, e)
 	}
-	h.Entries = schema.complete(h.Entries)
+	h.Entries = schema.addLackingEntries(h.Entries)
 	slices.SortStableFunc(h.Entries, func(a, b controller.Entry) int { return a.Compare(b.Key) })
 	// A switch whose tables change meanwhile may report an entry twice. The duplicate must not be deleted.
 	h.Entries = slices.CompactFunc(h.Entries, func(a, b controller.Entry) bool { return a.Key == b.Key })

@@ -11,10 +11,10 @@ import (
 
 // Names of the counters that the controller and the testbed read. A program may lack some.
 const (
-	CounterData     = "port_tx_data"    // by egress port
-	CounterControl  = "port_tx_control" // by egress port
-	CounterDrops    = "drops"           // by reason
-	CounterFallback = "fallback"        // by reason
+	CounterData     = "port_tx_data"    // data packets sent, by egress port
+	CounterControl  = "port_tx_control" // control packets sent, by egress port
+	CounterDrops    = "drops"           // packets dropped, by reason
+	CounterFallback = "fallback"        // packets rerouted around a dead port, by reason
 )
 
 // CounterID returns the id of an indirect counter of the program, by the controller's name. ok is false if the
@@ -29,7 +29,7 @@ func (p *Pipeline) CounterID(name string) (id uint32, ok bool) {
 	return 0, false
 }
 
-// ReadCounter calls cell for the cells of an indirect counter, with their indices. It does not need a primary role.
+// ReadCounter calls cell for each cell of an indirect counter, with its index. The caller need not be primary.
 func ReadCounter(ctx context.Context, client p4.P4RuntimeClient, device uint64, counter uint32, cell func(index int64, data *p4.CounterData)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the stream if it is left early

@@ -13,7 +13,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// ErrForeign is wrapped for an entity that is not the controller's.
+// ErrForeign is wrapped for an entity of a table that the controller does not write.
 var ErrForeign = errors.New("p4rt: not the controller's")
 
 // Decode returns the entry of an entity read from a switch. The error wraps [ErrForeign] for entities that the
@@ -27,7 +27,7 @@ func (s *Schema) Decode(e *p4.Entity) (controller.Entry, error) {
 	if err != nil {
 		return d, err
 	}
-	return s.dialect.inward(d)
+	return s.dialect.fromSwitch(d)
 }
 
 func (s *Schema) decode(e *p4.Entity) (controller.Entry, error) {
@@ -161,7 +161,7 @@ func (s *Schema) decodeCall(call *p4.Action, e *controller.Entry) error {
 		return fmt.Errorf("action %s is none of the table's", s.name(call.GetActionId()))
 	}
 	e.Action = a
-	if err := allowed(*e); err != nil {
+	if err := checkAction(*e); err != nil {
 		return err
 	}
 	params := a.Layout().Params

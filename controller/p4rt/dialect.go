@@ -10,15 +10,16 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Dialect is how one switch differs from the core's assumptions.
+// Dialect is how one switch's P4Runtime differs from what the controller's core assumes: port numbers, tables that it
+// lacks, limits.
 type Dialect struct {
-	Switch fabric.NodeID    // for programs that depend on the switch
+	Switch fabric.NodeID    // for programs whose entries depend on the switch
 	Ports  *targets.PortMap // the switch's port numbers; nil: the fabric's
 	// Lacks lists tables that the switch's program does not have. Writes to them are dropped.
 	// [controller.PortOfUplink] is the inverse of [controller.UplinkOfPort] and is derived from it when read;
 	// [Schema.Kept] covers the others.
 	Lacks []controller.Table
-	// CloneBytes and CloneClass are used where the core sets none.
+	// CloneBytes and CloneClass are the length and class of clone sessions for which the core sets none.
 	CloneBytes, CloneClass int
 	// CloneSession is the only clone session of a switch whose program overrides the session's port: the first
 	// port's session then represents those of all mapped ports.
@@ -31,24 +32,26 @@ func NewDialect(p *targets.Profile, id fabric.NodeID, ports *targets.PortMap) Di
 		CloneSession: p.CloneSession}
 }
 
-// In returns the schema for one switch of the program.
+// In returns the schema with the dialect of one switch.
 func (s *Schema) In(d Dialect) *Schema {
 	t := *s
 	t.dialect = d
 	return &t
 }
 
-// lacks reports whether the switch does not have the table.
-func (s *Schema) lacks(t controller.Table) bool { return slices.Contains(s.dialect.Lacks, t) }
+// lacksTable reports whether the switch does not have the table.
+func (s *Schema) lacksTable(t controller.Table) bool { return slices.Contains(s.dialect.Lacks, t) }
 
-// plain reports whether the switch needs no translation.
-func (d *Dialect) plain() bool { return d.Ports.Len() == 0 && d.CloneBytes == 0 && d.CloneClass == 0 }
+// identity reports whether the switch needs no translation.
+func (d *Dialect) identity() bool {
+	return d.Ports.Len() == 0 && d.CloneBytes == 0 && d.CloneClass == 0
+}
 
 const portParam = "port"
 
-// outward returns the entry with the switch's port numbers.
-func (d *Dialect) outward(e controller.Entry) (controller.Entry, error) {
-	if d.plain() {
+// toSwitch returns the entry with the switch's port numbers.
+func (d *Dialect) toSwitch(e controller.Entry) (controller.Entry, error) {
+	if d.identity() {
 		return e, nil
 	}
 	return d.translate(e, func(p uint64) (uint64, error) {
@@ -60,9 +63,9 @@ func (d *Dialect) outward(e controller.Entry) (controller.Entry, error) {
 	}, [2]uint64{}, [2]uint64{uint64(d.CloneBytes), uint64(d.CloneClass)}, d.soleSession)
 }
 
-// inward returns the entry with the fabric's port numbers.
-func (d *Dialect) inward(e controller.Entry) (controller.Entry, error) {
-	if d.plain() {
+// fromSwitch returns the entry with the fabric's port numbers.
+func (d *Dialect) fromSwitch(e controller.Entry) (controller.Entry, error) {
+	if d.identity() {
 		return e, nil
 	}
 	return d.translate(e, func(id uint64) (uint64, error) {
@@ -142,11 +145,12 @@ func (d *Dialect) translate(e controller.Entry, port func(uint64) (uint64, error
 	return out, nil
 }
 
-// complete appends to a switch's entries those of the tables, and of the clone sessions, that the switch lacks.
-func (s *Schema) complete(entries []controller.Entry) []controller.Entry {
+// addLackingEntries appends to a switch's entries those of the tables, and of the clone sessions, that the switch
+// lacks.
+func (s *Schema) addLackingEntries(entries []controller.Entry) []controller.Entry {
 	for _, e := range entries {
 		switch {
-		case s.lacks(controller.PortOfUplink) && e.Table == controller.UplinkOfPort && e.Action == controller.SetUplinkIndex:
+		case s.lacksTable(controller.PortOfUplink) && e.Table == controller.UplinkOfPort && e.Action == controller.SetUplinkIndex:
 			back := controller.Entry{
 				Key:    controller.Key{Table: controller.PortOfUplink, Value: controller.Value{Lo: e.Args[0]}},
 				Action: controller.TakeUplink,
@@ -170,18 +174,18 @@ func (s *Schema) Kept(entries []controller.Entry) []controller.Entry {
 		return entries
 	}
 	return slices.DeleteFunc(slices.Clone(entries), func(e controller.Entry) bool {
-		back := e.Table == controller.PortOfUplink && !s.lacks(controller.UplinkOfPort)
-		return s.lacks(e.Table) && !back
+		back := e.Table == controller.PortOfUplink && !s.lacksTable(controller.UplinkOfPort)
+		return s.lacksTable(e.Table) && !back
 	})
 }
 
-// known returns the updates of the tables and clone sessions that the switch has.
-func (s *Schema) known(updates []controller.Update) []controller.Update {
+// Known returns the updates of the tables and clone sessions that the switch has.
+func (s *Schema) Known(updates []controller.Update) []controller.Update {
 	if len(s.dialect.Lacks) == 0 && s.dialect.CloneSession == 0 {
 		return updates
 	}
 	return slices.DeleteFunc(slices.Clone(updates), func(u controller.Update) bool {
 		other := s.dialect.CloneSession != 0 && u.Entry.Table == controller.CloneSession && u.Entry.Value.Lo != firstPortSession
-		return other || s.lacks(u.Entry.Table)
+		return other || s.lacksTable(u.Entry.Table)
 	})
 }

@@ -62,13 +62,13 @@ func testDialect(t *testing.T, name string) {
 					}
 					written++
 				}
-				held.add(s, u.GetEntity())
+				held.addEntity(s, u.GetEntity())
 			}
 		}
 		if profile.CloneSession != 0 && written != 1 {
 			t.Fatalf("%d clone sessions written", written)
 		}
-		held.Entries = s.complete(held.Entries)
+		held.Entries = s.addLackingEntries(held.Entries)
 		slices.SortFunc(held.Entries, func(a, b controller.Entry) int { return a.Compare(b.Key) })
 		if len(held.Stray) > 0 {
 			t.Fatal(held.Why[0])

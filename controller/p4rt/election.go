@@ -27,9 +27,9 @@ func (e ElectionID) String() string { return fmt.Sprintf("%d:%d", e.High, e.Low)
 
 func electionOf(u *p4.Uint128) ElectionID { return ElectionID{High: u.GetHigh(), Low: u.GetLow()} }
 
-// above returns the lowest bid of controller own that is higher than e, or the highest possible bid if there is
+// bidAbove returns the lowest bid of controller own that is higher than e, or the highest possible bid if there is
 // none.
-func above(e ElectionID, own uint64) ElectionID {
+func bidAbove(e ElectionID, own uint64) ElectionID {
 	switch {
 	case own > e.Low:
 		return ElectionID{High: e.High, Low: own}

@@ -44,7 +44,7 @@ func (s *Schema) EncodeEntry(e controller.Entry, keyOnly bool) (*p4.Entity, erro
 	if e.Table == controller.MulticastGroup {
 		return s.dialect.encodeGroup(e, keyOnly)
 	}
-	e, err := s.dialect.outward(e)
+	e, err := s.dialect.toSwitch(e)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (s *Schema) EncodeEntry(e controller.Entry, keyOnly bool) (*p4.Entity, erro
 		return nil, fail("the program has no such table")
 	}
 	l := e.Table.Layout()
-	if !fits(e.Value, l.Key.Bits) {
+	if !fitsBits(e.Value, l.Key.Bits) {
 		return nil, fail("the key does not fit into the %d bits of %s", l.Key.Bits, l.Key.Name)
 	}
 	te := &p4.TableEntry{TableId: t.id, Priority: e.Priority}
@@ -84,7 +84,7 @@ func (s *Schema) EncodeEntry(e controller.Entry, keyOnly bool) (*p4.Entity, erro
 		}
 	case controller.Ternary:
 		switch {
-		case !fits(controller.Value{Lo: e.Mask}, l.Key.Bits):
+		case !fitsBits(controller.Value{Lo: e.Mask}, l.Key.Bits):
 			return nil, fail("the mask does not fit into the %d bits of %s", l.Key.Bits, l.Key.Name)
 		case e.Value.Hi != 0 || e.Value.Lo&^e.Mask != 0:
 			return nil, fail("the key has bits that its mask does not")
@@ -107,7 +107,7 @@ func (s *Schema) EncodeEntry(e controller.Entry, keyOnly bool) (*p4.Entity, erro
 }
 
 func (s *Schema) encodeAction(e controller.Entry, t tableIDs) (*p4.TableAction, error) {
-	if err := allowed(e); err != nil {
+	if err := checkAction(e); err != nil {
 		return nil, err
 	}
 	if !e.Table.Layout().Selector {
@@ -139,8 +139,8 @@ func (s *Schema) encodeAction(e controller.Entry, t tableIDs) (*p4.TableAction, 
 	return &p4.TableAction{Type: &p4.TableAction_ActionProfileActionSet{ActionProfileActionSet: set}}, nil
 }
 
-// allowed returns an error if the entry's table does not have its action.
-func allowed(e controller.Entry) error {
+// checkAction returns an error if the entry's table does not have its action.
+func checkAction(e controller.Entry) error {
 	as := e.Table.Layout().Actions
 	if slices.Contains(as, e.Action) {
 		return nil
@@ -152,7 +152,7 @@ func (s *Schema) encodeCall(a controller.Action, args []uint64) (*p4.Action, err
 	ids := s.actions[a]
 	call := &p4.Action{ActionId: ids.id}
 	for i, p := range a.Layout().Params {
-		if !fits(controller.Value{Lo: args[i]}, p.Bits) {
+		if !fitsBits(controller.Value{Lo: args[i]}, p.Bits) {
 			return nil, fmt.Errorf("parameter %s: %d does not fit into %d bits", p.Name, args[i], p.Bits)
 		}
 		call.Params = append(call.Params, &p4.Action_Param{ParamId: ids.params[i], Value: canonical64(args[i])})
@@ -166,7 +166,7 @@ func encodeClone(e controller.Entry, keyOnly bool) (*p4.Entity, error) {
 	}
 	cs := &p4.CloneSessionEntry{SessionId: uint32(e.Value.Lo)}
 	if !keyOnly {
-		if err := allowed(e); err != nil {
+		if err := checkAction(e); err != nil {
 			return nil, fmt.Errorf("%w: %v: %w", ErrEntry, e, err)
 		}
 		port, truncate, class := e.Args[0], e.Args[1], e.Args[2]

@@ -14,7 +14,7 @@ import (
 // ErrRefused is wrapped if a switch refused updates; see [WriteError].
 var ErrRefused = errors.New("p4rt: refused")
 
-// ErrNotServing is returned for updates of a session that is not primary, or does not know the tables any more.
+// ErrNotServing is returned for updates if the session is not primary, or no longer knows the switch's tables.
 var ErrNotServing = errors.New("p4rt: the session does not serve")
 
 // UpdateError is one update that a switch refused.
@@ -31,8 +31,8 @@ func (e UpdateError) String() string {
 // WriteError lists the updates of a batch that a switch refused. It wraps
 // [ErrRefused].
 type WriteError struct {
-	Updates []UpdateError // at least one
-	Total   int           // updates in the batch
+	Updates []UpdateError // the refused updates, at least one
+	Total   int           // number of updates in the batch
 }
 
 func (e *WriteError) Error() string {
@@ -41,9 +41,9 @@ func (e *WriteError) Error() string {
 
 func (e *WriteError) Unwrap() error { return ErrRefused }
 
-// attribute assigns the errors of an answer to a batch to its updates. It returns err itself if the batch as a
+// attributeErrors assigns the errors of an answer to a batch to its updates. It returns err itself if the batch as a
 // whole failed.
-func attribute(err error, updates []controller.Update) error {
+func attributeErrors(err error, updates []controller.Update) error {
 	st, ok := status.FromError(err)
 	if !ok || st.Code() != codes.Unknown || len(st.Details()) != len(updates) {
 		return err

@@ -8,18 +8,18 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/backoff"
 )
 
-// Phase is the progress of a session.
+// Phase is where a P4Runtime session with a switch stands.
 type Phase uint8
 
 // The phases. From Checking on the session is primary.
 const (
-	Waiting  Phase = iota // not connected, until the back-off has passed
-	Opening               // connecting; the bid is not answered yet
-	Backup                // another controller is primary
-	Bidding               // nobody is primary; a higher bid is not answered yet
-	Checking              // asking which pipeline the switch runs
-	Pushing               // sending it our pipeline
-	Reading               // reading the tables back
+	Waiting  Phase = iota // not connected; the next attempt is later
+	Opening               // connecting, until the switch answers the bid for primary
+	Backup                // another controller is primary; this one waits
+	Bidding               // no controller is primary; a higher bid is sent
+	Checking              // asking which P4 program the switch runs
+	Pushing               // sending the controller's P4 program
+	Reading               // phase: the tables are being read
 	Serving               // the tables are known; updates are sent as they come
 	Pausing               // an update was refused; the tables are read again after a wait
 )
@@ -34,21 +34,21 @@ func (p Phase) Primary() bool { return p >= Checking }
 // MarshalText prints the phase's name.
 func (p Phase) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// Step is a session's next action.
+// Step is the next action of a session.
 type Step uint8
 
 // The steps.
 const (
 	Idle  Step = iota // wait for messages, updates, or Due
-	Open              // open the stream and send the bid
-	Bid               // send the bid on the open stream
-	Check             // ask for the pipeline
-	Push              // send the pipeline
-	Read              // read the tables
+	Open              // open the stream and bid to be primary
+	Bid               // bid to be primary, on the open stream
+	Check             // ask which P4 program the switch runs
+	Push              // next step: install the P4 program (SetForwardingPipelineConfig)
+	Read              // next step: read the tables
 )
 
-// Lifecycle decides on a session's next action. It has no goroutine, socket or clock; chance returns random numbers
-// from 0 to below 1 for jitter. It is not safe for concurrent use.
+// Lifecycle decides what a P4Runtime session does next. It has no goroutine, socket or clock; chance returns random
+// numbers from 0 to below 1 for jitter. It is not safe for concurrent use.
 type Lifecycle struct {
 	policy   backoff.Policy
 	chance   func() float64
@@ -59,7 +59,7 @@ type Lifecycle struct {
 	due      time.Time // end of Waiting and Pausing
 }
 
-// NewLifecycle returns the lifecycle of a session that is due to open. own is the controller's own number, above 0.
+// NewLifecycle returns the lifecycle of a session that is to connect now. own is the controller's own number, above 0.
 func NewLifecycle(own uint64, policy backoff.Policy, chance func() float64) *Lifecycle {
 	return &Lifecycle{policy: policy, chance: chance, own: own, bid: ElectionID{Low: own}}
 }
@@ -67,7 +67,7 @@ func NewLifecycle(own uint64, policy backoff.Policy, chance func() float64) *Lif
 // Phase returns the present phase.
 func (l *Lifecycle) Phase() Phase { return l.phase }
 
-// Bid returns the election id to send.
+// Bid returns the election ID to send.
 func (l *Lifecycle) Bid() ElectionID { return l.bid }
 
 // Due returns when [Lifecycle.Tick] has something to do. ok is false if no timer runs.
@@ -102,7 +102,7 @@ func (l *Lifecycle) Arbitrated(code codes.Code, highest ElectionID) Step {
 	case codes.NotFound:
 		// The primary is gone. Some targets promote the next one by themselves, others wait for a bid that is at
 		// least as high as any before.
-		if b := above(highest, l.own); l.bid.Compare(b) < 0 {
+		if b := bidAbove(highest, l.own); l.bid.Compare(b) < 0 {
 			l.bid = b
 		}
 		l.phase = Bidding
@@ -164,7 +164,7 @@ func (l *Lifecycle) Failed(now time.Time, code codes.Code) {
 	if code == codes.InvalidArgument && (l.phase == Opening || l.phase == Bidding) {
 		// The bid belongs to a live controller: to an earlier stream of ours whose end has not reached the switch
 		// yet, or to a controller with our election id.
-		l.bid = above(l.bid, l.own)
+		l.bid = bidAbove(l.bid, l.own)
 	}
 	if l.phase == Backup || l.phase == Serving {
 		l.failures = 0

@@ -23,7 +23,7 @@ func TestAbove(t *testing.T) {
 		{ElectionID{5, 1}, 2, ElectionID{5, 2}},
 		{ElectionID{most, 1}, 1, ElectionID{most, most}},
 	} {
-		if got := above(tt.e, tt.own); got != tt.want {
+		if got := bidAbove(tt.e, tt.own); got != tt.want {
 			t.Errorf("above %v for %d: %v, want %v", tt.e, tt.own, got, tt.want)
 		}
 	}

@@ -21,7 +21,7 @@ func (d *Dialect) encodeGroup(e controller.Entry, keyOnly bool) (*p4.Entity, err
 	}
 	g := &p4.MulticastGroupEntry{MulticastGroupId: uint32(e.Value.Lo)}
 	if !keyOnly {
-		if err := allowed(e); err != nil {
+		if err := checkAction(e); err != nil {
 			return nil, fail("%v", err)
 		}
 		first, count := e.Args[0], e.Args[1]

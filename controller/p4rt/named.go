@@ -47,13 +47,13 @@ func NewNamed(ctx context.Context, client p4.P4RuntimeClient, device uint64) (*N
 
 // NamedEntry is an entry of a table, of a counter or of a register, with names and readable values.
 type NamedEntry struct {
-	Of       string            `json:"of"` // the table, counter or register
+	Of       string            `json:"of"` // name of the table, counter or register
 	Index    *int64            `json:"index,omitempty"`
 	Match    map[string]string `json:"match,omitempty"` // by key field; omitted fields match anything
 	Priority int32             `json:"priority,omitempty"`
-	Default  bool              `json:"default,omitempty"` // the table's default action
+	Default  bool              `json:"default,omitempty"` // it is the table's default action
 	Actions  []string          `json:"actions,omitempty"` // ACTION(PARAM=VALUE, ...), several for a group
-	Value    string            `json:"value,omitempty"`   // of a register
+	Value    string            `json:"value,omitempty"`   // value of a register's cell
 	Packets  *int64            `json:"packets,omitempty"`
 	Bytes    *int64            `json:"bytes,omitempty"`
 }
@@ -224,7 +224,7 @@ func (n *Named) decode(e *p4.Entity) NamedEntry {
 		for _, c := range n.info.GetDirectCounters() {
 			if c.GetDirectTableId() == x.DirectCounterEntry.GetTableEntry().GetTableId() {
 				d.Of = c.GetPreamble().GetName()
-				d.count(c.GetSpec(), x.DirectCounterEntry.GetData())
+				d.setCounter(c.GetSpec(), x.DirectCounterEntry.GetData())
 			}
 		}
 		return d
@@ -233,7 +233,7 @@ func (n *Named) decode(e *p4.Entity) NamedEntry {
 		for _, c := range n.info.GetCounters() {
 			if c.GetPreamble().GetId() == x.CounterEntry.GetCounterId() {
 				d.Of = c.GetPreamble().GetName()
-				d.count(c.GetSpec(), x.CounterEntry.GetData())
+				d.setCounter(c.GetSpec(), x.CounterEntry.GetData())
 			}
 		}
 		d.Index = new(x.CounterEntry.GetIndex().GetIndex())
@@ -252,7 +252,7 @@ func (n *Named) decode(e *p4.Entity) NamedEntry {
 	return NamedEntry{Of: fmt.Sprintf("%T", e.GetEntity())}
 }
 
-func (e *NamedEntry) count(spec *p4config.CounterSpec, data *p4.CounterData) {
+func (e *NamedEntry) setCounter(spec *p4config.CounterSpec, data *p4.CounterData) {
 	if spec.GetUnit() != p4config.CounterSpec_BYTES {
 		e.Packets = new(data.GetPacketCount())
 	}
@@ -323,7 +323,7 @@ type NamedUpdate struct {
 	Match    map[string]string
 	Priority int32
 	Default  bool
-	Action   string // empty in a delete
+	Action   string // the action with its arguments; empty to delete
 	Params   map[string]string
 }
 
@@ -347,13 +347,13 @@ func (n *Named) Write(ctx context.Context, election uint64, u NamedUpdate) error
 		Updates: []*p4.Update{{Type: u.Type, Entity: &p4.Entity{Entity: &p4.Entity_TableEntry{TableEntry: te}}}},
 	})
 	if err != nil {
-		return fmt.Errorf("p4rt: %v %s: %w", u.Type, u.Table, detailed(err))
+		return fmt.Errorf("p4rt: %v %s: %w", u.Type, u.Table, withDetails(err))
 	}
 	return nil
 }
 
-// detailed returns the switch's error about the only update of a write, if it gives one.
-func detailed(err error) error {
+// withDetails returns the switch's error about the only update of a write, if it gives one.
+func withDetails(err error) error {
 	st, _ := status.FromError(err)
 	for _, d := range st.Details() {
 		if e, ok := d.(*p4.Error); ok && e.GetMessage() != "" {

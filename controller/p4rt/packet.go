@@ -77,7 +77,7 @@ func (s *Schema) PortEvent(port fabric.PortNo, up bool, epoch uint32) (*p4.Strea
 // PacketIn is a packet-in of a switch.
 type PacketIn struct {
 	ID    uint32        // the ingress port's number at the switch
-	Port  fabric.PortNo // in the fabric; 0: unknown
+	Port  fabric.PortNo // the ingress port in the fabric; 0: unknown
 	Frame []byte
 }
 
@@ -112,7 +112,7 @@ type Packets struct {
 	refused error // the switch's error about an earlier packet-out
 }
 
-// ErrHeld is wrapped if another controller is primary: a switch accepts packets from its primary only.
+// ErrHeld is wrapped if another controller is the switch's primary: only the primary may send packets.
 var ErrHeld = errors.New("p4rt: another controller is primary")
 
 // OpenPackets bids for a switch with an election id, and returns the stream once it is primary. If nobody is
@@ -213,8 +213,8 @@ func (p *Packets) Send(port fabric.PortNo, frame []byte) error {
 // ElectionID returns the id with which the stream is primary.
 func (p *Packets) ElectionID() ElectionID { return p.bid }
 
-// closing is the time allowed for a switch to end a closed stream.
-const closing = time.Second
+// closeTimeout is the time allowed for a switch to end a closed stream.
+const closeTimeout = time.Second
 
 // Close ends the stream, and waits until the switch has ended it too: then the election id is free for the next
 // controller, and no more packets arrive. It does not wait longer than a second.
@@ -222,7 +222,7 @@ func (p *Packets) Close() {
 	if p.stream.CloseSend() == nil {
 		select {
 		case <-p.done:
-		case <-time.After(closing):
+		case <-time.After(closeTimeout):
 		}
 	}
 	p.cancel()

@@ -21,26 +21,31 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4src"
 )
 
-// Pipeline is a program for switches. It is immutable and safe for concurrent use.
+// Pipeline is a compiled P4 program for switches of one kind, with its P4Info. It is immutable and safe for concurrent
+// use.
 type Pipeline struct {
 	config *p4.ForwardingPipelineConfig
 	schema *Schema
 	// translation is for a program with other tables; nil: the program has the controller's tables.
 	translation targets.Translation
 	fabric      *fabric.Fabric
+	uncompiled  *targets.UncompiledError // parts are missing, so it cannot be pushed; nil: it is whole
 }
 
-// PipelineFor returns the pipeline for switches of a kind in a fabric, from their compiler's output and P4Info.
+// PipelineFor returns the pipeline for switches of a kind in a fabric, from their compiler's output and P4Info. If the
+// chip's compiler has yet to write some of it, the pipeline is [Pipeline.Uncompiled].
 func PipelineFor(kind *targets.Profile, f *fabric.Fabric, info *p4config.P4Info, compiled targets.Compiled) (*Pipeline, error) {
+	compiled.Info = info
 	deviceConfig, err := kind.Pack(compiled)
+	uncompiled, _ := errors.AsType[*targets.UncompiledError](err)
+	if err != nil && uncompiled == nil {
+		return nil, err
+	}
+	config, err := packPipeline(info, deviceConfig)
 	if err != nil {
 		return nil, err
 	}
-	config, err := pack(info, deviceConfig)
-	if err != nil {
-		return nil, err
-	}
-	p := &Pipeline{config: config, fabric: f}
+	p := &Pipeline{config: config, fabric: f, uncompiled: uncompiled}
 	if p.translation, err = kind.Translate(info); err != nil {
 		return nil, err
 	}
@@ -87,15 +92,15 @@ func NewPipeline(info *p4config.P4Info, deviceConfig []byte, mayLack ...controll
 	if err != nil {
 		return nil, err
 	}
-	config, err := pack(info, deviceConfig)
+	config, err := packPipeline(info, deviceConfig)
 	if err != nil {
 		return nil, err
 	}
 	return &Pipeline{schema: schema, config: config}, nil
 }
 
-// pack returns the configuration that is pushed.
-func pack(info *p4config.P4Info, deviceConfig []byte) (*p4.ForwardingPipelineConfig, error) {
+// packPipeline returns the configuration that is pushed.
+func packPipeline(info *p4config.P4Info, deviceConfig []byte) (*p4.ForwardingPipelineConfig, error) {
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(info)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSchema, err)
@@ -131,6 +136,14 @@ func (p *Pipeline) Client(conn grpc.ClientConnInterface) p4.P4RuntimeClient {
 // Schema returns the program's P4Runtime ids of the controller's tables and actions.
 func (p *Pipeline) Schema() *Schema { return p.schema }
 
+// Uncompiled returns what the chip's compiler has yet to write before the pipeline can be pushed; nil: nothing.
+func (p *Pipeline) Uncompiled() []string {
+	if p.uncompiled == nil {
+		return nil
+	}
+	return p.uncompiled.Missing
+}
+
 // Cookie returns the number that identifies the pipeline's content.
 func (p *Pipeline) Cookie() uint64 { return p.config.GetCookie().GetCookie() }
 
@@ -138,6 +151,8 @@ func (p *Pipeline) Cookie() uint64 { return p.config.GetCookie().GetCookie() }
 // return are assumed right.
 func (p *Pipeline) runs(have *p4.ForwardingPipelineConfig) bool {
 	switch {
+	case p.uncompiled != nil: // its device config is not known, nor its cookie
+		return have.GetP4Info() != nil && proto.Equal(have.GetP4Info(), p.config.GetP4Info())
 	case have.GetCookie() == nil || have.GetCookie().GetCookie() != p.Cookie():
 		return false
 	case have.GetP4Info() != nil && !proto.Equal(have.GetP4Info(), p.config.GetP4Info()):
@@ -148,8 +163,8 @@ func (p *Pipeline) runs(have *p4.ForwardingPipelineConfig) bool {
 	return true
 }
 
-// ask returns the program of a switch; nil if it runs nothing yet.
-func ask(ctx context.Context, client p4.P4RuntimeClient, device uint64) (*p4.ForwardingPipelineConfig, error) {
+// readPipeline reads the program of a switch; nil if it runs none.
+func readPipeline(ctx context.Context, client p4.P4RuntimeClient, device uint64) (*p4.ForwardingPipelineConfig, error) {
 	for _, t := range []p4.GetForwardingPipelineConfigRequest_ResponseType{
 		p4.GetForwardingPipelineConfigRequest_ALL, p4.GetForwardingPipelineConfigRequest_COOKIE_ONLY,
 	} {
@@ -169,6 +184,9 @@ func ask(ctx context.Context, client p4.P4RuntimeClient, device uint64) (*p4.For
 
 // push sends the pipeline. A switch that runs a program is asked to keep its entries, if it can.
 func (p *Pipeline) push(ctx context.Context, client p4.P4RuntimeClient, w Writer, installed bool) error {
+	if p.uncompiled != nil {
+		return p.uncompiled
+	}
 	actions := []p4.SetForwardingPipelineConfigRequest_Action{
 		p4.SetForwardingPipelineConfigRequest_RECONCILE_AND_COMMIT, p4.SetForwardingPipelineConfigRequest_VERIFY_AND_COMMIT,
 	}
@@ -195,7 +213,7 @@ func (p *Pipeline) push(ctx context.Context, client p4.P4RuntimeClient, w Writer
 
 // Installed reports whether a switch runs the pipeline.
 func (p *Pipeline) Installed(ctx context.Context, client p4.P4RuntimeClient, device uint64) (bool, error) {
-	have, err := ask(ctx, client, device)
+	have, err := readPipeline(ctx, client, device)
 	return err == nil && p.runs(have), err
 }
 
@@ -206,9 +224,9 @@ func (p *Pipeline) Install(ctx context.Context, client p4.P4RuntimeClient, w Wri
 
 // Running describes the program that a switch runs.
 type Running struct {
-	Ours, None bool
-	Package    string // name of another program, if its P4Info has one
-	Cookie     uint64 // 0: it has none
+	SameProgram, None bool
+	Package           string // name of another program, if its P4Info has one
+	Cookie            uint64 // number that identifies the program's content; 0: it has none
 }
 
 func (r Running) String() string {
@@ -219,14 +237,14 @@ func (r Running) String() string {
 	return fmt.Sprintf("%s (cookie %#x)", name, r.Cookie)
 }
 
-// Inspect asks a switch for its program.
+// Inspect reads the program of a switch.
 func (p *Pipeline) Inspect(ctx context.Context, client p4.P4RuntimeClient, device uint64) (Running, error) {
-	have, err := ask(ctx, client, device)
+	have, err := readPipeline(ctx, client, device)
 	if err != nil {
 		return Running{}, err
 	}
 	return Running{
-		Ours: p.runs(have), None: have.GetP4Info() == nil && have.GetCookie() == nil && len(have.GetP4DeviceConfig()) == 0,
+		SameProgram: p.runs(have), None: have.GetP4Info() == nil && have.GetCookie() == nil && len(have.GetP4DeviceConfig()) == 0,
 		Package: have.GetP4Info().GetPkgInfo().GetName(), Cookie: have.GetCookie().GetCookie(),
 	}, nil
 }

@@ -16,7 +16,7 @@ import (
 // ErrSchema is wrapped if a P4Info does not fit the controller.
 var ErrSchema = errors.New("p4rt: P4Info does not fit")
 
-// Schema holds the numbers of the controller's tables and actions in one P4 program.
+// Schema maps the controller's tables and actions to the P4Runtime IDs of one P4 program.
 type Schema struct {
 	tables  map[controller.Table]tableIDs
 	actions map[controller.Action]actionIDs
@@ -93,11 +93,11 @@ func newSchema(info *p4config.P4Info, called targets.Names, mayLack []controller
 	return s, nil
 }
 
-// named is an object of a P4Info with a preamble.
-type named interface{ GetPreamble() *p4config.Preamble }
+// hasPreamble is an object of a P4Info with a preamble.
+type hasPreamble interface{ GetPreamble() *p4config.Preamble }
 
 // find returns the object with a name, or the only one with that alias.
-func find[T named](all []T, name string) (T, error) {
+func find[T hasPreamble](all []T, name string) (T, error) {
 	var byAlias []T
 	for _, x := range all {
 		p := x.GetPreamble()

@@ -27,9 +27,9 @@ func (s *Session) serve(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("p4rt: opening the stream: %w", causeOf(ctx, err))
 	}
-	s.use(stream)
-	defer s.use(nil)
-	if err := s.bid(stream); err != nil {
+	s.setStream(stream)
+	defer s.setStream(nil)
+	if err := s.sendElectionID(stream); err != nil {
 		return causeOf(ctx, err)
 	}
 
@@ -46,7 +46,7 @@ func (s *Session) serve(ctx context.Context) error {
 			}
 			a := m.GetArbitration()
 			if a == nil {
-				s.other(m)
+				s.receiveOther(m)
 				continue
 			}
 			unanswered.Stop()
@@ -61,13 +61,13 @@ func (s *Session) serve(ctx context.Context) error {
 	g.Go(func() error { return s.keepAlive(ctx) })
 	g.Go(func() error {
 		defer cancel(nil) // ends the stream, for the receiver
-		return s.act(ctx, stream, arbitrations, func() { unanswered.Reset(s.cfg.OpenTimeout) })
+		return s.runStream(ctx, stream, arbitrations, func() { unanswered.Reset(s.cfg.OpenTimeout) })
 	})
 	return causeOf(ctx, g.Wait())
 }
 
-// other processes a message of the stream that is not about arbitration.
-func (s *Session) other(m *p4.StreamMessageResponse) {
+// receiveOther processes a message of the stream that is not about arbitration.
+func (s *Session) receiveOther(m *p4.StreamMessageResponse) {
 	if e := m.GetError(); e != nil {
 		s.cfg.Log.Warn("stream error", "code", codes.Code(e.GetCanonicalCode()), "message", e.GetMessage())
 		return
@@ -88,7 +88,7 @@ func causeOf(ctx context.Context, err error) error {
 	return err
 }
 
-func (s *Session) bid(stream p4.P4Runtime_StreamChannelClient) error {
+func (s *Session) sendElectionID(stream p4.P4Runtime_StreamChannelClient) error {
 	err := s.send(&p4.StreamMessageRequest{Update: &p4.StreamMessageRequest_Arbitration{
 		Arbitration: &p4.MasterArbitrationUpdate{DeviceId: s.cfg.DeviceID, ElectionId: s.life.Bid().Proto()},
 	}})
@@ -125,9 +125,8 @@ func (s *Session) keepAlive(ctx context.Context) error {
 	}
 }
 
-// act runs the session while its stream is open. It calls bidding before each further bid, whose answer has a
-// timeout.
-func (s *Session) act(
+// runStream runs the session while its stream is open. It calls bidding before it sends an election id.
+func (s *Session) runStream(
 	ctx context.Context, stream p4.P4Runtime_StreamChannelClient, arbitrations <-chan *p4.MasterArbitrationUpdate, bidding func(),
 ) error {
 	installed := false
@@ -135,7 +134,7 @@ func (s *Session) act(
 	for {
 		select { // arbitration comes first
 		case a := <-arbitrations:
-			step = s.arbitrated(a)
+			step = s.arbitration(a)
 		default:
 		}
 		if p := s.life.Phase(); p != phase {
@@ -145,13 +144,13 @@ func (s *Session) act(
 		var err error
 		switch step {
 		case Idle:
-			step, err = s.await(ctx, arbitrations)
+			step, err = s.awaitArbitration(ctx, arbitrations)
 		case Bid:
 			bidding()
-			step, err = Idle, s.bid(stream)
+			step, err = Idle, s.sendElectionID(stream)
 		case Check:
 			err = s.call(ctx, s.cfg.CallTimeout, func(ctx context.Context) error {
-				have, err := ask(ctx, s.client, s.cfg.DeviceID)
+				have, err := readPipeline(ctx, s.client, s.cfg.DeviceID)
 				if err != nil {
 					return err
 				}
@@ -195,7 +194,7 @@ func (s *Session) awaitDemotion(ctx context.Context, arbitrations <-chan *p4.Mas
 	defer t.Stop()
 	select {
 	case a := <-arbitrations:
-		*step = s.arbitrated(a)
+		*step = s.arbitration(a)
 		return !s.life.Phase().Primary()
 	case <-t.C:
 	case <-ctx.Done():
@@ -203,7 +202,7 @@ func (s *Session) awaitDemotion(ctx context.Context, arbitrations <-chan *p4.Mas
 	return false
 }
 
-func (s *Session) arbitrated(a *p4.MasterArbitrationUpdate) Step {
+func (s *Session) arbitration(a *p4.MasterArbitrationUpdate) Step {
 	code, highest := codes.Code(a.GetStatus().GetCode()), electionOf(a.GetElectionId())
 	was := s.life.Phase().Primary()
 	step := s.life.Arbitrated(code, highest)
@@ -216,8 +215,8 @@ func (s *Session) arbitrated(a *p4.MasterArbitrationUpdate) Step {
 	return step
 }
 
-// await waits for work.
-func (s *Session) await(ctx context.Context, arbitrations <-chan *p4.MasterArbitrationUpdate) (Step, error) {
+// awaitArbitration waits for an arbitration update, a task or a timer.
+func (s *Session) awaitArbitration(ctx context.Context, arbitrations <-chan *p4.MasterArbitrationUpdate) (Step, error) {
 	var due <-chan time.Time
 	if at, ok := s.life.Due(); ok {
 		t := time.NewTimer(time.Until(at))
@@ -228,11 +227,11 @@ func (s *Session) await(ctx context.Context, arbitrations <-chan *p4.MasterArbit
 	case <-ctx.Done():
 		return Idle, context.Cause(ctx)
 	case a := <-arbitrations:
-		return s.arbitrated(a), nil
+		return s.arbitration(a), nil
 	case <-due:
 		return s.life.Tick(time.Now()), nil
 	case <-s.wake:
-		return s.work(ctx)
+		return s.runTask(ctx)
 	}
 }
 
@@ -262,8 +261,8 @@ func (s *Session) read(ctx context.Context) error {
 	return nil
 }
 
-// work carries out the first waiting task. An error means that the stream has to end.
-func (s *Session) work(ctx context.Context) (Step, error) {
+// runTask carries out the first waiting task. An error means that the stream has to end.
+func (s *Session) runTask(ctx context.Context) (Step, error) {
 	s.mu.Lock()
 	if !s.serving || len(s.queue) == 0 {
 		s.mu.Unlock()
@@ -281,7 +280,7 @@ func (s *Session) work(ctx context.Context) (Step, error) {
 		return s.life.Reread(), nil
 	}
 	if more {
-		s.kick()
+		s.wakeLoop()
 	}
 	err := s.write(ctx, t)
 	if err == nil {
@@ -298,7 +297,7 @@ func (s *Session) work(ctx context.Context) (Step, error) {
 	switch {
 	case errors.Is(err, errDemoted):
 		return Idle, err
-	case lost(err):
+	case streamLost(err):
 		return Idle, err
 	}
 	s.cfg.Log.Error("write refused", "err", err)

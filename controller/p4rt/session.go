@@ -60,9 +60,9 @@ type SessionConfig struct {
 	Chance func() float64
 	Log    *slog.Logger // nil: silent
 
-	// OnPhase is called for every change of phase, with the error that caused it. OnTables receives the switch's
-	// tables each time the session begins to serve; tenure is the argument of [Session.Write]. Both are called on
-	// the session's goroutine and must not block.
+	// OnPhase is called for every change of phase, with the error that caused it. OnTables is called with the switch's
+	// tables each time the session starts to accept writes; tenure is the number to pass to [Session.Write]. Both are
+	// called on the session's goroutine and must not block.
 	OnPhase  func(Phase, error)
 	OnTables func(tenure uint64, h Tables)
 	// OnPacket, if not nil, receives the switch's packet-ins. It is called on a goroutine of the session and must
@@ -87,7 +87,8 @@ func (c SessionConfig) withDefaults() SessionConfig {
 	return c
 }
 
-// Session is the controller's side of one switch. Run does the work; the other methods are safe for concurrent use.
+// Session is the controller's P4Runtime connection to one switch: it becomes primary, installs the program, reads and
+// writes tables. Run does the work; the other methods are safe for concurrent use.
 type Session struct {
 	cfg    SessionConfig
 	client p4.P4RuntimeClient
@@ -148,7 +149,7 @@ func (s *Session) Write(tenure uint64, updates []controller.Update, stray []*p4.
 		done(ErrNotServing)
 		return
 	}
-	s.kick()
+	s.wakeLoop()
 }
 
 // NotifyPort queues a notification of the data plane about a port, behind the updates queued before: see
@@ -167,18 +168,18 @@ func (s *Session) NotifyPort(tenure uint64, port fabric.PortNo, up bool, epoch u
 		}})
 	}
 	s.mu.Unlock()
-	s.kick()
+	s.wakeLoop()
 	return nil
 }
 
-// Reread makes the session read the tables back after the waiting updates: a new tenure begins.
+// Reread makes the session read the switch's tables after the waiting updates; then a new tenure begins.
 func (s *Session) Reread() {
 	s.mu.Lock()
 	if s.serving {
 		s.queue = append(s.queue, task{tenure: s.tenure, reread: true, done: func(error) {}})
 	}
 	s.mu.Unlock()
-	s.kick()
+	s.wakeLoop()
 }
 
 // Send makes the switch send a frame through a port. It returns [ErrNotServing] unless the session is primary and
@@ -207,23 +208,23 @@ func (s *Session) send(m *p4.StreamMessageRequest) error {
 	return s.stream.Send(m)
 }
 
-// use makes a stream the one to send on; nil: none.
-func (s *Session) use(stream p4.P4Runtime_StreamChannelClient) {
+// setStream sets the stream on which messages are sent; nil: none.
+func (s *Session) setStream(stream p4.P4Runtime_StreamChannelClient) {
 	s.sending.Lock()
 	defer s.sending.Unlock()
 	s.stream = stream
 }
 
-func (s *Session) kick() {
+func (s *Session) wakeLoop() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Run keeps the session open until ctx ends, and returns ctx's error. The switch goes on forwarding.
+// Run keeps the session open until ctx ends, and returns ctx's error. The switch then keeps its tables and forwards on.
 func (s *Session) Run(ctx context.Context) error {
-	defer s.leave()
+	defer s.stopServing()
 	for {
 		if err := s.sleep(ctx); err != nil {
 			return err
@@ -237,7 +238,7 @@ func (s *Session) Run(ctx context.Context) error {
 			return ctx.Err()
 		}
 		s.life.Failed(time.Now(), status.Code(rootStatus(err)))
-		s.leave()
+		s.stopServing()
 		due, _ := s.life.Due()
 		s.cfg.Log.Warn("session lost", "err", err, "retry_in", time.Until(due).Round(time.Millisecond))
 		s.report(err)
@@ -271,8 +272,8 @@ func (s *Session) report(err error) {
 	}
 }
 
-// leave stops serving and refuses the waiting tasks.
-func (s *Session) leave() {
+// stopServing stops serving and refuses the waiting tasks.
+func (s *Session) stopServing() {
 	s.mu.Lock()
 	s.serving, s.primary = false, false
 	s.mu.Unlock()
@@ -352,7 +353,7 @@ func (s *Session) write(ctx context.Context, t task) error {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("p4rt: writing: %w", attribute(err, b.Updates))
+			return fmt.Errorf("p4rt: writing: %w", attributeErrors(err, b.Updates))
 		}
 	}
 	for _, m := range t.packets {
@@ -377,9 +378,8 @@ func (s *Session) sendWithin(ctx context.Context, m *p4.StreamMessageRequest) er
 	}
 }
 
-// lost reports whether a call's error means that the stream has to be opened anew, not that the switch refused the
-// request.
-func lost(err error) bool {
+// streamLost reports whether an error means that the stream is broken, rather than that the switch refused the request.
+func streamLost(err error) bool {
 	switch status.Code(rootStatus(err)) {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.PermissionDenied, codes.Unauthenticated:
 		return true

@@ -17,7 +17,7 @@ type Tables struct {
 	// Stray are entities in the controller's tables that none of its updates produces. They must be deleted before
 	// anything is inserted.
 	Stray []*p4.Entity
-	// Why has the error of each stray entity.
+	// Why is the reason for each stray entity, as an error.
 	Why []error
 }
 
@@ -36,7 +36,7 @@ func Fetch(ctx context.Context, client p4.P4RuntimeClient, schema *Schema, devic
 	return Collect(schema, entities), nil
 }
 
-func (h *Tables) add(s *Schema, e *p4.Entity) {
+func (h *Tables) addEntity(s *Schema, e *p4.Entity) {
 	entry, err := s.Decode(e)
 	if err == nil {
 		// An entry that cannot be written cannot be deleted either: its bytes are sent back unchanged.

@@ -28,7 +28,7 @@ func parseValue(text string, bits int) ([]byte, error) {
 	} else if mac, err := net.ParseMAC(text); err == nil && len(mac) == 6 && bits == 48 {
 		n.SetBytes(mac)
 	} else if _, ok := n.SetString(text, 0); !ok || n.Sign() < 0 {
-		return nil, fmt.Errorf("%q is no value of %d bits; write %s", text, bits, writes(bits))
+		return nil, fmt.Errorf("%q is no value of %d bits; write %s", text, bits, bytesText(bits))
 	}
 	if n.BitLen() > bits {
 		return nil, fmt.Errorf("it does not fit into %d bits", bits)
@@ -39,8 +39,8 @@ func parseValue(text string, bits int) ([]byte, error) {
 	return []byte{0}, nil
 }
 
-// writes describes how to write a value of a width in bits.
-func writes(bits int) string {
+// bytesText describes how to write a value of a width in bits.
+func bytesText(bits int) string {
 	switch bits {
 	case 32:
 		return "a number, 0x and digits, or an address such as 10.0.0.1"

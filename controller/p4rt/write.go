@@ -9,7 +9,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller"
 )
 
-// Writer identifies the sender of requests.
+// Writer is the sender's identity in write requests: device, role, election ID.
 type Writer struct {
 	DeviceID   uint64
 	ElectionID *p4.Uint128
@@ -17,8 +17,7 @@ type Writer struct {
 	BatchSize int
 }
 
-// Batch is a request and its updates, in the same order, so that the per-update errors of the answer find their
-// entries.
+// Batch is a write request and its updates, in the same order, so that errors of the answer can be matched to updates.
 type Batch struct {
 	Request *p4.WriteRequest
 	Updates []controller.Update
@@ -32,7 +31,7 @@ func (s *Schema) WriteRequests(w Writer, updates []controller.Update) ([]Batch, 
 		return nil, fmt.Errorf("p4rt: batch size %d is below 0", w.BatchSize)
 	}
 	var out []Batch
-	for _, phase := range controller.Phases(s.known(updates)) {
+	for _, phase := range controller.Phases(s.Known(updates)) {
 		size := len(phase)
 		if w.BatchSize > 0 {
 			size = w.BatchSize
@@ -72,7 +71,7 @@ func (s *Schema) ReadAll(deviceID uint64) *p4.ReadRequest {
 	req := &p4.ReadRequest{DeviceId: deviceID}
 	for _, t := range controller.Tables() {
 		if t == controller.MulticastGroup {
-			if !s.lacks(t) { // as below
+			if !s.lacksTable(t) { // as below
 				req.Entities = append(req.Entities, groupEntity(&p4.MulticastGroupEntry{}))
 			}
 			continue

@@ -31,7 +31,7 @@ func (c *checker) controllers(ctx context.Context) *string {
 			Agents []struct{ Behind uint64 }
 		}
 		if err := c.admin().Get(ctx, addr, "/status", c.limit(), &s); err != nil {
-			c.list.Add(checklist.Red, addr, "controller", err.Error(), reach(err, addr, "the controller", "--admin, which is its --listen-admin"))
+			c.list.Add(checklist.Red, addr, "controller", err.Error(), reachRemedy(err, addr, "the controller", "--admin, which is its --listen-admin"))
 			continue
 		}
 		primary := 0
@@ -71,7 +71,7 @@ func (c *checker) agent(ctx context.Context, host fabric.NodeID) {
 		}
 	}
 	if err := c.admin().Get(ctx, addr, "/status", c.limit(), &s); err != nil {
-		c.list.Add(checklist.Red, name, "agent", err.Error(), reach(err, addr, "its agent (ethereal host agent --listen-admin)", "hosts in the targets file"))
+		c.list.Add(checklist.Red, name, "agent", err.Error(), reachRemedy(err, addr, "its agent (ethereal host agent --listen-admin)", "hosts in the targets file"))
 		return
 	}
 	if s.Host != name {

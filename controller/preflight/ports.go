@@ -15,7 +15,7 @@ import (
 )
 
 // gnmi checks a switch's ports and clock.
-func (c *checker) gnmi(ctx context.Context, id fabric.NodeID, add adder) {
+func (c *checker) gnmi(ctx context.Context, id fabric.NodeID, add addLine) {
 	t := c.Daemon.Targets[id]
 	if t.GNMI == "" {
 		add(checklist.Yellow, "gnmi", "the switch has none: its ports are known from their other ends only", "run ethereal gnmi beside it, and name it in the targets file")
@@ -31,11 +31,11 @@ func (c *checker) gnmi(ctx context.Context, id fabric.NodeID, add adder) {
 	defer cancel()
 	caps, err := gnmi.NewGNMIClient(conn).Capabilities(ctx, &gnmi.CapabilityRequest{})
 	if err != nil {
-		remedy := reach(err, t.GNMI, "the switch's gNMI server", "gnmi in the targets file")
+		remedy := reachRemedy(err, t.GNMI, "the switch's gNMI server", "gnmi in the targets file")
 		if strings.Contains(err.Error(), "nimplemented") {
 			remedy = "run ethereal gnmi beside the switch and name it as gnmi in the targets file, or write gnmi: none"
 		}
-		add(checklist.Red, "gnmi", brief(err), remedy)
+		add(checklist.Red, "gnmi", withoutCode(err), remedy)
 		return
 	}
 	model := slices.ContainsFunc(caps.GetSupportedModels(), func(m *gnmi.ModelData) bool { return m.GetName() == "openconfig-interfaces" })
@@ -65,7 +65,7 @@ func (c *checker) gnmi(ctx context.Context, id fabric.NodeID, add adder) {
 // maxClockOffset is the largest difference of clocks; it includes the time of the answer.
 const maxClockOffset = 2 * time.Second
 
-func (c *checker) portStates(id fabric.NodeID, states map[fabric.PortNo]bool, add adder) {
+func (c *checker) portStates(id fabric.NodeID, states map[fabric.PortNo]bool, add addLine) {
 	t := c.Daemon.Targets[id]
 	var missing, down []string
 	for i := range c.f.Node(id).Ports() {

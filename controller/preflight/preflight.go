@@ -36,14 +36,14 @@ type Config struct {
 	// Push installs the program where it is missing, to check cables before a controller runs.
 	Push  bool
 	Wait  time.Duration // for the frames of the cabling check; 0: 3 s
-	Limit time.Duration // of every request; 0: 5 s
+	Limit time.Duration // time limit of every request; 0: 5 s
 	Now   func() time.Time
 }
 
 // Names of subjects that are neither switch nor host.
 const (
 	wholeFabric = "fabric"
-	here        = "here"
+	thisMachine = "here"
 )
 
 // checker is a preflight check in progress.
@@ -89,7 +89,7 @@ func Run(ctx context.Context, cfg Config) ([]checklist.Line, error) {
 	if err := c.cables(ctx, led); err != nil {
 		return nil, err
 	}
-	order := append([]string{here, wholeFabric}, cfg.Controllers...)
+	order := append([]string{thisMachine, wholeFabric}, cfg.Controllers...)
 	for i := range c.f.Nodes() {
 		order = append(order, c.f.Name(fabric.NodeID((i+c.f.Hosts())%c.f.Nodes()))) // switches first
 	}
@@ -100,18 +100,21 @@ func Run(ctx context.Context, cfg Config) ([]checklist.Line, error) {
 func (c *checker) settings() {
 	d := c.Daemon.Core
 	c.list.Add(checklist.Green, wholeFabric, "files", fmt.Sprintf("%d switches, %d hosts, %d links", c.f.Switches(), c.f.Hosts(), c.f.Links()), "")
+	for _, note := range c.Daemon.Unchecked() {
+		c.list.Add(checklist.Unseen, wholeFabric, "programs", note, "run the chip's compiler, and name its files in the targets file (docs/tofino.md)")
+	}
 	quench := fmt.Sprintf("a source is notified of a dead port at most every %d us", d.QuenchIntervalUs)
 	if d.QuenchIntervalUs == controller.NeverQuench {
 		quench = "off: hosts learn of dead ports from the controller and by time-outs"
 	}
 	if d.QuenchIntervalUs != controller.NeverQuench {
-		if of := c.unable(func(k *targets.Profile) bool { return !k.Notices() }); of != "" {
+		if of := c.switchesWith(func(k *targets.Profile) bool { return !k.Notices() }); of != "" {
 			quench += "; " + of + " never: hosts learn of their ports from the controller and by time-outs"
 		}
 	}
 	c.list.Add(checklist.Green, wholeFabric, "quench", quench, "")
 	c.list.Add(checklist.Green, wholeFabric, "priority", fmt.Sprintf("acknowledgements and congestion notifications have priority %d", d.ControlPriority), "")
-	if of := c.unable(func(k *targets.Profile) bool { return k.LacksTable(controller.Device) }); of != "" {
+	if of := c.switchesWith(func(k *targets.Profile) bool { return k.LacksTable(controller.Device) }); of != "" {
 		c.list.Add(checklist.Unseen, wholeFabric, "priority", "tables.control_priority has no effect on "+of, "set priorities in the switches' own configuration")
 	}
 	if d.ECN.Kmax == 0 {
@@ -119,14 +122,14 @@ func (c *checker) settings() {
 			"if hosts run DCQCN, add to the targets file: tables: {ecn: {kmin: 400KB, kmax: 1600KB, pmax: 0.2, unit: 80B}}")
 		return
 	}
-	if of := c.unable(func(k *targets.Profile) bool { return k.LacksTable(controller.ECNProfile) }); of != "" {
+	if of := c.switchesWith(func(k *targets.Profile) bool { return k.LacksTable(controller.ECNProfile) }); of != "" {
 		c.list.Add(checklist.Unseen, wholeFabric, "ecn", "tables.ecn has no effect on "+of, "set ECN marks in the switches' own configuration")
 	}
 	c.list.Add(checklist.Green, wholeFabric, "ecn", fmt.Sprintf("marks from %v, all from %v of queue, in steps of %v", d.ECN.Kmin, d.ECN.Kmax, d.ECN.Unit), "")
 }
 
-// unable returns the number of switches with a property, and their kinds; "" if there are none.
-func (c *checker) unable(is func(*targets.Profile) bool) string {
+// switchesWith returns the number of switches with a property, and their kinds; "" if there are none.
+func (c *checker) switchesWith(is func(*targets.Profile) bool) string {
 	count := map[string]int{}
 	for _, t := range c.Daemon.Targets {
 		if kind := t.Kind(); is(kind) {

@@ -34,7 +34,7 @@ func newChecker(t *testing.T, cfg Config) *checker {
 
 // seen returns the lines that are not green, as text.
 func (c *checker) seen() (out []string) {
-	for _, l := range c.list.Lines([]string{here, wholeFabric}) {
+	for _, l := range c.list.Lines([]string{thisMachine, wholeFabric}) {
 		if l.Light != checklist.Green {
 			out = append(out, l.Light.String()+" "+l.Check+": "+l.Seen+"; "+l.Remedy)
 		}
@@ -66,15 +66,15 @@ func TestDates(t *testing.T) {
 	}{
 		"early":            {begin.Add(-time.Second), []string{"red x: valid only from 2026-01-01...set this machine's clock"}},
 		"at once":          {begin, nil},
-		"30 days left":     {cert.NotAfter.Add(-soon), nil},
-		"less":             {cert.NotAfter.Add(-soon + time.Second), []string{"yellow x: expires in 29 days...make a new one"}},
+		"30 days left":     {cert.NotAfter.Add(-expiryWarning), nil},
+		"less":             {cert.NotAfter.Add(-expiryWarning + time.Second), []string{"yellow x: expires in 29 days...make a new one"}},
 		"the last second":  {cert.NotAfter.Add(-time.Second), []string{"yellow x: expires in 0 days"}},
 		"no second left":   {cert.NotAfter, []string{"red x: expired on 2027-01-01...make a new one"}},
 		"years after that": {cert.NotAfter.AddDate(3, 0, 0), []string{"red x: expired on 2027-01-01"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newChecker(t, Config{Now: func() time.Time { return tt.now }})
-			c.dates(here, "x", cert)
+			c.checkValidity(thisMachine, "x", cert)
 			expect(t, c.seen(), tt.want...)
 		})
 	}
@@ -93,7 +93,7 @@ func TestSettings(t *testing.T) {
 	c := newChecker(t, cfg)
 	c.settings()
 	expect(t, c.seen(), "unseen priority: tables.control_priority has no effect on 1 pins", "unseen ecn: tables.ecn has no effect on 1 pins")
-	for _, l := range c.list.Lines([]string{here, wholeFabric}) {
+	for _, l := range c.list.Lines([]string{thisMachine, wholeFabric}) {
 		if l.Check == "quench" && !strings.Contains(l.Seen, "at most every 10 us; 1 pins never") {
 			t.Errorf("%+v", l)
 		}
@@ -139,11 +139,11 @@ func TestReach(t *testing.T) {
 		"error reading server preface: EOF":                          "something else, or it with TLS",
 		"what nobody thought of":                                     "see that it runs at tor0:1",
 	} {
-		if got := reach(status.Error(codes.Unavailable, text), "tor0:1", "it", "the flag"); !strings.Contains(got, want) {
+		if got := reachRemedy(status.Error(codes.Unavailable, text), "tor0:1", "it", "the flag"); !strings.Contains(got, want) {
 			t.Errorf("%s: %s; want %s", text, got, want)
 		}
 	}
-	if got := reach(status.Error(codes.DeadlineExceeded, "context deadline exceeded"), "tor0:1", "it", "f"); !strings.Contains(got, "ping") {
+	if got := reachRemedy(status.Error(codes.DeadlineExceeded, "context deadline exceeded"), "tor0:1", "it", "f"); !strings.Contains(got, "ping") {
 		t.Errorf("no answer: %s", got)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/checklist"
 )
 
-// limit bounds every request.
+// limit returns the time-out of each request.
 func (c *Config) limit() time.Duration { return cmp.Or(c.Limit, 5*time.Second) }
 
 // checkSwitch checks one switch. led: a controller is its primary.
@@ -41,10 +41,10 @@ func (c *checker) checkSwitch(ctx context.Context, id fabric.NodeID, led bool) {
 	c.gnmi(ctx, id, add)
 }
 
-type adder func(l checklist.Light, check, seen, remedy string)
+type addLine func(l checklist.Light, check, seen, remedy string)
 
-// reach returns the remedy for a connection's error.
-func reach(err error, addr, what, flag string) string {
+// reachRemedy returns the remedy for an error of a connection.
+func reachRemedy(err error, addr, what, flag string) string {
 	text := err.Error()
 	switch {
 	case strings.Contains(text, "first record does not look like a TLS handshake"):
@@ -64,7 +64,7 @@ func reach(err error, addr, what, flag string) string {
 }
 
 // p4runtime reports whether the switch answers.
-func (c *checker) p4runtime(ctx context.Context, id fabric.NodeID, conn *grpc.ClientConn, add adder) bool {
+func (c *checker) p4runtime(ctx context.Context, id fabric.NodeID, conn *grpc.ClientConn, add addLine) bool {
 	t := c.Daemon.Targets[id]
 	ctx, cancel := context.WithTimeout(ctx, c.limit())
 	defer cancel()
@@ -80,14 +80,14 @@ func (c *checker) p4runtime(ctx context.Context, id fabric.NodeID, conn *grpc.Cl
 	case codes.Unimplemented:
 		add(checklist.Yellow, "p4runtime", t.P4Runtime+" answers, but not what version it is", "P4Runtime 1.3 or later reports it; earlier ones are not tried")
 	default:
-		add(checklist.Red, "p4runtime", brief(err), reach(err, t.P4Runtime, "the switch's P4Runtime server", "p4runtime in the targets file"))
+		add(checklist.Red, "p4runtime", withoutCode(err), reachRemedy(err, t.P4Runtime, "the switch's P4Runtime server", "p4runtime in the targets file"))
 		return false
 	}
 	return true
 }
 
-// brief returns an error without gRPC's prefix.
-func brief(err error) string {
+// withoutCode returns the text of an error without gRPC's code.
+func withoutCode(err error) string {
 	if s, ok := status.FromError(err); ok {
 		return s.Message()
 	}
@@ -95,7 +95,7 @@ func brief(err error) string {
 }
 
 // program checks the switch's program.
-func (c *checker) program(ctx context.Context, id fabric.NodeID, conn *grpc.ClientConn, add adder) {
+func (c *checker) program(ctx context.Context, id fabric.NodeID, conn *grpc.ClientConn, add addLine) {
 	t := c.Daemon.Targets[id]
 	ctx, cancel := context.WithTimeout(ctx, c.limit())
 	defer cancel()
@@ -103,10 +103,12 @@ func (c *checker) program(ctx context.Context, id fabric.NodeID, conn *grpc.Clie
 	found, err := pipeline.Inspect(ctx, pipeline.Client(conn), t.DeviceID)
 	switch {
 	case status.Code(errors.Unwrap(err)) == codes.NotFound || err != nil && strings.Contains(err.Error(), "device"):
-		add(checklist.Red, "device id", brief(errors.Unwrap(err)), fmt.Sprintf("correct device_id in the targets file (now %d), or start the switch with it", t.DeviceID))
+		add(checklist.Red, "device id", withoutCode(errors.Unwrap(err)), fmt.Sprintf("correct device_id in the targets file (now %d), or start the switch with it", t.DeviceID))
 	case err != nil:
 		add(checklist.Red, "program", err.Error(), "see the switch's log")
-	case found.Ours:
+	case found.SameProgram && len(pipeline.Uncompiled()) > 0:
+		add(checklist.Unseen, "program", "runs one with our P4Info; ours is not compiled", "compile it, and name its files in the targets file")
+	case found.SameProgram:
 		add(checklist.Green, "program", fmt.Sprintf("runs ours (cookie %#x), profile %s", pipeline.Cookie(), t.Kind().Name), "")
 	case found.None:
 		add(checklist.Yellow, "program", "runs none", "the controller pushes it when it starts; --push does it now")
@@ -127,7 +129,7 @@ func (c *checker) tables(id fabric.NodeID) {
 }
 
 // primary checks whether our controller could be primary.
-func (c *checker) primary(ctx context.Context, id fabric.NodeID, conn *grpc.ClientConn, add adder) {
+func (c *checker) primary(ctx context.Context, id fabric.NodeID, conn *grpc.ClientConn, add addLine) {
 	t := c.Daemon.Targets[id]
 	ctx, cancel := context.WithTimeout(ctx, c.limit())
 	defer cancel()
@@ -141,7 +143,7 @@ func (c *checker) primary(ctx context.Context, id fabric.NodeID, conn *grpc.Clie
 	case errors.Is(err, p4rt.ErrHeld):
 		add(checklist.Red, "primary", strings.TrimPrefix(err.Error(), "p4rt: "), "if it is ours, name its --listen-admin with --admin; if not, stop it: it would overwrite our tables")
 	case status.Code(errors.Unwrap(err)) == codes.NotFound:
-		add(checklist.Red, "device id", brief(errors.Unwrap(err)), fmt.Sprintf("correct device_id in the targets file (now %d), or start the switch with it", t.DeviceID))
+		add(checklist.Red, "device id", withoutCode(errors.Unwrap(err)), fmt.Sprintf("correct device_id in the targets file (now %d), or start the switch with it", t.DeviceID))
 	default:
 		add(checklist.Red, "primary", err.Error(), "the switch must take a P4Runtime stream: see its log")
 	}

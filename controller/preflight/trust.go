@@ -12,33 +12,33 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/checklist"
 )
 
-// soon is the time before a certificate's end from which it is reported.
-const soon = 30 * 24 * time.Hour
+// expiryWarning is the time before a certificate's end from which it is reported.
+const expiryWarning = 30 * 24 * time.Hour
 
 // certificates checks our own certificates.
 func (c *checker) certificates() {
 	if c.TLS == nil {
 		for _, t := range c.Daemon.Targets {
-			if !local(t.P4Runtime) {
-				c.list.Add(checklist.Yellow, here, "tls", "off, and switches are not on this machine", "give --tls-ca, --tls-cert and --tls-key; scripts/lab-ca makes them")
+			if !isLoopback(t.P4Runtime) {
+				c.list.Add(checklist.Yellow, thisMachine, "tls", "off, and switches are not on this machine", "give --tls-ca, --tls-cert and --tls-key; scripts/lab-ca makes them")
 				return
 			}
 		}
-		c.list.Add(checklist.Green, here, "tls", "off; all switches are on this machine", "")
+		c.list.Add(checklist.Green, thisMachine, "tls", "off; all switches are on this machine", "")
 		return
 	}
 	for _, a := range c.Authorities {
-		c.dates(here, "authority "+a.Subject.CommonName, a)
+		c.checkValidity(thisMachine, "authority "+a.Subject.CommonName, a)
 	}
 	for _, pair := range c.TLS.Certificates {
 		if leaf, err := x509.ParseCertificate(pair.Certificate[0]); err == nil {
-			c.dates(here, "our certificate", leaf)
+			c.checkValidity(thisMachine, "our certificate", leaf)
 		}
 	}
 }
 
-// local reports whether an address is on this machine.
-func local(addr string) bool {
+// isLoopback reports whether an address is on this machine.
+func isLoopback(addr string) bool {
 	if strings.HasPrefix(addr, "unix:") {
 		return true
 	}
@@ -47,8 +47,8 @@ func local(addr string) bool {
 	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// dates checks a certificate's validity period.
-func (c *checker) dates(subject, check string, cert *x509.Certificate) {
+// checkValidity checks a certificate's validity period.
+func (c *checker) checkValidity(subject, check string, cert *x509.Certificate) {
 	now := c.Now()
 	remedy := "make a new one: scripts/lab-ca"
 	switch left := cert.NotAfter.Sub(now); {
@@ -56,7 +56,7 @@ func (c *checker) dates(subject, check string, cert *x509.Certificate) {
 		c.list.Add(checklist.Red, subject, check, "valid only from "+cert.NotBefore.Format(time.DateTime), "set this machine's clock, or make a new one: scripts/lab-ca")
 	case left <= 0:
 		c.list.Add(checklist.Red, subject, check, "expired on "+cert.NotAfter.Format(time.DateTime), remedy)
-	case left < soon:
+	case left < expiryWarning:
 		c.list.Add(checklist.Yellow, subject, check, fmt.Sprintf("expires in %d days", int(left/(24*time.Hour))), remedy)
 	default:
 		c.list.Add(checklist.Green, subject, check, "good until "+cert.NotAfter.Format(time.DateOnly), "")
@@ -79,6 +79,6 @@ func (c *checker) peerCertificate(ctx context.Context, addr, subject string) {
 	}
 	defer conn.Close() //nolint:errcheck // nothing was said
 	if tc, ok := conn.(*tls.Conn); ok && len(tc.ConnectionState().PeerCertificates) > 0 {
-		c.dates(subject, "certificate", tc.ConnectionState().PeerCertificates[0])
+		c.checkValidity(subject, "certificate", tc.ConnectionState().PeerCertificates[0])
 	}
 }

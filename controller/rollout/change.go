@@ -9,8 +9,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
-// change is the change of links that is being written. There is one at a time, written stage by stage.
-type change struct {
+// linkChange is the change of links that is being written. There is one at a time, written stage by stage.
+type linkChange struct {
 	Change
 	busy    bool
 	stage   uint64                   // number of the stage, so that a late answer is recognised
@@ -20,14 +20,14 @@ type change struct {
 	notices []*statepb.Update        // links that are back, announced when the change is written
 }
 
-// write is a write in progress.
+// write is a P4Runtime Write that a switch has not answered yet.
 type write struct {
 	node  fabric.NodeID
 	stage uint64 // of the change; 0: a repair
 	reads uint64 // of the switch's tables before the write
 }
 
-// Outcome is the result of a write.
+// Outcome is the result of a table write.
 type Outcome uint8
 
 // The outcomes.
@@ -45,7 +45,7 @@ func (c *Core) takeNotices() {
 			c.restored = slices.DeleteFunc(c.restored, older)
 			c.change.notices = slices.DeleteFunc(c.change.notices, older)
 		}
-		if restores(u) && !c.cfg.RestoredAtOnce {
+		if isRecovery(u) && !c.cfg.RestoredAtOnce {
 			c.restored = append(c.restored, u)
 		} else {
 			c.notify(u)
@@ -53,8 +53,8 @@ func (c *Core) takeNotices() {
 	}
 }
 
-// restores reports whether a notice announces that a link is back.
-func restores(u *statepb.Update) bool { return len(u.GetLinks()) > 0 && u.GetLinks()[0].GetUp() }
+// isRecovery reports whether a notice announces that a link is back.
+func isRecovery(u *statepb.Update) bool { return len(u.GetLinks()) > 0 && u.GetLinks()[0].GetUp() }
 
 // notify numbers notices in the order in which they are sent.
 func (c *Core) notify(us ...*statepb.Update) {
@@ -74,7 +74,7 @@ func (c *Core) beginChange(now fabric.Time) {
 		c.restored = nil
 		return
 	}
-	c.change = change{
+	c.change = linkChange{
 		Change: Change{Trigger: c.trigger, Epoch: c.tables.Epoch()}, busy: true, stage: c.change.stage,
 		rest: r.Writes, waiting: map[fabric.NodeID]bool{}, notices: c.restored,
 	}
@@ -109,7 +109,7 @@ func (c *Core) nextStage(now fabric.Time) {
 	ch.busy, ch.Written = false, now
 	c.notify(ch.notices...)
 	ch.notices = nil
-	c.event(Event{Kind: Changed, Change: ch.Change})
+	c.emitEvent(Event{Kind: Changed, Change: ch.Change})
 }
 
 func (c *Core) write(w Write, stage uint64) {
@@ -132,7 +132,7 @@ func (c *Core) Written(now fabric.Time, id uint64, o Outcome) {
 	switch {
 	case o == Failed:
 		d.synced = false
-		c.event(Event{Kind: Refused, Node: d.id})
+		c.emitEvent(Event{Kind: Refused, Node: d.id})
 	case o == Unsent && w.reads == d.reads:
 		d.synced = false // even if the session's end is reported later
 	}
@@ -147,11 +147,11 @@ func (c *Core) Written(now fabric.Time, id uint64, o Outcome) {
 	}
 }
 
-// giveUpStage continues without the switches that have not answered.
-func (c *Core) giveUpStage(now fabric.Time) {
+// abandonStage continues without the switches that have not answered.
+func (c *Core) abandonStage(now fabric.Time) {
 	c.change.Missed += len(c.change.waiting)
 	for _, id := range slices.Sorted(maps.Keys(c.change.waiting)) {
-		c.event(Event{Kind: Late, Node: id})
+		c.emitEvent(Event{Kind: Late, Node: id})
 	}
 	c.nextStage(now)
 }
@@ -183,7 +183,7 @@ func (c *Core) TablesRead(now fabric.Time, node fabric.NodeID, entries []control
 	d.reads++
 	d.standby = false
 	d.audit = now + c.cfg.Audit
-	r := read{entries, stray}
+	r := tableRead{entries, stray}
 	if !c.started {
 		d.read = &r
 		return
@@ -193,7 +193,7 @@ func (c *Core) TablesRead(now fabric.Time, node fabric.NodeID, entries []control
 
 // repair writes the differences from the tables read. That includes the switch's remaining part of the present
 // change.
-func (c *Core) repair(now fabric.Time, d *device, r read) {
+func (c *Core) repair(now fabric.Time, d *device, r tableRead) {
 	c.change.rest = slices.DeleteFunc(c.change.rest, func(x controller.SwitchDelta) bool { return x.Node == d.id })
 	want := c.tables.Written(d.id)
 	if c.cfg.Keeps != nil {
@@ -201,7 +201,7 @@ func (c *Core) repair(now fabric.Time, d *device, r read) {
 	}
 	us := controller.Diff(r.entries, want)
 	d.synced = true
-	c.event(Event{Kind: Repaired, Node: d.id, Count: len(us) + r.stray})
+	c.emitEvent(Event{Kind: Repaired, Node: d.id, Count: len(us) + r.stray})
 	if len(us)+r.stray > 0 {
 		c.write(Write{Node: d.id, Updates: us, Repair: true}, 0)
 	}

@@ -21,18 +21,19 @@ const (
 	DefaultTablesWait   = 15 * fabric.Second
 )
 
-// Config sets up a [Core]. The comment of a time says what 0 means; there are no defaults.
+// Config sets up a [Core]. There are no defaults: the comment of each time says what 0 means.
 type Config struct {
 	Core controller.Config
 	// Damping sets the limits above which flapping ports are not believed.
 	Damping damping.Config
-	// Suspicion combines the agents' time-outs; its Fabric is Core's. Nil: they are not combined.
+	// Suspicion configures how the agents' reports of time-outs are combined; its Fabric is Core's. Nil: they are not.
 	Suspicion *suspicion.Config
 
-	// StartWait bounds the wait for the states of all ports, before which nothing is written or sent. 0: no limit.
+	// StartWait is the longest wait at the start for the states of all ports; before, nothing is written or sent. 0: no
+	// limit.
 	StartWait fabric.Time
-	// Mute reports whether a switch never reports its ports' states: the start does not wait for it. Nil: no switch
-	// is mute.
+	// Mute reports whether a switch never reports its ports' states, so that the start does not wait for it. Nil: none
+	// is.
 	Mute func(fabric.NodeID) bool
 	// Peers makes the start also wait for the other controllers' drains.
 	Peers bool
@@ -41,18 +42,18 @@ type Config struct {
 	// TablesWait is the time for which a port that comes back is not believed while a switch at its link does not
 	// have its tables. An unreachable switch may forward all the same. 0: the port is believed at once.
 	TablesWait fabric.Time
-	// Keep stores the drains before they are carried out; drains that it cannot store are not carried out. It may
-	// receive the previous marks again, to revert marks that it may not have stored. Nil: nothing is stored.
+	// Keep stores which links are drained before it takes effect; a drain that cannot be stored is not carried out. It
+	// may be called again with the previous records, to undo. Nil: nothing is stored.
 	Keep func([]drains.Mark) error
-	// Audit is the interval at which a switch's tables are read back without a reason. 0: never.
+	// Audit is the interval at which a switch's tables are read and compared without a reason. 0: never.
 	Audit fabric.Time
-	// Keeps returns the part of its tables that is read back from a switch of its kind. Nil: all of them.
+	// Keeps returns the part of its table entries that can be read from a switch of its kind. Nil: all.
 	Keeps func(fabric.NodeID, []controller.Entry) []controller.Entry
 	// NotifyPorts reports whether the controller has to notify a switch's data plane of its ports. Nil: for no
 	// switch.
 	NotifyPorts func(fabric.NodeID) bool
-	// RestoredAtOnce notifies agents of a repaired link before the switches have its tables: the order that was
-	// measured and not chosen; see the package comment.
+	// RestoredAtOnce notifies agents of a repaired link before the switches have its tables. The package comment says
+	// why this order is not the default.
 	RestoredAtOnce bool
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
-// Core is the state machine; see the package comment. It is not safe for concurrent
-// use.
+// Core is the state machine that decides the order and times of table writes and notices. See the package comment. It
+// is not safe for concurrent use.
 type Core struct {
 	cfg       Config
 	f         *fabric.Fabric
@@ -30,7 +30,7 @@ type Core struct {
 
 	notified  uint64            // epoch of the last notice
 	restored  []*statepb.Update // repaired links of the next change
-	change    change
+	change    linkChange
 	trigger   fabric.Time // time of the next change's first event; see triggered
 	triggered bool
 	writes    map[uint64]write // in progress, by id
@@ -43,7 +43,7 @@ type device struct {
 	id      fabric.NodeID
 	synced  bool // deltas may be written
 	standby bool // another controller writes to it
-	read    *read
+	read    *tableRead
 	reads   uint64      // of its tables
 	pending int         // writes in progress
 	audit   fabric.Time // time of the next read-back
@@ -54,13 +54,13 @@ type device struct {
 	renotify        fabric.Time            // time of the next notification about all ports
 }
 
-// read is a switch's tables as read before the start.
-type read struct {
+// tableRead is a switch's tables as read before the start.
+type tableRead struct {
 	entries []controller.Entry
 	stray   int
 }
 
-// New returns a core that begins at a time and knows no ports or tables, or the error of [Config.Validate].
+// New returns a core that starts at now and knows no ports or tables, or the error of [Config.Validate].
 func New(now fabric.Time, cfg Config) (*Core, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (c *Core) device(id fabric.NodeID) *device { return &c.switches[int(id)-c.f
 // Tables returns the core that computes tables and link states. It may be read; do not call its inputs.
 func (c *Core) Tables() *controller.Core { return c.tables }
 
-// Started reports whether the start is over: see the package comment.
+// Started reports whether the controller's start is over, so that tables are written: see the package comment.
 func (c *Core) Started() bool { return c.started }
 
 // Epoch returns the epoch of the last notice.
@@ -112,16 +112,16 @@ func (c *Core) Waiting() int { return len(c.early) }
 // Synced reports whether a switch has the tables it should have.
 func (c *Core) Synced(id fabric.NodeID) bool { d := c.device(id); return d.synced && d.pending == 0 }
 
-// Damped reports whether an end of a link is held down for flapping.
+// Damped reports whether a link is held down because one of its ends flaps.
 func (c *Core) Damped(id fabric.LinkID) bool {
 	l := c.f.Link(id)
 	return c.damper.Damped(l.A) || c.damper.Damped(l.B)
 }
 
-// sweepEvery is the interval at which the switches are checked for due audits and port notifications.
-const sweepEvery = fabric.Second
+// sweepInterval is the interval at which the switches are checked for due audits and port notifications.
+const sweepInterval = fabric.Second
 
-func (c *Core) sweeps() bool { return c.cfg.Audit > 0 || c.cfg.NotifyPorts != nil }
+func (c *Core) auditsOn() bool { return c.cfg.Audit > 0 || c.cfg.NotifyPorts != nil }
 
 // Deadline returns when [Core.Tick] is due. ok is false if no timer runs.
 func (c *Core) Deadline() (at fabric.Time, ok bool) {
@@ -132,7 +132,7 @@ func (c *Core) Deadline() (at fabric.Time, ok bool) {
 	}
 	earlier(c.began+c.cfg.StartWait, !c.started)
 	earlier(c.change.due, c.change.busy && c.cfg.StageTimeout > 0)
-	earlier(c.swept+sweepEvery, c.sweeps())
+	earlier(c.swept+sweepInterval, c.auditsOn())
 	earlier(c.damper.Deadline())
 	for _, limit := range c.early {
 		earlier(limit, true)
@@ -143,21 +143,21 @@ func (c *Core) Deadline() (at fabric.Time, ok bool) {
 	return at, ok
 }
 
-// Tick does what is due by now.
+// Tick processes timers that have expired by now.
 func (c *Core) Tick(now fabric.Time) {
 	if now >= c.began+c.cfg.StartWait {
 		c.start(now)
 	}
 	for _, e := range c.damper.Tick(now) {
-		c.event(Event{Kind: Calmed, Node: e.Port.Node, Port: e.Port.Port})
+		c.emitEvent(Event{Kind: FlappingEnded, Node: e.Port.Node, Port: e.Port.Port})
 		c.believe(now, e.Port, e.Up)
 	}
 	if c.change.busy && c.cfg.StageTimeout > 0 && now >= c.change.due {
-		c.giveUpStage(now)
+		c.abandonStage(now)
 	}
-	if c.sweeps() && now >= c.swept+sweepEvery {
+	if c.auditsOn() && now >= c.swept+sweepInterval {
 		c.swept = now
-		c.sweep(now)
+		c.startDueAudits(now)
 	}
 	c.releaseEarly(now)
 	if c.suspicion != nil {
@@ -165,7 +165,7 @@ func (c *Core) Tick(now fabric.Time) {
 	}
 }
 
-// Rebase counts all later times from now. A core that runs for long needs it, since a [fabric.Time] ends after 106
+// Rebase makes now the zero of the core's clock. A core that runs for long needs it, since a [fabric.Time] holds 106
 // days: see [fabric.LongAgo]. Call it after [Core.Ready], whose times are on the old clock.
 func (c *Core) Rebase(now fabric.Time) {
 	for _, t := range []*fabric.Time{&c.began, &c.swept, &c.trigger, &c.change.due, &c.change.Trigger} {
@@ -184,8 +184,8 @@ func (c *Core) Rebase(now fabric.Time) {
 	}
 }
 
-// sweep starts the audits and port notifications that are due.
-func (c *Core) sweep(now fabric.Time) {
+// startDueAudits starts the audits and port notifications that are due.
+func (c *Core) startDueAudits(now fabric.Time) {
 	for i := range c.switches {
 		d := &c.switches[i]
 		if !d.synced {
@@ -212,7 +212,7 @@ func (c *Core) start(now fabric.Time) {
 	c.triggered = false
 	c.ready.Start = c.tables.Snapshot()
 	c.notified = c.ready.Start.GetEpoch()
-	c.event(Event{Kind: Started, Epoch: c.notified})
+	c.emitEvent(Event{Kind: Started, Epoch: c.notified})
 	for i := range c.switches {
 		if d := &c.switches[i]; d.read != nil {
 			r := *d.read

@@ -11,16 +11,16 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/durable"
 )
 
-// ErrSevers is wrapped if a drain would cut hosts off.
+// ErrSevers is wrapped by the error of a drain that would remove the last path between hosts.
 var ErrSevers = errors.New("would cut off")
 
-// Marks returns the present and the former drains.
+// Marks returns the records of links that are, or were, drained.
 func (c *Core) Marks() []drains.Mark { return c.drains.Marks() }
 
-// Remember restores the drains of an earlier controller. Call it before any other input.
+// Remember sets the drained links from before a restart. Call it before any other input.
 func (c *Core) Remember(marks []drains.Mark) error {
 	c.drains.Merge(marks)
-	return c.mark(c.began, c.drains.Drained())
+	return c.applyMarks(c.began, c.drains.Drained())
 }
 
 // Drain takes links out of use while they still work, or back into use. Without force, if hosts would lose their
@@ -42,10 +42,10 @@ func (c *Core) Drain(now fabric.Time, ids []fabric.LinkID, drained, force bool) 
 			news = append(news, drains.Mark{Link: id, Drained: drained})
 		}
 	}
-	return c.keep(now, before, news)
+	return c.storeMarks(now, before, news)
 }
 
-// Merge merges another controller's drains. changed reports whether [Core.Marks] changed.
+// Merge adds another controller's records of drained links. changed reports whether [Core.Marks] changed.
 func (c *Core) Merge(now fabric.Time, marks []drains.Mark) (changed bool, err error) {
 	for _, m := range marks {
 		if err := c.tables.CanDrain(m.Link); err != nil {
@@ -53,11 +53,11 @@ func (c *Core) Merge(now fabric.Time, marks []drains.Mark) (changed bool, err er
 		}
 	}
 	before := c.drains.Clone()
-	return c.keep(now, before, c.reconcile(c.drains.Merge(marks)))
+	return c.storeMarks(now, before, c.reconcileDrains(c.drains.Merge(marks)))
 }
 
-// keep stores new marks and carries them out. before is the set without them.
-func (c *Core) keep(now fabric.Time, before drains.Set, news []drains.Mark) (changed bool, err error) {
+// storeMarks stores new marks and carries them out. before is the set without them.
+func (c *Core) storeMarks(now fabric.Time, before drains.Set, news []drains.Mark) (changed bool, err error) {
 	if len(news) == 0 {
 		return false, nil
 	}
@@ -70,14 +70,14 @@ func (c *Core) keep(now fabric.Time, before drains.Set, news []drains.Mark) (cha
 			return false, err
 		}
 	}
-	return true, c.mark(now, news)
+	return true, c.applyMarks(now, news)
 }
 
-// reconcile reverts marks that would cost hosts their last path: two operators may have drained, at controllers
+// reconcileDrains reverts marks that would cost hosts their last path: two operators may have drained, at controllers
 // that could not reach each other, links that only together are too many. All controllers revert the same marks. It
 // returns the marks to carry out. Before the ports' states are known it reverts nothing: a peer's marks have been
 // agreed before.
-func (c *Core) reconcile(news []drains.Mark) []drains.Mark {
+func (c *Core) reconcileDrains(news []drains.Mark) []drains.Mark {
 	var added []fabric.LinkID
 	for _, m := range news {
 		if m.Drained && !m.Forced {
@@ -97,21 +97,21 @@ func (c *Core) reconcile(news []drains.Mark) []drains.Mark {
 	}
 	for _, id := range c.tables.Severing(forced, asked) {
 		c.drains.Put(id, false, false, c.cfg.Core.Instance)
-		c.event(Event{Kind: TakenBack, Link: id})
+		c.emitEvent(Event{Kind: DrainReverted, Link: id})
 		news = slices.DeleteFunc(news, func(m drains.Mark) bool { return m.Link == id })
 		news = append(news, drains.Mark{Link: id})
 	}
 	return news
 }
 
-// mark carries out new marks.
-func (c *Core) mark(now fabric.Time, news []drains.Mark) error {
+// applyMarks carries out new marks.
+func (c *Core) applyMarks(now fabric.Time, news []drains.Mark) error {
 	for _, m := range news {
 		before := c.tables.Epoch()
 		if err := c.tables.Drain(now, m.Link, m.Drained); err != nil {
 			return err
 		}
-		c.event(Event{Kind: Drained, Link: m.Link, Up: !m.Drained})
+		c.emitEvent(Event{Kind: Drained, Link: m.Link, Up: !m.Drained})
 		if c.tables.Epoch() != before {
 			c.linkChanged(now, m.Link, NoNode)
 		}

@@ -17,8 +17,8 @@ func (c *Core) PortState(now fabric.Time, node fabric.NodeID, port fabric.PortNo
 	d.named[port] = true
 	c.notifyPort(d, port, up)
 	end := fabric.End{Node: node, Port: port}
-	believed := c.damper.State(now, end, up)
-	c.event(Event{Kind: PortHeard, Node: node, Port: port, Up: up, Damped: !believed})
+	believed := c.damper.Reported(now, end, up)
+	c.emitEvent(Event{Kind: PortReported, Node: node, Port: port, Up: up, Damped: !believed})
 	if believed {
 		c.believe(now, end, up)
 	}
@@ -28,7 +28,7 @@ func (c *Core) PortState(now fabric.Time, node fabric.NodeID, port fabric.PortNo
 // fabric does not have.
 func (c *Core) PortRate(node fabric.NodeID, port fabric.PortNo, rate fabric.Rate) {
 	if c.tables.PortRate(node, port, rate) == nil {
-		c.event(Event{Kind: PortSpeed, Node: node, Port: port, Rate: rate})
+		c.emitEvent(Event{Kind: PortSpeed, Node: node, Port: port, Rate: rate})
 	}
 }
 
@@ -43,7 +43,7 @@ func (c *Core) Unreported(node fabric.NodeID) []fabric.PortNo {
 	return out
 }
 
-// PortsKnown reports whether the present states of all of a switch's ports are known.
+// PortsKnown reports whether the states of all of a switch's ports are known and up to date.
 func (c *Core) PortsKnown(now fabric.Time, node fabric.NodeID, known bool) {
 	d := c.device(node)
 	if d.fresh = known; !known {
@@ -64,7 +64,7 @@ func (c *Core) believe(now fabric.Time, p fabric.End, up bool) {
 		return
 	}
 	delete(c.early, p)
-	c.act(now, p, up)
+	c.applyPortState(now, p, up)
 }
 
 // tooEarly reports whether a port is up too early, and records it.
@@ -102,7 +102,7 @@ func (c *Core) releaseEarly(now fabric.Time) {
 		id, _ := c.f.LinkAt(p.Node, p.Port)
 		if c.haveTables(c.f.Link(id)) || now >= c.early[p] {
 			delete(c.early, p)
-			c.act(now, p, true)
+			c.applyPortState(now, p, true)
 		}
 	}
 }
@@ -111,9 +111,9 @@ func compareEnds(a, b fabric.End) int {
 	return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Port, b.Port))
 }
 
-// act acts on a port's state.
-func (c *Core) act(now fabric.Time, p fabric.End, up bool) {
-	c.event(Event{Kind: Believed, Node: p.Node, Port: p.Port, Up: up})
+// applyPortState applies a port's new state: to the tables, and to the links that agents use.
+func (c *Core) applyPortState(now fabric.Time, p fabric.End, up bool) {
+	c.emitEvent(Event{Kind: Believed, Node: p.Node, Port: p.Port, Up: up})
 	before := c.tables.Epoch()
 	if err := c.tables.PortState(now, p.Node, p.Port, up); err != nil {
 		return // a port that the fabric does not have was rejected before
@@ -129,16 +129,16 @@ func (c *Core) act(now fabric.Time, p fabric.End, up bool) {
 }
 
 func (c *Core) linkChanged(now fabric.Time, id fabric.LinkID, by fabric.NodeID) {
-	c.event(Event{Kind: LinkChanged, Link: id, Node: by, Up: c.tables.LinkUp(id), Epoch: c.tables.Epoch()})
+	c.emitEvent(Event{Kind: LinkChanged, Link: id, Node: by, Up: c.tables.LinkUp(id), Epoch: c.tables.Epoch()})
 	if !c.triggered {
 		c.trigger, c.triggered = now, true
 	}
 }
 
-// retellEvery is the interval at which all port states are sent. A port that went down and came back between two
+// renotifyInterval is the interval at which all port states are sent. A port that went down and came back between two
 // reports of the switch shows no change, but the chip has latched that it went down. It is long, because a port
 // that has just gone down is reported up if the switch's message about it is still in flight.
-const retellEvery = 30 * fabric.Second
+const renotifyInterval = 30 * fabric.Second
 
 // notifyPort sends a port's state to a switch's data plane, if nothing on the switch reports it completely: a chip
 // learns at once that a port went down, but only from the controller that it is back. States that cannot be sent
@@ -160,7 +160,7 @@ func (c *Core) notifyPort(d *device, p fabric.PortNo, up bool) {
 // the table that gives their index among the live ones. While the switch is not connected, the chip may be the
 // first to know that a port is down.
 func (c *Core) notifyAllPorts(now fabric.Time, d *device) {
-	d.renotify = now + retellEvery
+	d.renotify = now + renotifyInterval
 	for _, p := range slices.Sorted(maps.Keys(d.ports)) {
 		if up := d.ports[p]; !up || d.fresh {
 			c.ready.Ports = append(c.ready.Ports, PortEvent{d.id, p, up})

@@ -9,26 +9,26 @@ import (
 
 // Write is a write to one switch. The requests of a switch are sent in the order in which they are made.
 type Write struct {
-	ID      uint64 // for [Core.Written]
+	ID      uint64 // number to pass to [Core.Written]
 	Node    fabric.NodeID
-	Stage   int // of a change
+	Stage   int // stage of the change: see the package comment
 	Updates []controller.Update
 	// Repair marks a write that follows a read-back. It also deletes the stray entities found; Updates may then be
 	// empty.
 	Repair bool
 }
 
-// PortEvent is a port's state, for a switch's data plane.
+// PortEvent is a port's state, of which the controller notifies a switch's data plane.
 type PortEvent struct {
 	Node fabric.NodeID
 	Port fabric.PortNo
 	Up   bool
 }
 
-// Ready is the caller's work, in the order of the fields, and within a field in its order.
+// Ready is what the caller has to do: fields in their order, and within a field in its order.
 type Ready struct {
-	Events  []Event           // decisions, for logs
-	Start   *statepb.Update   // the snapshot with which agents begin; not nil once
+	Events  []Event           // the core's decisions, to be logged
+	Start   *statepb.Update   // the first snapshot for agents; not nil once
 	Notices []*statepb.Update // for all agents; their epochs are consecutive
 	Writes  []Write           // each needs a call of [Core.Written]
 	Ports   []PortEvent       // for switches whose data plane the controller notifies
@@ -41,25 +41,25 @@ type EventKind uint8
 
 // The kinds of events, and the fields that they use.
 const (
-	PortHeard   EventKind = iota // Node, Port, Up, Damped: a switch's report
-	Believed                     // Node, Port, Up: the state that is used
-	Calmed                       // Node, Port: no longer held down for flapping
-	LinkChanged                  // Link, Up, Epoch, Node: the reporting switch; NoNode: an operator
-	Drained                      // Link, Up
-	TakenBack                    // Link: its drain was reverted, because it would cut hosts off
-	Suspected                    // Link, Up: true: no longer suspected; Confirmed
-	Started                      // Epoch
-	Repaired                     // Node, Count: updates after its read-back
-	Refused                      // Node: a write
-	Late                         // Node: the stage no longer waits for it
-	Changed                      // Change: it was written, except for Missed
-	PortSpeed                    // Node, Port, Rate: as reported by a switch; 0: unknown to it
+	PortReported  EventKind = iota // Node, Port, Up, Damped: a switch reported the port's state
+	Believed                       // Node, Port, Up: the state that tables and notices now use
+	FlappingEnded                  // Node, Port: it is no longer held down for flapping
+	LinkChanged                    // Link, Up, Epoch, Node: the switch that reported it; NoNode: an operator
+	Drained                        // Link was drained, or, if Up, put back into use
+	DrainReverted                  // Link: its drain was undone, because hosts would lose their last path
+	Suspected                      // Link, Up: true if no longer suspected; Confirmed
+	Started                        // the start is over; Epoch: the number of changes of links so far
+	Repaired                       // Node, Count: updates written because the tables read from it differed
+	Refused                        // switch Node refused a table write
+	Late                           // Node: it did not acknowledge in time, and the stage no longer waits for it
+	Changed                        // Change: all its writes are done, except for Missed
+	PortSpeed                      // Node, Port, Rate: as reported by a switch; 0: unknown to it
 )
 
 // NoNode means no switch.
 const NoNode fabric.NodeID = -1
 
-// Event is a decision.
+// Event is a decision of the core, for logs. Its kind says which fields are used.
 type Event struct {
 	Kind      EventKind
 	Node      fabric.NodeID
@@ -69,21 +69,22 @@ type Event struct {
 	Damped    bool
 	Confirmed bool
 	Rate      fabric.Rate
-	Epoch     uint64 // number of changes of links
+	Epoch     uint64 // number of changes of links so far
 	Count     int
 	Change    Change
 }
 
-// Change describes how a change of links was written.
+// Change is how long the writing of a change of links took, and its extent.
 type Change struct {
-	Trigger, Written fabric.Time // time of the first event; time when the last write was answered or given up
-	Epoch            uint64      // number of changes of links
-	Switches         int         // writes sent; a switch may get several
-	Missed           int         // writes that were late, refused or not sent: the switches' repairs follow
+	// Trigger is the time of the first event, Written that of the last acknowledged (or no longer awaited) write.
+	Trigger, Written fabric.Time
+	Epoch            uint64 // number of changes of links so far
+	Switches         int    // writes sent; a switch may get several
+	Missed           int    // writes that were late, refused or not sent; the switches' tables are repaired later
 	Updates          int
 }
 
-func (c *Core) event(e Event) { c.ready.Events = append(c.ready.Events, e) }
+func (c *Core) emitEvent(e Event) { c.ready.Events = append(c.ready.Events, e) }
 
 // Ready returns the work since the last call, for the caller to carry out. Call it after all inputs of one time:
 // inputs between two calls make one change.

@@ -230,20 +230,20 @@ func (s *scenario) event(e Event) string {
 		return fmt.Sprintf("%s: %s port %d up=%v", what, s.f.Name(e.Node), e.Port, e.Up)
 	}
 	switch e.Kind {
-	case PortHeard:
+	case PortReported:
 		if e.Damped {
 			return port("heard and damped")
 		}
 		return port("heard")
 	case Believed:
 		return port("believed")
-	case Calmed:
+	case FlappingEnded:
 		return port("calmed")
 	case LinkChanged:
 		return fmt.Sprintf("link %s up=%v", s.f.LinkName(e.Link), e.Up)
 	case Drained:
 		return fmt.Sprintf("drained %s: up=%v", s.f.LinkName(e.Link), e.Up)
-	case TakenBack:
+	case DrainReverted:
 		return "taken back: " + s.f.LinkName(e.Link)
 	case Suspected:
 		return fmt.Sprintf("suspected %s: up=%v confirmed=%v", s.f.LinkName(e.Link), e.Up, e.Confirmed)

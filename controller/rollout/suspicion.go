@@ -42,7 +42,7 @@ func (c *Core) takeSuspicions() {
 		if err := c.tables.Suspect(s.At, s.Link, s.Suspected, s.Confirmed); err != nil {
 			continue // a host's link, which package suspicion never suspects
 		}
-		c.event(Event{Kind: Suspected, Link: s.Link, Up: !s.Suspected, Confirmed: s.Confirmed, Epoch: c.tables.Epoch()})
+		c.emitEvent(Event{Kind: Suspected, Link: s.Link, Up: !s.Suspected, Confirmed: s.Confirmed, Epoch: c.tables.Epoch()})
 	}
 	c.ready.Probes = append(c.ready.Probes, r.Probes...)
 }

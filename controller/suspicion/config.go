@@ -13,19 +13,20 @@ var (
 	ErrReport = errors.New("suspicion: bad report")
 )
 
-// Config sets up a [Core]. Zero times and numbers mean the defaults.
+// Config sets up a [Core], which finds the links that lose packets although both ends report them up. Zero times and
+// numbers mean the defaults.
 type Config struct {
 	Fabric *fabric.Fabric
-	// Gather is the time for which reports are collected, from the first report without an explanation. Default 50
-	// us: the time-outs of one failure come together.
+	// Gather is how long reports are collected, from the first one that no known failure explains. Default 50 us, as
+	// the time-outs of one failure come together.
 	Gather fabric.Time
-	// Memory is the time for which a report counts. Default 10 ms, several time-outs.
+	// Memory is how long a report counts. Default 10 ms, several time-outs.
 	Memory fabric.Time
-	// Hold is the time for which a suspicion without probe results stands. It is also the time after a link was
-	// cleared during which another suspicion counts as a relapse. Default 100 ms.
+	// Hold is how long a link stays suspected without probe results. A link that is suspected again within this time
+	// counts as a relapse. Default 100 ms.
 	Hold fabric.Time
-	// Forget is the time for which a confirmed suspicion stands after the last probe or report in its favour.
-	// Default 10 s: longer than any pause between two rounds of probes.
+	// Forget is how long a link stays suspected after the last lost probe or report against it. Default 10 s, longer
+	// than any pause between two rounds of probes.
 	Forget fabric.Time
 	// Agents is the number of agents that must report before a link is suspected without probes. Default 2.
 	Agents int
@@ -38,15 +39,15 @@ type Config struct {
 	ProbeEvery, ProbeMost fabric.Time
 	// CleanRounds is the number of rounds without loss that clear a link. Default 2.
 	CleanRounds int
-	// Trials is the number of trials by probes, one after the other, that a link must lose before it is suspected.
-	// Default 1. With 2 or more, reports alone suspect no link: for switches and hosts in software, which lose packets
-	// and answer late when their machine is busy.
+	// Trials is the number of rounds of probes, one after the other, in which a link must lose packets before it is
+	// suspected. Default 1. With 2 or more, reports alone make no link suspected: use it for switches and hosts in
+	// software, which lose packets and answer late when their machine is busy.
 	Trials int
-	// Most is the largest number of links suspected at a time. Default: an eighth of the links between switches, at
-	// least 4.
+	// Most is the largest number of links suspected at once. Default: an eighth of the links between switches, at least
+	// 4.
 	Most int
-	// NoProbes is for agents that cannot probe: suspicions end with Hold, and links that reports alone cannot
-	// distinguish stay undistinguished.
+	// NoProbes is for agents that cannot probe. Suspicions then end after Hold, and if reports fit several links, all
+	// remain suspects.
 	NoProbes bool
 }
 

@@ -9,30 +9,30 @@ import (
 
 // Report is an agent's report about one path.
 type Report struct {
-	Host     fabric.NodeID // the agent's
+	Host     fabric.NodeID // host whose agent sends the report
 	DstToR   fabric.NodeID
-	Dst      fabric.NodeID // the host beneath it; NoHost: not given
+	Dst      fabric.NodeID // the destination host; NoHost: not given
 	Label    fabric.Label
-	Timeouts int // in a row; 0: the path works
+	Timeouts int // consecutive time-outs; 0: the path works
 }
 
 // NoHost as a report's Dst means that the agent did not give it.
 const NoHost fabric.NodeID = -1
 
-// Suspicion is a change of a link's suspicion.
+// Suspicion says that a link became suspected of losing packets, or no longer is.
 type Suspicion struct {
 	Link      fabric.LinkID
 	Suspected bool
-	Confirmed bool   // by lost probes
+	Confirmed bool   // probes over the link were lost
 	Epoch     uint64 // number of this link's changes, from 1
 	At        fabric.Time
 }
 
-// Probe asks an agent to send small packets down a path and to count the answers.
+// Probe requests that an agent sends small packets on a path and counts the answers.
 type Probe struct {
-	ID        uint64 // to be repeated in the result
+	ID        uint64 // number that the result must repeat
 	Link      fabric.LinkID
-	Host, Dst fabric.NodeID // sender and destination
+	Host, Dst fabric.NodeID // the host that probes, and the destination
 	Label     fabric.Label
 	Packets   int
 	Timeout   fabric.Time // a packet without answer by then is lost
@@ -47,17 +47,17 @@ type Ready struct {
 
 // Stats counts a core's inputs and decisions.
 type Stats struct {
-	Reports   uint64 `json:"reports"`   // accepted
+	Reports   uint64 `json:"reports"`   // number of agents' reports accepted
 	Explained uint64 `json:"explained"` // of these: explained by a link that is down or suspected
-	Hosts     uint64 `json:"hosts"`     // of these: attributed to a host
+	Hosts     uint64 `json:"hosts"`     // of these: attributed to a host instead of a link
 	Suspected uint64 `json:"suspected"`
 	Confirmed uint64 `json:"confirmed"`
 	Cleared   uint64 `json:"cleared"`
-	Probes    uint64 `json:"probes"` // requested
-	Lost      uint64 `json:"lost"`   // of these: with a lost packet
+	Probes    uint64 `json:"probes"` // number of probes requested from agents
+	Lost      uint64 `json:"lost"`   // of these: probes with a lost packet
 }
 
-// Core is the state machine; see the package comment.
+// Core is the state machine that infers lossy links from agents' reports. See the package comment.
 type Core struct {
 	cfg   Config
 	f     *fabric.Fabric
@@ -127,8 +127,8 @@ func New(cfg Config) (*Core, error) {
 // Report processes an agent's report. For a path that the fabric does not have, it returns an error that wraps
 // [ErrReport], and changes nothing.
 func (c *Core) Report(now fabric.Time, r Report) error {
-	c.advance(now)
-	if err := c.check(r); err != nil {
+	c.advanceTo(now)
+	if err := c.checkReport(r); err != nil {
 		return err
 	}
 	c.stats.Reports++
@@ -141,7 +141,7 @@ func (c *Core) Report(now fabric.Time, r Report) error {
 		}
 		return nil
 	}
-	if id, ok := c.explained(c.hops); ok {
+	if id, ok := c.knownCause(c.hops); ok {
 		c.stats.Explained++
 		if l := &c.links[id]; l.suspected {
 			l.since = c.now
@@ -157,7 +157,7 @@ func (c *Core) Report(now fabric.Time, r Report) error {
 	return nil
 }
 
-func (c *Core) check(r Report) error {
+func (c *Core) checkReport(r Report) error {
 	f := c.f
 	switch {
 	case r.Host < 0 || int(r.Host) >= f.Hosts():
@@ -177,8 +177,8 @@ func (c *Core) check(r Report) error {
 	return nil
 }
 
-// explained returns a link among hops that is down or suspected.
-func (c *Core) explained(hops []fabric.Hop) (fabric.LinkID, bool) {
+// knownCause returns a link among hops that is down or suspected.
+func (c *Core) knownCause(hops []fabric.Hop) (fabric.LinkID, bool) {
 	for _, h := range hops {
 		if l := &c.links[h.Link]; l.down || l.suspected {
 			return h.Link, true
@@ -187,17 +187,17 @@ func (c *Core) explained(hops []fabric.Hop) (fabric.LinkID, bool) {
 	return 0, false
 }
 
-// LinkState reports that a link is down, or works. Either ends a suspicion of it. It ignores links that the fabric
-// does not have.
+// LinkState reports that a link is down, or works. Either ends a suspicion of it. Links that the fabric does not have
+// are ignored.
 func (c *Core) LinkState(now fabric.Time, id fabric.LinkID, up bool) {
-	c.advance(now)
+	c.advanceTo(now)
 	if id < 0 || int(id) >= len(c.links) || c.links[id].down == !up {
 		return
 	}
 	l := &c.links[id]
 	l.down = !up
 	if l.suspected {
-		c.clear(id)
+		c.clearSuspicion(id)
 	}
 	l.relapses = 0
 	for e := range c.evidence {
@@ -221,8 +221,8 @@ func (c *Core) Ready() Ready {
 	return r
 }
 
-// Tick does what is due.
-func (c *Core) Tick(now fabric.Time) { c.advance(now) }
+// Tick processes timers that have expired by now.
+func (c *Core) Tick(now fabric.Time) { c.advanceTo(now) }
 
 // Deadline returns when [Core.Tick] has something to do. ok is false if no timer runs.
 func (c *Core) Deadline() (at fabric.Time, ok bool) {
@@ -247,13 +247,13 @@ func (c *Core) Deadline() (at fabric.Time, ok bool) {
 	return at, ok
 }
 
-// advance moves the time on and does what is due.
-func (c *Core) advance(now fabric.Time) {
+// advanceTo moves the time on and does what is due.
+func (c *Core) advanceTo(now fabric.Time) {
 	c.now = max(c.now, now)
 	c.expireProbes()
 	if c.judgeAt <= c.now {
 		c.judgeAt = fabric.Never
-		c.judge()
+		c.judgeReports()
 	}
 	for _, id := range slices.Clone(c.suspected) {
 		if l := &c.links[id]; l.next <= c.now {
@@ -262,7 +262,7 @@ func (c *Core) advance(now fabric.Time) {
 	}
 }
 
-// Rebase counts all later times from now.
+// Rebase makes now the zero of the core's clock.
 func (c *Core) Rebase(now fabric.Time) {
 	c.now, c.judgeAt = c.now.Rebase(now), c.judgeAt.Rebase(now)
 	for i := range c.links {
@@ -281,7 +281,7 @@ func (c *Core) Rebase(now fabric.Time) {
 	}
 }
 
-// suspect suspects a link.
+// suspect marks a link as suspected of losing packets.
 func (c *Core) suspect(id fabric.LinkID, confirmed bool) bool {
 	l := &c.links[id]
 	at, listed := slices.BinarySearch(c.suspected, id)
@@ -305,8 +305,8 @@ func (c *Core) suspect(id fabric.LinkID, confirmed bool) bool {
 	return true
 }
 
-// clear ends a suspicion.
-func (c *Core) clear(id fabric.LinkID) {
+// clearSuspicion ends the suspicion of a link.
+func (c *Core) clearSuspicion(id fabric.LinkID) {
 	l := &c.links[id]
 	at, _ := slices.BinarySearch(c.suspected, id)
 	c.suspected = slices.Delete(c.suspected, at, at+1)

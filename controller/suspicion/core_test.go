@@ -389,8 +389,8 @@ func TestFindsWhatIsDead(t *testing.T) {
 }
 
 // TestHiddenBlackHole has two dead links of one spine. Both working links of that spine are suspected first, since
-// all their paths to the dead ones' ToRs fail; then no traffic goes by that spine, and one of the dead is not suspected.
-// Probes must not take it again and again because of that.
+// all their paths to the dead ones' ToRs fail; then no traffic goes by that spine, and one of the dead is not
+// suspected. Probes must not take it again and again because of that.
 func TestHiddenBlackHole(t *testing.T) {
 	f, err := fabric.New(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 2, HostsPerToR: 2})
 	if err != nil {

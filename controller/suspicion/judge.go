@@ -23,8 +23,8 @@ func (t *tally) add(e evidence, uplink, agents int) {
 	}
 }
 
-// judge suspects links for the reports without an explanation.
-func (c *Core) judge() {
+// judgeReports suspects links for the reports without an explanation.
+func (c *Core) judgeReports() {
 	var open []evidence
 	for e, at := range c.evidence {
 		if c.now-at > c.cfg.Memory {
@@ -39,7 +39,7 @@ func (c *Core) judge() {
 	for {
 		open = slices.DeleteFunc(open, func(e evidence) bool {
 			c.hops, _ = c.f.Path(c.hops[:0], c.f.ToROf(e.host), e.dstToR, e.label)
-			_, ok := c.explained(c.hops)
+			_, ok := c.knownCause(c.hops)
 			if ok {
 				delete(c.evidence, e)
 			}
@@ -48,30 +48,30 @@ func (c *Core) judge() {
 		if len(open) == 0 {
 			return
 		}
-		if open = c.blame(open); open == nil {
+		if open = c.blameLikeliest(open); open == nil {
 			return
 		}
 	}
 }
 
-// blame finds the link or host that explains most of the open reports, and returns the reports to judge again; nil
-// if there is nothing more to find.
-func (c *Core) blame(open []evidence) []evidence {
+// blameLikeliest finds the link or host that explains most of the open reports, and returns the reports to judge again;
+// nil if there is nothing more to find.
+func (c *Core) blameLikeliest(open []evidence) []evidence {
 	links, hosts := map[fabric.LinkID]*tally{}, map[fabric.NodeID]*tally{}
 	for _, e := range open {
 		c.hops, _ = c.f.Path(c.hops[:0], c.f.ToROf(e.host), e.dstToR, e.label)
 		u, _, _ := c.f.SplitLabel(e.label)
 		for _, h := range c.hops {
-			count(links, h.Link).add(e, u, c.cfg.Agents)
+			tallyOf(links, h.Link).add(e, u, c.cfg.Agents)
 		}
-		count(hosts, e.host).add(e, u, 1)
+		tallyOf(hosts, e.host).add(e, u, 1)
 		if e.dst != NoHost {
-			count(hosts, e.dst).add(e, u, 1)
+			tallyOf(hosts, e.dst).add(e, u, 1)
 		}
 	}
-	best := c.likeliest(links)
+	best := c.likeliestLinks(links)
 	top := links[best[0]]
-	if h, ok := c.guilty(hosts, top.reports); ok {
+	if h, ok := c.guiltyHost(hosts, top.reports); ok {
 		return slices.DeleteFunc(open, func(e evidence) bool {
 			its := e.host == h || e.dst == h
 			if its {
@@ -87,13 +87,13 @@ func (c *Core) blame(open []evidence) []evidence {
 		}
 		return open
 	}
-	c.try(best, 1)
+	c.startTrial(best, 1)
 	return slices.DeleteFunc(open, func(e evidence) bool {
 		return c.f.PathUses(c.f.ToROf(e.host), e.dstToR, e.label, best[0])
 	})
 }
 
-func count[K comparable](m map[K]*tally, k K) *tally {
+func tallyOf[K comparable](m map[K]*tally, k K) *tally {
 	t := m[k]
 	if t == nil {
 		t = &tally{}
@@ -102,15 +102,15 @@ func count[K comparable](m map[K]*tally, k K) *tally {
 	return t
 }
 
-// guilty returns the host that explains most reports, if it explains more than any link, over most uplinks of a
+// guiltyHost returns the host that explains most reports, if it explains more than any link, over most uplinks of a
 // ToR, and the other hosts of its rack have no such trouble: that would be their ToR's.
-func (c *Core) guilty(hosts map[fabric.NodeID]*tally, more int) (host fabric.NodeID, ok bool) {
+func (c *Core) guiltyHost(hosts map[fabric.NodeID]*tally, more int) (host fabric.NodeID, ok bool) {
 	all := c.f.Node(c.f.ToRID(0)).Uplinks()
 	for h, t := range hosts {
 		if 2*bits.OnesCount64(t.uplinks) <= all || t.reports < more || t.reports == more && (!ok || h > host) {
 			continue
 		}
-		if !c.alone(hosts, h, t.reports) {
+		if !c.onlyHostOfRack(hosts, h, t.reports) {
 			continue
 		}
 		host, more, ok = h, t.reports, true
@@ -118,8 +118,8 @@ func (c *Core) guilty(hosts map[fabric.NodeID]*tally, more int) (host fabric.Nod
 	return host, ok
 }
 
-// alone reports whether no other host of a host's rack explains half as many reports.
-func (c *Core) alone(hosts map[fabric.NodeID]*tally, h fabric.NodeID, reports int) bool {
+// onlyHostOfRack reports whether no other host of a host's rack explains half as many reports.
+func (c *Core) onlyHostOfRack(hosts map[fabric.NodeID]*tally, h fabric.NodeID, reports int) bool {
 	first, n := c.f.HostsOf(c.f.ToROf(h))
 	for i := range n {
 		if o := first + fabric.NodeID(i); o != h && hosts[o] != nil && 2*hosts[o].reports >= reports {
@@ -129,9 +129,9 @@ func (c *Core) alone(hosts map[fabric.NodeID]*tally, h fabric.NodeID, reports in
 	return true
 }
 
-// likeliest returns the links that explain most reports. A path that was recently reported to work speaks for its
+// likeliestLinks returns the links that explain most reports. A path that was recently reported to work speaks for its
 // links: they are left out if others explain at least half as many.
-func (c *Core) likeliest(links map[fabric.LinkID]*tally) []fabric.LinkID {
+func (c *Core) likeliestLinks(links map[fabric.LinkID]*tally) []fabric.LinkID {
 	works := func(id fabric.LinkID) bool { return c.now-c.links[id].works <= c.cfg.Memory }
 	most, quiet := 0, 0
 	for id, t := range links {

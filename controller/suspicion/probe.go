@@ -21,7 +21,7 @@ type suspect struct {
 	sent, lost int
 }
 
-// probe is a probe in progress.
+// probe is a path probe that an agent has not answered yet.
 type probe struct {
 	host, dst  fabric.NodeID
 	label      fabric.Label
@@ -32,11 +32,11 @@ type probe struct {
 	answered   bool
 }
 
-// probers is the number of hosts that probe a link at a time.
-const probers = 2
+// probersPerLink is the number of hosts that probe a link at a time.
+const probersPerLink = 2
 
-// try requests probes of the links to find the faulty one; round is that of [Config.Trials], from 1.
-func (c *Core) try(links []fabric.LinkID, round int) {
+// startTrial requests probes of the suspected links, to find the faulty one; round counts from 1 to [Config.Trials].
+func (c *Core) startTrial(links []fabric.LinkID, round int) {
 	if c.cfg.NoProbes || len(c.trials) >= maxTrials {
 		return
 	}
@@ -53,7 +53,7 @@ func (c *Core) try(links []fabric.LinkID, round int) {
 		t.links = append(t.links, suspect{link: id})
 		l := &c.links[id]
 		l.round++
-		t.open += c.ask(id, t.id, links)
+		t.open += c.requestProbes(id, t.id, links)
 	}
 	if t.open > 0 {
 		c.trials = append(c.trials, t)
@@ -63,37 +63,37 @@ func (c *Core) try(links []fabric.LinkID, round int) {
 // nextRound starts a suspected link's next round of probes.
 func (c *Core) nextRound(id fabric.LinkID) {
 	l := &c.links[id]
-	if c.now >= c.until(l) {
-		c.clear(id)
+	if c.now >= c.suspicionEnd(l) {
+		c.clearSuspicion(id)
 		return
 	}
 	if c.cfg.NoProbes {
-		l.next = c.until(l)
+		l.next = c.suspicionEnd(l)
 		return
 	}
 	l.next = fabric.Never
-	if c.ask(id, 0, nil) == 0 {
-		l.next = min(c.now+c.cfg.ProbeMost, c.until(l)) // there is no path to probe it
+	if c.requestProbes(id, 0, nil) == 0 {
+		l.next = min(c.now+c.cfg.ProbeMost, c.suspicionEnd(l)) // there is no path to probe it
 	}
 }
 
-// until returns the end of a suspicion without new evidence.
-func (c *Core) until(l *link) fabric.Time {
+// suspicionEnd returns the time at which a suspicion ends without new evidence.
+func (c *Core) suspicionEnd(l *link) fabric.Time {
 	if l.confirmed {
 		return l.since + c.cfg.Forget
 	}
 	return l.since + c.cfg.Hold
 }
 
-// ask requests probes of a link, if possible over paths without the others, and returns their number.
-func (c *Core) ask(id fabric.LinkID, trial uint64, others []fabric.LinkID) int {
+// requestProbes requests probes of a link, if possible over paths without the others, and returns their number.
+func (c *Core) requestProbes(id fabric.LinkID, trial uint64, others []fabric.LinkID) int {
 	n := 0
 	tried := c.links[id].tried
 	if tried == nil {
 		tried = map[fabric.LinkID]uint64{}
 	}
-	for i := range probers {
-		p, ok := c.probePath(id, int(c.links[id].round)*probers+i, others, tried)
+	for i := range probersPerLink {
+		p, ok := c.probePath(id, int(c.links[id].round)*probersPerLink+i, others, tried)
 		if !ok {
 			break
 		}
@@ -191,7 +191,7 @@ func (c *Core) eachPath(id fabric.LinkID, turn int, yield func(src, dst fabric.N
 			}
 			vs := f.Node(f.AggID(0)).Uplinks()
 			for v := range vs {
-				if !yield(n.ID, f.ToRID(d), f.LabelFor(up, (v+turn/probers)%vs)) {
+				if !yield(n.ID, f.ToRID(d), f.LabelFor(up, (v+turn/probersPerLink)%vs)) {
 					return
 				}
 			}
@@ -215,7 +215,7 @@ func (c *Core) eachPath(id fabric.LinkID, turn int, yield func(src, dst fabric.N
 // ProbeResult processes the result of a probe that was requested from host, and returns the probe's path. ok is
 // false if it was not requested from that host.
 func (c *Core) ProbeResult(now fabric.Time, host fabric.NodeID, id uint64, sent, lost int) (path ProbedPath, ok bool) {
-	c.advance(now)
+	c.advanceTo(now)
 	p := c.probes[id]
 	if p == nil || p.host != host || p.answered || sent < 1 || lost < 0 || lost > sent {
 		return ProbedPath{}, false
@@ -229,7 +229,7 @@ func (c *Core) ProbeResult(now fabric.Time, host fabric.NodeID, id uint64, sent,
 			delete(c.links[p.link].tried, h.Link)
 		}
 	}
-	c.ended(id, p)
+	c.probeEnded(id, p)
 	return ProbedPath{c.f.ToROf(p.host), c.f.ToROf(p.dst), p.label}, true
 }
 
@@ -250,13 +250,13 @@ func (c *Core) expireProbes() {
 	slices.Sort(late)
 	for _, id := range late {
 		if p := c.probes[id]; p != nil {
-			c.ended(id, p)
+			c.probeEnded(id, p)
 		}
 	}
 }
 
-// ended processes a probe that was answered or given up.
-func (c *Core) ended(id uint64, p *probe) {
+// probeEnded processes a probe that was answered or has timed out.
+func (c *Core) probeEnded(id uint64, p *probe) {
 	if p.trial == 0 {
 		c.roundEnded(p)
 		return
@@ -277,12 +277,12 @@ func (c *Core) ended(id uint64, p *probe) {
 	}
 	found, round := t.links, t.round
 	c.trials = slices.Delete(c.trials, i, i+1)
-	c.verdict(found, round)
+	c.concludeTrial(found, round)
 }
 
-// verdict suspects the links on trial that lost most, or tries these again if it was not the last round. It forgets the
-// reports that led there: their cause is now known, or was temporary.
-func (c *Core) verdict(links []suspect, round int) {
+// concludeTrial suspects the links on trial that lost most, or tries these again if it was not the last round. It
+// forgets the reports that led there: their cause is now known, or was temporary.
+func (c *Core) concludeTrial(links []suspect, round int) {
 	worst := suspect{sent: 1}
 	answered := false
 	for _, s := range links {
@@ -301,7 +301,7 @@ func (c *Core) verdict(links []suspect, round int) {
 		}
 	}
 	if len(lost) > 0 && round < c.cfg.Trials {
-		c.try(lost, round+1)
+		c.startTrial(lost, round+1)
 		return
 	}
 	for _, id := range lost {
@@ -355,13 +355,13 @@ func (c *Core) roundEnded(p *probe) {
 		l.next = c.now + min(c.cfg.ProbeEvery<<l.lossy, c.cfg.ProbeMost)
 	case sent:
 		if l.clean++; l.clean >= c.cfg.CleanRounds<<l.relapses {
-			c.clear(p.link)
+			c.clearSuspicion(p.link)
 			return
 		}
 		l.next = c.now + c.cfg.ProbeEvery
 	default: // No answers.
 		l.round++
-		l.next = max(c.now, min(c.now+min(c.cfg.ProbeEvery<<l.silent, c.cfg.ProbeMost), c.until(l)))
+		l.next = max(c.now, min(c.now+min(c.cfg.ProbeEvery<<l.silent, c.cfg.ProbeMost), c.suspicionEnd(l)))
 		l.silent = min(l.silent+1, maxLossy)
 	}
 }

@@ -42,26 +42,26 @@ func OwnProgram() Program {
 		"or make the fabric smaller"}
 }
 
-// Place is a switch's place in the fabric.
+// Place is which switch of the fabric a client talks to, and its port numbers.
 type Place struct {
 	Fabric *fabric.Fabric
 	Switch fabric.NodeID
 	Ports  *PortMap // nil: the fabric's own numbers
 }
 
-// Words encodes entries of the controller's tables for P4Runtime, as for its own program, and decodes them.
+// Words encodes entries of the controller's tables as P4Runtime messages of its own program, and decodes them.
 type Words interface {
 	Decode(*p4.Entity) (controller.Entry, error)
 	EncodeEntry(e controller.Entry, keyOnly bool) (*p4.Entity, error)
 }
 
-// Translation makes switches with other tables behave as the controller's program would.
+// Translation converts between the controller's tables and those of another P4 program.
 type Translation interface {
 	// Room returns the number of entries for which the program has room in the controller's tables, and the largest
 	// number of shares in a group; 0: not stated.
 	Room() (entries map[controller.Table]int64, group int32)
-	// Client returns the client of one switch, over a client in the switch's own dialect. Calls to it use our
-	// names. One is made per connection.
+	// Client returns a P4Runtime client of one switch in terms of the controller's tables, on top of a client in terms
+	// of the switch's program. One is made per connection.
 	Client(over p4.P4RuntimeClient, at Place, words Words) p4.P4RuntimeClient
 }
 
@@ -80,7 +80,7 @@ func (n Names) Of(name string) string {
 // Kinds are kinds of switches to choose from.
 type Kinds []Kind
 
-// Default is the kind of a switch without profile.
+// Default is the kind of a switch for which the targets file names no profile.
 const Default = "ethereal"
 
 // Names returns the kinds' names.

@@ -14,10 +14,10 @@ const MaxDevicePort = 507
 // identityPrefix begins the names of interfaces without a map.
 const identityPrefix = "Ethernet"
 
-// Port is a switch's name and number of one of its ports.
+// Port is a port's name and number on a switch.
 type Port struct {
-	Name  string `yaml:"name"` // of its interface in gNMI: Ethernet1, 1/0
-	ID    uint32 `yaml:"id"`   // in the data plane: a device port on Tofino
+	Name  string `yaml:"name"` // name of its interface in gNMI, such as Ethernet1 or 1/0
+	ID    uint32 `yaml:"id"`   // number in the data plane; on Tofino the device port
 	Lanes int    `yaml:"lanes"`
 }
 

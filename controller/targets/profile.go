@@ -14,8 +14,8 @@ import (
 // ErrProfile is wrapped by the errors of this package.
 var ErrProfile = errors.New("targets")
 
-// Traits are the limits and abilities of a kind of switch. A targets file can change those with a key. The zero
-// Traits are those of `ethereal switch`.
+// Traits is the limits and abilities of a kind of switch. A targets file can change those that have a key. The zero
+// value is `ethereal switch`.
 type Traits struct {
 	// Like is the kind on which a targets file's own kind is based.
 	Like string `yaml:"like" required:"name the kind that it is like, as in like: stratum-tofino"`
@@ -23,7 +23,7 @@ type Traits struct {
 	BatchSize int `yaml:"batch_size"` // largest number of updates in one Write; 0: no limit
 	// Lacks lists tables of v1model's program that the target's does not have, since the chip does not need them.
 	Lacks []controller.Table `yaml:"lacks"`
-	Names Names              `yaml:"-"` // its program's names
+	Names Names              `yaml:"-"` // names in its P4 program that differ from the controller's
 
 	// CloneBytes is the number of bytes that a clone session keeps of a packet, 0 for all, where the target accepts
 	// a length.
@@ -37,8 +37,8 @@ type Traits struct {
 	// are packets or configured.
 	QueueUnit int `yaml:"queue_unit"`
 
-	// NotifyPorts makes the controller notify the data plane of its ports, by packet-out: nothing on the switch
-	// does so when a port is back.
+	// NotifyPorts makes the controller notify the data plane, by packet-out, that a port is up again: nothing on the
+	// switch does.
 	NotifyPorts bool `yaml:"tell_ports"`
 
 	// SourcePortsOnly means that the switch finds labels in UDP source ports alone.
@@ -75,7 +75,7 @@ func (t *Traits) ReadsLabels(v4, v6 controller.Carrier) (problem, remedy string,
 // LacksTable reports whether the target's program does not have the table.
 func (t *Traits) LacksTable(x controller.Table) bool { return slices.Contains(t.Lacks, x) }
 
-// Profile is a kind of switch as configured in one fabric.
+// Profile is a kind of switch, with the traits that the targets file of one fabric sets.
 type Profile struct {
 	Name string // the kind's, or of the targets file's own kind
 	Kind
@@ -85,7 +85,7 @@ type Profile struct {
 // NewProfile returns the unchanged profile of a kind.
 func NewProfile(k Kind) *Profile { return &Profile{Name: k.Name(), Kind: k, Traits: k.Traits()} }
 
-// Custom is a targets file's own kind, which equals another one except for the traits in the file.
+// Custom is a kind of switch that a targets file defines: another kind, with changed traits.
 type Custom struct {
 	Like string
 	said *yaml.Node // a mapping of traits

@@ -11,7 +11,7 @@ import (
 
 // Limits of a switch's answer to one Read: a switch may send without end.
 const (
-	maxRead      = 1 << 20 // entities, and messages
+	maxRead      = 1 << 20 // maximum number of entities, and of messages, of one Read
 	maxReadBytes = 256 << 20
 )
 

@@ -1,42 +1,44 @@
 package targets
 
-// Starter is a kind whose switches the live world starts, one process each.
+// Starter is a kind of switch that the live world can start as a process.
 type Starter interface {
 	Kind
-	// Start describes the kind's flag, and what its switches need around them.
+	// Start returns the command-line flag that selects the kind, and what the live world must prepare for its switches.
 	Start() Start
 	// Command returns the command to run.
 	Command(Bench) Command
 }
 
-// Start is what a world of processes has to know of a kind before it makes its links.
+// Start is the command-line flag of a kind of switch, and what the live world must prepare before it starts such
+// switches.
 type Start struct {
-	// Value and Help describe the flag that selects the kind: the flag's name is the kind's. Empty: no flag does.
+	// Value and Help describe the command-line flag that selects the kind. The flag has the kind's name. Empty: there
+	// is no flag.
 	Value, Help string
 	// Binary says that Value names the program to run. Otherwise it names the files of the switches' P4 program.
 	Binary bool
-	// Shadows says that the switch's ports are macvlans over the links' ends, and that it learns of them by a veth
-	// pair.
+	// Shadows says that the switch's ports are macvlan interfaces over the links' ends, and that the switch gets
+	// packets about port changes by a veth pair.
 	Shadows bool
 }
 
-// Bench describes a switch to start.
+// Bench is the addresses, ports and options with which a switch process is started.
 type Bench struct {
-	Binary          string // the value of the kind's flag
+	Binary          string // program or files: the value of the kind's flag
 	Datapath        string // of --datapath; empty: the kind's default
-	Number          int    // of the switch: the NodeID
+	Number          int    // the switch's NodeID
 	DeviceID        uint64
-	P4Runtime, GNMI string      // addresses at which to serve
-	Ports           []BenchPort // 1, 2, ...
+	P4Runtime, GNMI string      // addresses at which the switch is to serve
+	Ports           []BenchPort // the switch's ports, in the order of port numbers from 1
 	Events          [2]string   // with Shadows: the ends of the veth pair, at the reporter's side and at the switch's
 	QueueDepth      int         // in packets; 0: the switch's default
-	CPUPort         uint32      // the controller's port number
-	EventPort       uint32      // of port events
+	CPUPort         uint32      // port number of packet-out and packet-in
+	EventPort       uint32      // ingress port of packets about port changes
 }
 
 // BenchPort is a port of a [Bench].
 type BenchPort struct {
-	Interface string // the link's end
+	Interface string // network interface at the link's end
 	Shadow    string // with Shadows: the macvlan over it
 }
 

@@ -10,17 +10,17 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Network is the network to check.
+// Network is the tables and link states to check.
 type Network struct {
 	Fabric *fabric.Fabric
-	Tables map[fabric.NodeID][]controller.Entry // of every switch
+	Tables map[fabric.NodeID][]controller.Entry // table entries read from every switch
 	Up     func(fabric.LinkID) bool             // reports whether a link carries packets now
 	// Drained reports links that carry packets but must not be used; nil: none. Labels whose path crosses one do
 	// not count as alive, and packets without a label cross one only after a further failure.
 	Drained func(fabric.LinkID) bool
 	// NoLabels means, per IPv4 and IPv6, that packets carry no label.
 	NoLabels [2]bool
-	// Segments means that labels are carried as micro segments in an outer header.
+	// Segments says that labels are carried as micro segments (uSIDs) in an outer header.
 	Segments bool
 	// NoQuench reports switches that drop packets at a dead port without notifying their source. Such walks are
 	// counted in [Report.Unnotified]. nil: none.
@@ -30,14 +30,14 @@ type Network struct {
 // Options limit a check.
 type Options struct {
 	Problems   int  // largest number of problems; 0: 10
-	NoFailures bool // prove the present state only
+	NoFailures bool // check the present state only, without further failures
 }
 
 // Report is the result of a check.
 type Report struct {
-	Walks      int // number of walks
-	Failures   int // number of single further failures
-	Unnotified int // number of walks that ended at a dead port of a switch that notifies no source
+	Walks      int // number of packets' walks checked
+	Failures   int // number of further failures of single links that were tried
+	Unnotified int // walks that ended at a dead port of a switch that sends no quench
 	// Cut are pairs of ToRs, a source and a destination, without any live path: packets between them cannot arrive,
 	// whatever the tables are.
 	Cut      [][2]fabric.NodeID
@@ -48,8 +48,11 @@ type Report struct {
 func (r Report) OK() bool { return len(r.Problems) == 0 }
 
 // Check proves the properties in the package comment, or finds counter-examples. It returns an error if the tables
-// of a switch are missing, or when ctx ends.
+// of a switch are missing, if the fabric is no Clos of one plane, or when ctx ends.
 func Check(ctx context.Context, n Network, o Options) (Report, error) {
+	if err := n.Fabric.SinglePlane("verify"); err != nil {
+		return Report{}, err
+	}
 	if o.Problems == 0 {
 		o.Problems = 10
 	}
@@ -97,12 +100,12 @@ type checker struct {
 	round uint32
 }
 
-// done reports whether to stop.
-func (c *checker) done() bool { return c.ctx.Err() != nil || len(c.report.Problems) >= c.o.Problems }
+// stopped reports whether to stop.
+func (c *checker) stopped() bool { return c.ctx.Err() != nil || len(c.report.Problems) >= c.o.Problems }
 
-// guards checks that no switch drops packets of a neighbour as forged: a port's entry must have the neighbour's
-// addresses, and a switch has those of many.
-func (c *checker) guards() {
+// checkSourceGuards checks that no switch drops packets of a neighbour as forged: a port's entry must have the
+// neighbour's addresses, and a switch has those of many.
+func (c *checker) checkSourceGuards() {
 	for i, t := range c.w.tables {
 		id := fabric.NodeID(c.f.Hosts() + i)
 		for _, e := range t.guards {
@@ -118,7 +121,7 @@ func (c *checker) guards() {
 				right[1] = e.Args[1] == v6.Hi && e.Args[2] == v6.Lo
 			}
 			for family, ok := range right {
-				if !ok && !c.done() {
+				if !ok && !c.stopped() {
 					c.report.Problems = append(c.report.Problems, Problem{ShutOut, Walk{
 						Src: id, Host: peer, IPv6: family == 1, Label: NoLabel, Failed: NoLink,
 						Steps: []Step{{Node: id, Entries: []controller.Entry{*e}}}, End: "dropped: its source is taken for forged",
@@ -130,24 +133,24 @@ func (c *checker) guards() {
 }
 
 func (c *checker) run() {
-	c.w.ended = c.ended
-	c.guards()
+	c.w.ended = c.walkEnded
+	c.checkSourceGuards()
 	failed := make([]bool, c.f.Links())
 	for s := range c.f.ToRs() {
 		for d := range c.f.ToRs() {
-			if src, dst := c.f.ToRID(s), c.f.ToRID(d); src != dst && !c.joined(src, dst) {
+			if src, dst := c.f.ToRID(s), c.f.ToRID(d); src != dst && !c.anyPathUp(src, dst) {
 				c.report.Cut = append(c.report.Cut, [2]fabric.NodeID{src, dst})
 			}
 			first, count := c.f.HostsOf(c.f.ToRID(d))
 			for i := range count {
 				host := first + fabric.NodeID(i)
 				for _, addr := range []netip.Addr{c.f.HostAddr4(host), c.f.HostAddr6(host)} {
-					if c.done() {
+					if c.stopped() {
 						return
 					}
 					// The hosts of a rack differ only in their ToR's last step: failures are checked for one of
 					// them.
-					c.class(c.f.ToRID(s), c.f.ToRID(d), newDestination(host, addr), i == 0 && !c.o.NoFailures, failed)
+					c.checkPair(c.f.ToRID(s), c.f.ToRID(d), newDestination(host, addr), i == 0 && !c.o.NoFailures, failed)
 				}
 			}
 		}
@@ -159,8 +162,8 @@ func (c *checker) run() {
 	}
 }
 
-// class proves the properties of one source and destination.
-func (c *checker) class(src, dst fabric.NodeID, d destination, failures bool, failed []bool) {
+// checkPair checks the properties for packets from one ToR to one destination.
+func (c *checker) checkPair(src, dst fabric.NodeID, d destination, failures bool, failed []bool) {
 	c.src = src
 	// A dead host link ends every walk.
 	hostUp := c.w.up[int(d.host)]
@@ -169,7 +172,7 @@ func (c *checker) class(src, dst fabric.NodeID, d destination, failures bool, fa
 	any := src == dst
 	var alive []bool
 	for _, l := range labels {
-		ok := c.path(src, dst, l)
+		ok := c.pathUp(src, dst, l)
 		alive = append(alive, ok)
 		any = any || ok
 	}
@@ -185,7 +188,7 @@ func (c *checker) class(src, dst fabric.NodeID, d destination, failures bool, fa
 		c.exact, c.must = false, false
 		slices.Sort(c.used)
 		for _, id := range c.used {
-			if c.done() {
+			if c.stopped() {
 				return
 			}
 			failed[id] = true
@@ -195,23 +198,23 @@ func (c *checker) class(src, dst fabric.NodeID, d destination, failures bool, fa
 		c.w.failed = NoLink
 	}
 	for i, l := range labels {
-		if c.hops, _ = c.f.Path(c.hops[:0], src, dst, l); labelled && !c.done() {
+		if c.hops, _ = c.f.Path(c.hops[:0], src, dst, l); labelled && !c.stopped() {
 			prove(int(l), nil, alive[i])
 		}
-		if c.segments && !c.done() {
+		if c.segments && !c.stopped() {
 			from, _ := c.f.HostsOf(src)
 			ids, _ := c.f.Segments(nil, from, d.host, l)
 			sid := controller.AddrValue(fabric.SID(ids...))
 			prove(int(l), &sid, alive[i])
 		}
 	}
-	if !c.done() {
+	if !c.stopped() {
 		prove(NoLabel, nil, false)
 	}
 }
 
-// path reports whether a label's path is alive and stores it in hops.
-func (c *checker) path(src, dst fabric.NodeID, l fabric.Label) bool {
+// pathUp reports whether a label's path is alive and stores it in hops.
+func (c *checker) pathUp(src, dst fabric.NodeID, l fabric.Label) bool {
 	hops, ok := c.f.Path(c.hops[:0], src, dst, l)
 	c.hops = hops
 	for _, h := range hops {
@@ -220,9 +223,9 @@ func (c *checker) path(src, dst fabric.NodeID, l fabric.Label) bool {
 	return ok
 }
 
-// joined reports whether any label's path is alive.
-func (c *checker) joined(src, dst fabric.NodeID) bool {
-	return slices.ContainsFunc(c.f.PathLabels(src, dst), func(l fabric.Label) bool { return c.path(src, dst, l) })
+// anyPathUp reports whether any label's path is alive.
+func (c *checker) anyPathUp(src, dst fabric.NodeID) bool {
+	return slices.ContainsFunc(c.f.PathLabels(src, dst), func(l fabric.Label) bool { return c.pathUp(src, dst, l) })
 }
 
 // onDrained reports whether a walk crosses a link that is up and drained.
@@ -237,8 +240,8 @@ func (c *checker) onDrained(w *walker) bool {
 	return false
 }
 
-// ended judges the end of a walk.
-func (c *checker) ended(w *walker, f fate, host fabric.NodeID) bool {
+// walkEnded judges the end of a walk.
+func (c *checker) walkEnded(w *walker, f outcome, host fabric.NodeID) bool {
 	c.report.Walks++
 	if f == unnotified {
 		c.report.Unnotified++
@@ -255,21 +258,21 @@ func (c *checker) ended(w *walker, f fate, host fabric.NodeID) bool {
 	}
 	switch {
 	case f == looped:
-		c.problem(Loop)
+		c.addProblem(Loop)
 	case f == lost:
-		c.problem(BlackHole)
+		c.addProblem(BlackHole)
 	case f == silent:
-		c.problem(Silent)
+		c.addProblem(Silent)
 	case f == delivered && host != w.dst.host:
-		c.problem(WrongHost)
+		c.addProblem(WrongHost)
 	case (f == sourceNotified || f == unnotified) && c.must:
-		c.problem(BlackHole)
+		c.addProblem(BlackHole)
 	case c.must && w.label == NoLabel && c.onDrained(w): // with a label of a drained path until the host leaves it
-		c.problem(OnDrained)
+		c.addProblem(OnDrained)
 	case c.exact && !c.onPath(w):
-		c.problem(WrongPath)
+		c.addProblem(WrongPath)
 	}
-	return !c.done()
+	return !c.stopped()
 }
 
 // onPath reports whether the walk is the label's path plus the last step to the host.
@@ -285,7 +288,7 @@ func (c *checker) onPath(w *walker) bool {
 	return true
 }
 
-func (c *checker) problem(k Kind) {
+func (c *checker) addProblem(k Kind) {
 	w := &c.w
 	p := Problem{Kind: k, Walk: Walk{
 		Src: c.src, Host: w.dst.host, IPv6: w.dst.family == 1, Outer: w.outer || w.bare, Label: w.label, Failed: w.failed, End: w.end.text(c.f),

@@ -14,8 +14,8 @@
 //     switch can then notify the source;
 //   - without a label, no packet crosses a link that is named as drained. Labels follow as hosts change them.
 //
-// All but the last is then proved with each single further link failed, before the controller has reacted: a switch sends
-// packets for a dead uplink by any other live uplink, and answers; it drops packets for a dead down port.
+// All but the last is then proved with each single further link failed, before the controller has reacted: a switch
+// sends packets for a dead uplink by any other live uplink, and answers; it drops packets for a dead down port.
 //
 // # Trust
 //

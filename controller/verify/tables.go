@@ -101,8 +101,8 @@ func newDestination(host fabric.NodeID, addr netip.Addr) destination {
 	return d
 }
 
-// cut returns an address with all bits after the first ones zero.
-func cut(v controller.Value, family, bits int) controller.Value {
+// maskAddress returns an address with all bits after the first ones zero.
+func maskAddress(v controller.Value, family, bits int) controller.Value {
 	if family == 0 {
 		v.Lo &= ^uint64(0) << (32 - min(bits, 32))
 		return v
@@ -114,9 +114,9 @@ func cut(v controller.Value, family, bits int) controller.Value {
 	return v
 }
 
-// shift returns the outer destination after table own_segment: without the switch's own micro segment, if that is
-// first.
-func (t *tables) shift(v controller.Value) controller.Value {
+// shiftSegments returns the outer destination after table own_segment: without the switch's own micro segment, if that
+// is first.
+func (t *tables) shiftSegments(v controller.Value) controller.Value {
 	const block = uint64(1<<fabric.USIDBlockBits-1) << 32
 	if t.own == 0 || v.Hi>>16 != t.own {
 		return v
@@ -127,7 +127,7 @@ func (t *tables) shift(v controller.Value) controller.Value {
 // route returns the entry with the longest matching prefix; nil if there is none.
 func (t *tables) route(v controller.Value, family int) *controller.Entry {
 	for _, p := range t.routes[family] {
-		if e, ok := p.routes[cut(v, family, p.bits)]; ok {
+		if e, ok := p.routes[maskAddress(v, family, p.bits)]; ok {
 			return e
 		}
 	}

@@ -9,30 +9,30 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Kind is the error of a walk.
+// Kind is the property that a walk violates.
 type Kind string
 
 // The kinds.
 const (
-	Loop      Kind = "loop"       // the packet comes back to a switch
-	BlackHole Kind = "black hole" // it is lost although a path is alive, or on a dead link
+	Loop      Kind = "loop"       // the packet returns to a switch where it was before
+	BlackHole Kind = "black hole" // the packet is lost although a path is alive, or sent over a dead link
 	WrongPath Kind = "wrong path" // it leaves its label's path although that is alive
-	WrongHost Kind = "wrong host" // it is delivered to another host
+	WrongHost Kind = "wrong host" // the packet is delivered to another host
 	OnDrained Kind = "on drained" // it crosses a drained link although none on its way has failed
-	Silent    Kind = "silent"     // it is dropped at a dead port that does not answer
-	ShutOut   Kind = "shut out"   // a ToR drops what its host, or another switch, sends as if it were forged
+	Silent    Kind = "silent"     // the packet is dropped at a dead port of a switch that sends no quench
+	ShutOut   Kind = "shut out"   // a ToR wrongly drops a packet as forged
 )
 
 // NoLabel is the label of packets without one.
 const NoLabel = -1
 
-// Walk is the path of one packet, and its end.
+// Walk is the path of one packet through the switches' tables, and its end.
 type Walk struct {
-	Src    fabric.NodeID // the first ToR
+	Src    fabric.NodeID // ToR at which the packet starts
 	Host   fabric.NodeID // the destination; of ShutOut the sender
 	IPv6   bool
 	Outer  bool // in an outer header, with the micro segments of Label
-	Label  int  // or NoLabel
+	Label  int  // label of the packet, or NoLabel
 	Failed fabric.LinkID
 	Steps  []Step
 	End    string
@@ -41,15 +41,15 @@ type Walk struct {
 // NoLink is Walk.Failed without a further failed link.
 const NoLink fabric.LinkID = -1
 
-// Step is what one switch did.
+// Step is what one switch does with the packet: the port, and the table entries used.
 type Step struct {
 	Node     fabric.NodeID
-	Port     fabric.PortNo // egress port; 0: none
-	Rerouted bool          // around a dead uplink
+	Port     fabric.PortNo // port by which the packet leaves the switch; 0: none
+	Rerouted bool          // the switch sent it around a dead uplink
 	Entries  []controller.Entry
 }
 
-// Problem is a counter-example.
+// Problem is a walk that violates a property: a counter-example.
 type Problem struct {
 	Kind Kind
 	Walk Walk
@@ -99,14 +99,14 @@ func (p Problem) Format(f *fabric.Fabric) string {
 	return b.String()
 }
 
-// ending describes the end of a walk; the text is formatted only for walks that are shown.
-type ending struct {
+// walkEnd describes the end of a walk; the text is formatted only for walks that are shown.
+type walkEnd struct {
 	format string
 	number int           // for the format's %d, if it has one
 	node   fabric.NodeID // for its %s, if it has one
 }
 
-func (e ending) text(f *fabric.Fabric) string {
+func (e walkEnd) text(f *fabric.Fabric) string {
 	s := strings.Replace(e.format, "%d", strconv.Itoa(e.number), 1)
 	return strings.Replace(s, "%s", f.Name(e.node), 1)
 }
@@ -122,16 +122,16 @@ type step struct {
 	entries  [2]*controller.Entry
 }
 
-// fate is the end of a walk.
-type fate uint8
+// outcome is the outcome of a walk.
+type outcome uint8
 
 const (
-	delivered      fate = iota
-	sourceNotified      // dropped at a dead port, and the source is notified
-	unnotified          // dropped at a dead port of a switch that notifies no source
-	silent              // dropped at a dead port without notification, though there should be one
+	delivered      outcome = iota
+	sourceNotified         // dropped at a dead port, and the source is notified
+	unnotified             // dropped at a dead port of a switch that notifies no source
+	silent                 // dropped at a dead port without notification, though there should be one
 	looped
-	lost // no entry, or on a dead link
+	lost // dropped because no entry matches, or sent into a dead link
 )
 
 // walker follows packets. It calls ended at the end of each, which returns false to stop.
@@ -140,7 +140,7 @@ type walker struct {
 	tables []*tables // by NodeID - Hosts
 	up     []bool    // by link
 	failed fabric.LinkID
-	ended  func(w *walker, fate fate, host fabric.NodeID) bool
+	ended  func(w *walker, fate outcome, host fabric.NodeID) bool
 
 	dst    *destination
 	routes []*controller.Entry // by switch, towards dst; nil: not looked up, or none
@@ -150,11 +150,11 @@ type walker struct {
 	bare   bool             // its outer header was removed, and it has no label
 	n      int
 	steps  [maxSteps]step
-	end    ending
+	end    walkEnd
 	stop   bool
 }
 
-func (w *walker) live(id fabric.LinkID) bool { return w.up[id] && id != w.failed }
+func (w *walker) linkUp(id fabric.LinkID) bool { return w.up[id] && id != w.failed }
 
 // walk follows the packets that enter at a ToR through a host's port; sid is the destination of their outer header,
 // or nil.
@@ -167,28 +167,28 @@ func (w *walker) walk(src fabric.NodeID, dst *destination, label int, sid *contr
 	if w.outer {
 		w.sid = *sid
 	}
-	w.at(src, 1)
+	w.ingress(src, 1)
 }
 
-func (w *walker) finish(f fate, host fabric.NodeID, end ending) {
+func (w *walker) finish(f outcome, host fabric.NodeID, end walkEnd) {
 	w.end = end
 	if !w.stop && !w.ended(w, f, host) {
 		w.stop = true
 	}
 }
 
-// at simulates one switch's ingress. in is the ingress port.
-func (w *walker) at(node fabric.NodeID, in fabric.PortNo) {
+// ingress simulates a switch's ingress for a packet that arrives at port in.
+func (w *walker) ingress(node fabric.NodeID, in fabric.PortNo) {
 	if w.stop {
 		return
 	}
 	if w.n == maxSteps {
-		w.finish(looped, 0, ending{format: "more switches than any path has"})
+		w.finish(looped, 0, walkEnd{format: "more switches than any path has"})
 		return
 	}
 	for i := range w.n {
 		if w.steps[i].node == node {
-			w.finish(looped, 0, ending{format: "back at %s", node: node})
+			w.finish(looped, 0, walkEnd{format: "back at %s", node: node})
 			return
 		}
 	}
@@ -201,57 +201,57 @@ func (w *walker) at(node fabric.NodeID, in fabric.PortNo) {
 	if w.outer {
 		before := w.sid
 		defer func() { w.sid = before }()
-		w.sid = t.shift(w.sid)
+		w.sid = t.shiftSegments(w.sid)
 		r = t.route(w.sid, 1)
 	} else if r = w.routes[int(node)-w.f.Hosts()]; r == nil {
 		r = t.route(w.dst.value, w.dst.family)
 		w.routes[int(node)-w.f.Hosts()] = r
 	}
 	if r == nil {
-		w.finish(lost, 0, ending{format: "no route"})
+		w.finish(lost, 0, walkEnd{format: "no route"})
 		return
 	}
 	s.entries[0] = r
 	switch r.Action {
 	case controller.Deliver, controller.ForwardDown:
-		w.leave(t, s, in, fabric.PortNo(r.Args[0]), false)
+		w.egress(t, s, in, fabric.PortNo(r.Args[0]), false)
 	case controller.ForwardUplink:
-		w.leave(t, s, in, fabric.PortNo(r.Args[0]), true)
+		w.egress(t, s, in, fabric.PortNo(r.Args[0]), true)
 	case controller.ForwardUp:
-		w.goUp(t, s, in, r.Args[0])
+		w.forwardUp(t, s, in, r.Args[0])
 	default:
-		w.finish(lost, 0, ending{format: "discarded"})
+		w.finish(lost, 0, walkEnd{format: "discarded"})
 	}
 }
 
-func (w *walker) goUp(t *tables, s *step, in fabric.PortNo, group uint64) {
+func (w *walker) forwardUp(t *tables, s *step, in fabric.PortNo, group uint64) {
 	if w.label != NoLabel && !w.bare && t.carrier[w.dst.family] != controller.NoAction {
 		if e := t.label(fabric.Label(w.label)); e != nil {
 			s.entries[1] = e
-			w.leave(t, s, in, fabric.PortNo(e.Args[0]), true)
+			w.egress(t, s, in, fabric.PortNo(e.Args[0]), true)
 			return
 		}
 	}
 	g := t.group(group)
 	if g == nil {
-		w.finish(lost, 0, ending{format: "no ECMP group %d", number: int(group)})
+		w.finish(lost, 0, walkEnd{format: "no ECMP group %d", number: int(group)})
 		return
 	}
 	s.entries[1] = g
 	for _, m := range g.Members {
-		w.leave(t, s, in, m.Port, true)
+		w.egress(t, s, in, m.Port, true)
 	}
 }
 
-// leave simulates the program's steps after a port is chosen.
-func (w *walker) leave(t *tables, s *step, in, port fabric.PortNo, upward bool) {
+// egress simulates the program's steps after a port is chosen.
+func (w *walker) egress(t *tables, s *step, in, port fabric.PortNo, upward bool) {
 	link, ok := w.f.LinkAt(s.node, port)
 	switch {
 	case !ok:
-		w.finish(lost, 0, ending{format: "there is no port %d", number: int(port)})
+		w.finish(lost, 0, walkEnd{format: "there is no port %d", number: int(port)})
 		return
-	case w.live(link):
-		w.cross(s, port, link, false)
+	case w.linkUp(link):
+		w.crossLink(s, port, link, false)
 		return
 	}
 	// The port's liveness register is set: the source is notified, by a clone of the packet that returns through
@@ -266,14 +266,14 @@ func (w *walker) leave(t *tables, s *step, in, port fabric.PortNo, upward bool) 
 			}
 			found = true
 			link, ok := w.f.LinkAt(s.node, p)
-			if !ok || !w.live(link) {
+			if !ok || !w.linkUp(link) {
 				s.port, s.rerouted = p, true
-				w.finish(lost, 0, ending{format: "rerouted into dead port %d", number: int(p)})
+				w.finish(lost, 0, walkEnd{format: "rerouted into dead port %d", number: int(p)})
 				continue
 			}
 			outer, bare := w.outer, w.bare
 			w.outer, w.bare = false, bare || outer // a rerouted packet loses its outer header
-			w.cross(s, p, link, true)
+			w.crossLink(s, p, link, true)
 			w.outer, w.bare = outer, bare
 		}
 	}
@@ -286,7 +286,7 @@ func (w *walker) leave(t *tables, s *step, in, port fabric.PortNo, upward bool) 
 		case t.quench && t.clones[cloneSession(in)] == in:
 			f = sourceNotified
 		}
-		w.finish(f, 0, ending{"dropped at dead port %d of %s", int(port), s.node})
+		w.finish(f, 0, walkEnd{"dropped at dead port %d of %s", int(port), s.node})
 	}
 }
 
@@ -297,19 +297,19 @@ func cloneSession(in fabric.PortNo) uint64 { return 512 + uint64(in) }
 func (w *walker) deadUplinks(t *tables, node fabric.NodeID) (dead uint64) {
 	n := w.f.Node(node)
 	for p := n.FirstUplink(); int(p) <= n.Ports(); p++ {
-		if i, ok := t.uplink[p]; ok && i < 64 && !w.live(n.Link(p)) {
+		if i, ok := t.uplink[p]; ok && i < 64 && !w.linkUp(n.Link(p)) {
 			dead |= 1 << i
 		}
 	}
 	return dead
 }
 
-func (w *walker) cross(s *step, port fabric.PortNo, link fabric.LinkID, rerouted bool) {
+func (w *walker) crossLink(s *step, port fabric.PortNo, link fabric.LinkID, rerouted bool) {
 	s.port, s.rerouted = port, rerouted
 	peer := w.f.Link(link).Peer(s.node)
 	if w.f.Node(peer.Node).Tier == fabric.Host {
-		w.finish(delivered, peer.Node, ending{format: "delivered to %s", node: peer.Node})
+		w.finish(delivered, peer.Node, walkEnd{format: "delivered to %s", node: peer.Node})
 		return
 	}
-	w.at(peer.Node, peer.Port)
+	w.ingress(peer.Node, peer.Port)
 }

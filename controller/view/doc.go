@@ -6,41 +6,41 @@ package view
 
 import "github.com/ethereal-fabric/ethereal/fabric"
 
-// Page is the content of the page.
+// Page is the content of the web page that shows runs or a live fabric.
 type Page struct {
 	Title   string `json:"title"`
 	Version string `json:"version"`
-	Live    bool   `json:"live"` // the server sends [Tick]s
+	Live    bool   `json:"live"` // the page is live: the server sends [Tick]s
 	Runs    []*Run `json:"runs"`
 
-	Session string `json:"session,omitempty"` // of the live feed
+	Session string `json:"session,omitempty"` // identifies the live feed of [Tick]s
 	Tables  bool   `json:"tables,omitempty"`  // the server knows the switches' tables
 	Traces  bool   `json:"traces,omitempty"`  // the server has the runs' traces
 }
 
-// Run is a run, or the known state of a live fabric. Times are microseconds from its start. Nodes, links and
-// directions are numbered: direction 2*l of link l leads away from the hosts, 2*l+1 towards them.
+// Run is one run, or the state of a live fabric, as the web page shows it. Times are in microseconds from its start.
+// Nodes, links and link directions are numbers: direction 2*l of link l leads away from the hosts, 2*l+1 towards them.
 type Run struct {
 	Title string      `json:"title"`
 	Facts [][2]string `json:"facts"`
 	End   float64     `json:"end"`
 
 	Nodes []Node   `json:"nodes"`
-	Links [][2]int `json:"links"` // the end nearer the hosts first
+	Links [][2]int `json:"links"` // nodes of each link, the end nearer the hosts first
 
 	// Counters per tick: direction d of tick k is at k*2*links + d.
 	Ticks     []float64 `json:"ticks"`      // end of each
-	Use       []byte    `json:"use"`        // used part of the capacity, in 1/250
+	Use       []byte    `json:"use"`        // used share of the capacity, in 1/250
 	Queue     []byte    `json:"queue"`      // longest queue, in units of QueueUnit bytes: two bytes each, little-endian
-	QueueUnit float64   `json:"queue_unit"` // bytes
+	QueueUnit float64   `json:"queue_unit"` // number of bytes that one unit in field Queue stands for
 
-	Marks  []int   `json:"marks"`  // triples: tick, direction, packets marked there
-	Events []Event `json:"events"` // in order of time
-	Flows  []Flow  `json:"flows"`  // by start
+	Marks  []int   `json:"marks"`  // triples: tick, direction, number of packets marked there
+	Events []Event `json:"events"` // the run's events, in order of time
+	Flows  []Flow  `json:"flows"`  // the run's flows, ordered by start time
 	Phases []Phase `json:"phases"`
-	Left   int     `json:"left"` // number of flows and events left out for lack of room
+	Left   int     `json:"left"` // number of flows and events omitted for lack of room
 
-	Balance []Balance `json:"balance"` // by tier of links
+	Balance []Balance `json:"balance"` // by tier of links and direction
 
 	Trace string `json:"trace,omitempty"` // file that it was read from, if that is a Perfetto trace
 }
@@ -48,23 +48,23 @@ type Run struct {
 // Node is a host or a switch.
 type Node struct {
 	Name string `json:"n"`
-	Tier int    `json:"t"` // 0: host
+	Tier int    `json:"t"` // 0: host; 1: ToR; and so on
 	Pod  int    `json:"p"`
 	ToR  int    `json:"r"` // of a host: its ToR; else -1
 }
 
-// Event is what happens at one moment.
+// Event is something that happened at a moment of a run: a cut, a loss, a notification.
 type Event struct {
 	T     float64 `json:"t"`
 	Kind  string  `json:"k"`
-	Node  int     `json:"n"`           // -1: none
-	Dir   int     `json:"d"`           // -1: none
-	Count int64   `json:"c,omitempty"` // packets; 0 means one
+	Node  int     `json:"n"`           // index of the node concerned; -1: none
+	Dir   int     `json:"d"`           // index of the link direction concerned; -1: none
+	Count int64   `json:"c,omitempty"` // number of packets; 0 means one
 	QP    uint64  `json:"q,omitempty"`
 	Text  string  `json:"x,omitempty"`
 }
 
-// Flow is a message, a piece of one, or a probe.
+// Flow is a message, a piece of one, or a probe: its time and its path.
 type Flow struct {
 	Kind  string  `json:"k"`
 	Src   int     `json:"s"`
@@ -89,17 +89,17 @@ type Phase struct {
 type Balance struct {
 	Name      string    `json:"name"`
 	Imbalance []float64 `json:"imbalance"` // per tick: busiest over mean, minus 1; 0 where almost nothing was used
-	Text      []string  `json:"text"`      // of the whole run
+	Text      []string  `json:"text"`      // about the whole run, in short lines
 }
 
-// Tick is the news of a live fabric.
+// Tick is an update of the web page of a live fabric.
 type Tick struct {
-	T      float64     `json:"t"`     // us
-	Use    []byte      `json:"use"`   // by direction, in 1/250 of the capacity
+	T      float64     `json:"t"`     // time in us from the run's start
+	Use    []byte      `json:"use"`   // by link direction, in 1/250 of the capacity
 	Queue  []byte      `json:"queue"` // as in [Run]; empty if queues are not measured
 	Events []Event     `json:"events,omitempty"`
 	State  []string    `json:"state,omitempty"` // by link: "", "down", "drained", "flapping" or "suspected"
-	Facts  [][2]string `json:"facts,omitempty"` // names and present values
+	Facts  [][2]string `json:"facts,omitempty"` // names and present values of statistics
 	Probed []Flow      `json:"probed,omitzero"` // all recently probed paths; nil: unchanged
 	// Largest are all pairs of hosts with the most traffic now; nil: unchanged.
 	Largest []Flow `json:"largest,omitzero"`

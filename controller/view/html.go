@@ -17,8 +17,8 @@ var files embed.FS
 // scripts are the page's scripts, in the order in which they run.
 var scripts = []string{"page/data.js", "page/draw.js", "page/chart.js", "page/main.js"}
 
-// parts are the parts of a page, and its policy.
-type parts struct {
+// pageParts are the parts of an HTML page, and its content security policy.
+type pageParts struct {
 	Title, Policy string
 	Style         template.CSS
 	Script, Data  template.JS
@@ -72,7 +72,7 @@ func write(w io.Writer, p *Page, connect string) (policy string, err error) {
 		return "", err
 	}
 	policy = s.policy + "; connect-src " + connect
-	return policy, s.page.Execute(w, &parts{
+	return policy, s.page.Execute(w, &pageParts{
 		Title: p.Title, Policy: policy,
 		Style: template.CSS(s.style), Script: template.JS(s.script), Data: template.JS(data), //nolint:gosec // our own files, and JSON
 	})

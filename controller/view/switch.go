@@ -1,6 +1,6 @@
 package view
 
-// Switch is the state of a switch at a time.
+// Switch is the state of a switch at a time, as the web page shows it.
 type Switch struct {
 	Facts  [][2]string `json:"facts"`
 	Ports  []Port      `json:"ports"`
@@ -9,10 +9,10 @@ type Switch struct {
 
 // Port is a port of a switch.
 type Port struct {
-	Name  string `json:"name"` // the switch's name of it
-	To    string `json:"to"`   // the node at its other end
+	Name  string `json:"name"` // its name on the switch
+	To    string `json:"to"`   // name of the node at its other end
 	State string `json:"state"`
-	Sends string `json:"sends"` // its present rate; empty: unknown
+	Sends string `json:"sends"` // its present sending rate, as text; empty: unknown
 }
 
 // Table is a table of a switch: each entry's match and action, by names.
@@ -22,7 +22,7 @@ type Table struct {
 	Left int         `json:"left,omitempty"` // rows left out for lack of room
 }
 
-// TableRows is the largest number of a table's rows on a page.
+// TableRows is the largest number of a table's rows on the web page.
 const TableRows = 500
 
 // TablesOf groups entries, which are in the order of their tables, into tables.

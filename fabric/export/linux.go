@@ -64,7 +64,7 @@ func (p *Plan) linuxHost(b *strings.Builder, id fabric.NodeID) {
 	tor := f.Link(f.Node(id).Link(1)).Peer(id)
 	via := fmt.Sprintf("via %v dev %s", LinkLocal(tor), Interface(1))
 	fmt.Fprintf(b, "address replace %v/128 dev %s nodad\n", f.HostAddr6(id), Interface(1))
-	fmt.Fprintf(b, "route replace %v %s\n", all6, via)
+	fmt.Fprintf(b, "route replace %v %s\n", fabricPrefix6, via)
 	fmt.Fprintf(b, "route replace %v %s\n", fabric.USIDBlock, via)
 	fmt.Fprintf(b, "route replace %v encap seg6local action End.DT6 table 255 dev %s\n", fabric.Locator(id), Interface(1))
 	ruled := map[fabric.Label]bool{}

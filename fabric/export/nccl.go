@@ -10,8 +10,8 @@ import (
 // maxQPs is the most queue pairs that NCCL opens for a connection.
 const maxQPs = 128
 
-// NCCL writes the environment of a job with the given number of senders under each ToR in use: as many queue pairs
-// per connection as give all paths equal shares, with every message split over them.
+// NCCL writes environment variables for a job of NCCL with the given number of senders under each ToR: as many queue
+// pairs per connection as give all paths equal shares, with every message split over them.
 func (p *Plan) NCCL(w io.Writer, senders int) error {
 	f := p.Fabric
 	paths := len(f.PathLabels(f.ToRID(0), f.ToRID(f.ToRs()-1)))

@@ -13,8 +13,9 @@ import (
 // and change the lower six.
 func flowLabel(l fabric.Label) uint32 { return 0xFC000 | uint32(l) ^ 0x3F }
 
-// Perftest writes two perftest commands that send from one host to another, with one queue pair and flow label per
-// path. The first is the receiver's, whose answers also use all paths, the second the sender's.
+// Perftest writes two commands of perftest that send from host src to dst, with one queue pair and flow label per path;
+// gid is the RNIC's GID index. The first command is the receiver's, whose answers also use all paths; the second is the
+// sender's.
 func (p *Plan) Perftest(w io.Writer, src, dst fabric.NodeID, gid int) error {
 	paths, back := p.Paths(src, dst), p.Paths(dst, src)
 	if len(paths) == 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// ErrPlan is wrapped by the errors of this package.
+// ErrPlan is wrapped by every error of this package.
 var ErrPlan = errors.New("export")
 
 // Plan is a fabric's static paths.
@@ -23,7 +23,8 @@ type Plan struct {
 	Fabric *fabric.Fabric
 }
 
-// New returns the plan of a fabric, or an error if uSIDs cannot address the fabric.
+// New returns the plan of a fabric, or an error if the fabric has more nodes than micro segments (uSIDs, RFC 9800) can
+// number.
 func New(f *fabric.Fabric) (*Plan, error) {
 	if !f.HasUSIDs() {
 		return nil, fmt.Errorf("%w: %d nodes, and uSIDs for %d; export a smaller fabric", ErrPlan, f.Nodes(), fabric.MaxUSID)
@@ -31,13 +32,13 @@ func New(f *fabric.Fabric) (*Plan, error) {
 	return &Plan{f}, nil
 }
 
-// Path is one static path of a pair of hosts.
+// Path is one static path between two hosts, with what a packet carries to take it.
 type Path struct {
 	Src, Dst fabric.NodeID
 	Label    fabric.Label
 	Nodes    []fabric.NodeID // switches from ToR to ToR, and Dst
-	SID      netip.Addr      // outer destination, from Nodes
-	Port     uint16          // UDP source port of Label
+	SID      netip.Addr      // IPv6 destination of the outer header: the uSIDs of Nodes
+	Port     uint16          // UDP source port that carries Label
 }
 
 // Paths returns the paths from one host to another, by label. Hosts of one ToR have none, since no label applies
@@ -53,7 +54,7 @@ func (p *Plan) Paths(src, dst fabric.NodeID) []Path {
 	return out
 }
 
-// LinkLocal returns the link-local address of a port, to which its neighbour routes.
+// LinkLocal returns the IPv6 link-local address of a port. The neighbour on the link uses it as next hop.
 func LinkLocal(e fabric.End) netip.Addr {
 	a := [16]byte{0: 0xfe, 1: 0x80, 12: byte(e.Node >> 8), 13: byte(e.Node), 14: byte(e.Port >> 8), 15: byte(e.Port)}
 	return netip.AddrFrom16(a)
@@ -88,18 +89,18 @@ func (p *Plan) Routes(id fabric.NodeID) []Route {
 			up = append(up, hop)
 		}
 	}
-	plain = append(plain, p.below(id)...)
+	plain = append(plain, p.routesBelow(id)...)
 	if len(up) > 0 {
-		plain = append(plain, Route{all6, up})
+		plain = append(plain, Route{fabricPrefix6, up})
 	}
 	return append(uSIDs, plain...)
 }
 
-// all6 contains all hosts' addresses.
-var all6 = netip.MustParsePrefix("fd00:e7::/32")
+// fabricPrefix6 contains all hosts' addresses.
+var fabricPrefix6 = netip.MustParsePrefix("fd00:e7::/32")
 
-// below returns the routes to hosts below a switch.
-func (p *Plan) below(id fabric.NodeID) []Route {
+// routesBelow returns the routes to hosts below a switch.
+func (p *Plan) routesBelow(id fabric.NodeID) []Route {
 	var out []Route
 	f, n := p.Fabric, p.Fabric.Node(id)
 	for port := fabric.PortNo(1); int(port) <= n.Ports(); port++ {

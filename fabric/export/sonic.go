@@ -18,7 +18,7 @@ func sonicPort(p fabric.PortNo, lanes int) string {
 	return "Ethernet" + strconv.Itoa((int(p)-1)*lanes)
 }
 
-// CheckLanes returns an error unless SONiC has ports with that number of lanes.
+// CheckLanes returns an error unless SONiC has ports of that number of serial lanes.
 func CheckLanes(lanes int) error {
 	if lanes < 1 || lanes > 16 {
 		return fmt.Errorf("%w: sonic: ports of %d lanes; write 1 to 16, as the platform's port_config.ini has them",

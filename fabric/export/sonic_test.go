@@ -14,8 +14,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 )
 
-// TestSONiC: SONiC's own YANG models take what each tier's switches get. SONIC_YANG_MODELS is a folder with them, as the
-// build of sonic-yang-models makes it of its models and templates.
+// TestSONiC: SONiC's own YANG models take what each tier's switches get. SONIC_YANG_MODELS is a folder with them, as
+// the build of sonic-yang-models makes it of its models and templates.
 func TestSONiC(t *testing.T) {
 	models := systemtest.Program(t, "yanglint", "", "apt-get install yang-tools")
 	if os.Getenv("SONIC_YANG_MODELS") == "" {

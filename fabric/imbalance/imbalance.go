@@ -21,16 +21,16 @@ const (
 	Quiet  = 0.1
 )
 
-// Tier is the directions of the links between two tiers, one way.
+// Tier is the use of all links between two tiers in one direction.
 type Tier struct {
-	Name      string // "tor up", or "agg down": the lower end's tier and the direction
+	Name      string // such as "tor up" or "agg down": the tier of the links' lower ends, and the direction
 	Links     int
 	Mean, Max float64
-	Busiest   int // the direction with Max; -1: nothing was used
+	Busiest   int // the link direction with Max (2*link upwards, 2*link+1 downwards); -1: nothing was used
 	Hot, Cold []int
 }
 
-// Imbalance is the busiest over the mean, minus 1; 0 without use.
+// Imbalance returns the use of the busiest link divided by the mean, minus 1; 0 if no link was used.
 func (t *Tier) Imbalance() float64 {
 	if t.Mean <= 0 {
 		return 0
@@ -38,11 +38,11 @@ func (t *Tier) Imbalance() float64 {
 	return t.Max/t.Mean - 1
 }
 
-// Group is the directions in which a switch sends to one tier, its equal-cost choices.
+// Group is the links over which a switch sends to one tier: its equal-cost choices.
 type Group struct {
 	Switch      fabric.NodeID
 	Up          bool
-	Most, Least int // directions
+	Most, Least int // link directions (2*link upwards, 2*link+1 downwards)
 	MostUse     float64
 	LeastUse    float64
 	Mean        float64
@@ -50,7 +50,7 @@ type Group struct {
 	all         []int
 }
 
-// Difference is the difference between the most and the least used link, as a share of the mean.
+// Difference returns the difference in use between the most and the least used link, divided by the mean.
 func (g *Group) Difference() float64 {
 	if g.Mean <= 0 {
 		return 0
@@ -58,13 +58,13 @@ func (g *Group) Difference() float64 {
 	return (g.MostUse - g.LeastUse) / g.Mean
 }
 
-// Report is how evenly links were used in a window.
+// Report says how evenly the links of a fabric were used in a window of time.
 type Report struct {
 	Tiers  []Tier
-	Uneven []Group // groups of two or more links, by descending difference in bytes
+	Uneven []Group // groups of two or more links, the largest difference in bytes first
 }
 
-// Shape is the structure of a fabric's links, computed once for many reports.
+// Shape is which links of a fabric lead from which tier to which. It is computed once for many reports.
 type Shape struct {
 	f      *fabric.Fabric
 	names  []string
@@ -106,7 +106,8 @@ func Of(f *fabric.Fabric) *Shape {
 // Tiers returns the tiers' names, in the order of reports.
 func (s *Shape) Tiers() []string { return s.names }
 
-// Report compares the use of links. use has one number per direction.
+// Report compares the use of links. use has a number, such as bytes, for each direction: 2*link upwards, 2*link+1
+// downwards.
 func (s *Shape) Report(use []float64) Report {
 	r := Report{Tiers: make([]Tier, len(s.names))}
 	for i := range r.Tiers {
@@ -128,7 +129,7 @@ func (s *Shape) Report(use []float64) Report {
 		if len(g.all) < 2 || !g.Up {
 			continue
 		}
-		g.measure(use)
+		g.computeImbalance(use)
 		t := &r.Tiers[g.tier]
 		if g.Mean <= 0 || g.Mean < Quiet*t.Mean {
 			continue
@@ -147,7 +148,7 @@ func (s *Shape) Report(use []float64) Report {
 	return r
 }
 
-func (g *Group) measure(use []float64) {
+func (g *Group) computeImbalance(use []float64) {
 	g.Most, g.Least = g.all[0], g.all[0]
 	for _, d := range g.all {
 		g.Mean += use[d]
@@ -162,7 +163,8 @@ func (g *Group) measure(use []float64) {
 	g.MostUse, g.LeastUse = use[g.Most], use[g.Least]
 }
 
-// DirName returns a direction's name, the sender first: "tor0>agg1".
+// DirName returns the name of a link's direction, the sender first: "tor0>agg1". d is 2*link upwards, 2*link+1
+// downwards.
 func DirName(f *fabric.Fabric, d int) string {
 	l := f.Link(fabric.LinkID(d / 2))
 	from, to := l.A.Node, l.B.Node
@@ -172,7 +174,7 @@ func DirName(f *fabric.Fabric, d int) string {
 	return f.Name(from) + ">" + f.Name(to)
 }
 
-// Text returns a report about a tier, in short lines.
+// Text returns the report about one tier, by its index in Report.Tiers, as lines of text for a terminal.
 func (r *Report) Text(f *fabric.Fabric, tier int) []string {
 	t := &r.Tiers[tier]
 	if t.Busiest < 0 {

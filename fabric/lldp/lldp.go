@@ -23,20 +23,20 @@ import (
 // ErrMalformed is wrapped by the errors of [Parse].
 var ErrMalformed = errors.New("lldp: malformed")
 
-// EtherType is that of LLDP frames.
+// EtherType is the EtherType of LLDP frames.
 const EtherType = 0x88CC
 
-// Multicast is the address of the nearest bridge, which bridges do not forward.
+// Multicast is LLDP's destination address "nearest bridge", which bridges do not forward.
 var Multicast = [6]byte{0x01, 0x80, 0xC2, 0x00, 0x00, 0x0E}
 
-// Token distinguishes the frames of one check from all others.
+// Token is a random number that the frames of one cabling check carry, so that frames of other checks are ignored.
 type Token [8]byte
 
 // MarshalText returns a token in hexadecimal.
 func (t Token) MarshalText() ([]byte, error) { return []byte(hex.EncodeToString(t[:])), nil }
 
-// about begins the system description of our frames; the token follows.
-const about = "ethereal cabling check "
+// descriptionPrefix begins the system description of our frames; the token follows.
+const descriptionPrefix = "ethereal cabling check "
 
 // ttl is the time for which a receiver may keep a frame, in seconds: the check is short.
 const ttl = 10
@@ -44,19 +44,19 @@ const ttl = 10
 // The fields (TLVs) that are written and read: a type of 7 bits, a length of 9, the value.
 const (
 	tlvEnd         = 0
-	tlvChassis     = 1 // a subtype, then the ID
-	tlvPort        = 2 // likewise
+	tlvChassis     = 1 // LLDP TLV type: chassis ID (a subtype, then the ID)
+	tlvPort        = 2 // LLDP TLV type: port ID (a subtype, then the ID)
 	tlvTTL         = 3
 	tlvName        = 5
 	tlvDescription = 6
-	tlvMost        = 1<<9 - 1 // bytes of a value
+	tlvMost        = 1<<9 - 1 // maximum length in bytes of a TLV's value
 
-	chassisMAC = 4 // subtypes
+	chassisMAC = 4 // LLDP chassis ID subtype: MAC address
 	portMAC    = 3
 	portLocal  = 7
 )
 
-// Append appends to b a frame that names the node and port that sent it.
+// Append appends to b an LLDP frame that names the node and port that send it, and the check's token.
 func Append(b []byte, f *fabric.Fabric, from fabric.End, token Token) ([]byte, error) {
 	mac, name := f.MAC(from.Node), f.Name(from.Node)
 	if len(name) > tlvMost {
@@ -71,7 +71,7 @@ func Append(b []byte, f *fabric.Fabric, from fabric.End, token Token) ([]byte, e
 	tlv(tlvPort, strconv.AppendInt([]byte{portLocal}, int64(from.Port), 10)...)
 	tlv(tlvTTL, 0, ttl)
 	tlv(tlvName, []byte(name)...)
-	tlv(tlvDescription, hex.AppendEncode([]byte(about), token[:])...)
+	tlv(tlvDescription, hex.AppendEncode([]byte(descriptionPrefix), token[:])...)
 	tlv(tlvEnd)
 	for len(b) < minFrame {
 		b = append(b, 0) // after the end TLV
@@ -82,17 +82,17 @@ func Append(b []byte, f *fabric.Fabric, from fabric.End, token Token) ([]byte, e
 // minFrame is the minimum length of an Ethernet frame, without its check sequence.
 const minFrame = 60
 
-// Word is a frame's description of its sender.
-type Word struct {
-	System string // name; may be empty
-	Port   string // in the sender's naming
-	MAC    [6]byte
-	Token  Token
-	Ours   bool // the frame is one of a cabling check, with a token
+// Announcement is what an LLDP frame says about its sender.
+type Announcement struct {
+	System    string // the sender's name; may be empty
+	Port      string // the sending port's name, as its owner writes it
+	MAC       [6]byte
+	Token     Token
+	FromCheck bool // the frame was sent by a cabling check of this program, and has a token
 }
 
-// Parse reads a frame. Its error wraps [ErrMalformed].
-func Parse(frame []byte) (w Word, err error) {
+// Parse reads an LLDP frame. Its error wraps [ErrMalformed].
+func Parse(frame []byte) (w Announcement, err error) {
 	const header = 14
 	if len(frame) < header || binary.BigEndian.Uint16(frame[12:]) != EtherType {
 		return w, fmt.Errorf("%w: not an LLDP frame", ErrMalformed)
@@ -127,9 +127,9 @@ func Parse(frame []byte) (w Word, err error) {
 		case tlvName:
 			w.System = printable(value)
 		case tlvDescription:
-			digits, found := strings.CutPrefix(string(value), about)
+			digits, found := strings.CutPrefix(string(value), descriptionPrefix)
 			if token, err := hex.DecodeString(digits); found && err == nil && len(token) == len(w.Token) {
-				w.Token, w.Ours = Token(token), true
+				w.Token, w.FromCheck = Token(token), true
 			}
 		}
 	}
@@ -153,11 +153,11 @@ func printable(b []byte) string {
 	}, s)
 }
 
-// Sender returns the fabric's link end that sent a frame: by its names if the frame is ours, otherwise by the
-// host's name or MAC address. ok is false for an unknown sender.
-func (w Word) Sender(f *fabric.Fabric) (_ fabric.End, ok bool) {
+// Sender returns the end of the fabric's link that sent a frame: by its names if a cabling check sent it, otherwise by
+// the host's name or MAC address. ok is false for an unknown sender.
+func (w Announcement) Sender(f *fabric.Fabric) (_ fabric.End, ok bool) {
 	id, err := f.NodeByName(w.System)
-	if err == nil && w.Ours {
+	if err == nil && w.FromCheck {
 		n, err := strconv.ParseUint(w.Port, 10, 16)
 		return fabric.End{Node: id, Port: fabric.PortNo(n)}, err == nil && n > 0
 	}

@@ -41,7 +41,7 @@ func TestOurs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, ok := w.Sender(f); !ok || got != from || !w.Ours || w.Token != token {
+			if got, ok := w.Sender(f); !ok || got != from || !w.FromCheck || w.Token != token {
 				t.Errorf("%+v: read back as %+v, %v, from %+v", from, got, ok, w)
 			}
 		}

@@ -24,37 +24,38 @@ const (
 // Bounds of the pause before a label that could not be set is tried again.
 const (
 	firstRetry = 10 * time.Millisecond
-	mostRetry  = 5 * time.Second
+	maxRetry   = 5 * time.Second
 )
 
-// ErrConfig is wrapped by errors about a [Config], except the core's.
+// ErrConfig is wrapped by errors about a [Config]. Errors about Config.Agent wrap [hostagent.ErrConfig] instead.
 var ErrConfig = errors.New("adopt: bad config")
 
 // Config sets up an [Agent].
 type Config struct {
 	// Agent is the core's configuration.
 	Agent hostagent.Config
-	// Labels finds queue pairs and labels them.
+	// Labels finds other programs' queue pairs and sets their path labels.
 	Labels labeller.Discoverer
-	// Known is a snapshot of the controllers' reports about links to the previous agent; nil: none.
+	// Known is a snapshot of the link states that controllers reported before this agent started; nil: none.
 	Known *statepb.Update
-	// Homes has the labels of queue pairs from before their paths died: see [Agent.Homes].
+	// Homes is, for queue pairs that an earlier agent moved off a dead path, the label of that path: see [Agent.Homes].
 	Homes map[labeller.QP]fabric.Label
 	// Now and Report are as in [shell.Config].
 	Now    func() time.Duration
 	Report func([]hostagent.Failed)
-	// Flipped receives the queue pairs that move. It must not block, nor call the agent. May be nil.
+	// Flipped is called with the queue pairs that move to another path. It must not block, nor call the agent. May be
+	// nil.
 	Flipped func(...hostagent.Flip)
 	// Interval is the time between two searches of [Agent.Run] for new queue pairs. 0: 10 ms.
 	Interval time.Duration
-	// Idle is the minimum time without packets after which a queue pair loses its label; it may take twice as long.
-	// 0: 30 s.
+	// Idle is the time without packets after which a queue pair loses its label; the agent may notice up to twice as
+	// late. 0: 30 s.
 	Idle time.Duration
-	// Log receives failures to set labels. May be nil.
+	// Log receives failures to set labels. Nil: not logged.
 	Log *slog.Logger
 }
 
-// Agent assigns paths to other programs' queue pairs. Make one with [New].
+// Agent assigns paths to queue pairs that other programs opened, and labels them. Make one with [New].
 type Agent struct {
 	*shell.Shell
 	cfg Config
@@ -86,7 +87,7 @@ type path struct {
 	label fabric.Label
 }
 
-// New returns an agent that has taken over the existing labels. Labels that name no path of the fabric are cleared.
+// New returns an agent that keeps the labels already set. It clears labels that name no path of the fabric.
 func New(c Config) (*Agent, error) {
 	if c.Interval == 0 {
 		c.Interval = DefaultInterval
@@ -164,8 +165,8 @@ func (a *Agent) count(p *pair, n int) {
 	a.links[u] += n
 }
 
-// Poll adopts the queue pairs seen since the last call, forgets idle ones, and does what is due. It returns the
-// labeller's errors.
+// Poll assigns paths to queue pairs seen since the last call, forgets idle ones, and processes expired timers. It
+// returns the labeller's errors.
 func (a *Agent) Poll() error {
 	seen, err := a.cfg.Labels.Unlabelled()
 	if err != nil {
@@ -288,7 +289,7 @@ func (a *Agent) carryOut(ready hostagent.Ready) error {
 		a.pause = 0
 		return nil
 	}
-	a.pause = min(max(2*a.pause, firstRetry), mostRetry)
+	a.pause = min(max(2*a.pause, firstRetry), maxRetry)
 	a.again = a.Clock() + a.pause
 	return fmt.Errorf("adopt: %d queue pairs keep their labels, the next attempt is in %v: %w", len(errs), a.pause, errors.Join(errs...))
 }
@@ -304,7 +305,7 @@ func (a *Agent) Timeout(q labeller.QP) error {
 	})
 }
 
-// Adopted returns the queue pairs that have a path, in order of addresses and numbers.
+// Adopted returns the labels of all queue pairs that have a path, in order of addresses and numbers.
 func (a *Agent) Adopted() []labeller.Assignment {
 	var as []labeller.Assignment
 	a.Locked(func() {
@@ -316,8 +317,8 @@ func (a *Agent) Adopted() []labeller.Assignment {
 	return as
 }
 
-// Homes returns the home paths of the queue pairs that are on other paths. A new agent cannot read these from the
-// labels.
+// Homes returns, for each queue pair that was moved off a path, the label of that path, to which it returns later. A
+// new agent needs them: it can read only the present labels.
 func (a *Agent) Homes() map[labeller.QP]fabric.Label {
 	homes := map[labeller.QP]fabric.Label{}
 	a.Locked(func() {
@@ -330,11 +331,11 @@ func (a *Agent) Homes() map[labeller.QP]fabric.Label {
 	return homes
 }
 
-// Waker is a [labeller.Discoverer] that signals new queue pairs.
+// Waker is a [labeller.Discoverer] that signals on a channel when there are new queue pairs.
 type Waker interface{ Wake() <-chan struct{} }
 
-// Run polls every [Config.Interval], and when a [Waker] signals, until ctx ends. It returns ctx's error. The
-// labeller's errors are logged, and the labels tried again.
+// Run calls Poll every [Config.Interval], and when a [Waker] signals, until ctx ends. It returns ctx's error. Errors of
+// the labeller are logged, and the labels set again later.
 func (a *Agent) Run(ctx context.Context) error {
 	tick := time.NewTicker(a.cfg.Interval)
 	defer tick.Stop()

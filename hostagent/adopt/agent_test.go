@@ -245,7 +245,7 @@ func TestRetries(t *testing.T) {
 		t.Errorf("%d more attempts in a second", n)
 	}
 	labels.fail = nil
-	now += mostRetry
+	now += maxRetry
 	w.must(a.Poll())
 	as, err := w.l.Assignments()
 	w.must(err)

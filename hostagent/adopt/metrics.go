@@ -12,16 +12,18 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/buildinfo"
 )
 
-// Status is an agent's status.
+// Status is the state that an agent shows to operators, as JSON.
 type Status struct {
 	Host        string                `json:"host"`
 	Controllers []daemon.Controller   `json:"controllers"`
 	QueuePairs  []labeller.Assignment `json:"queue_pairs"`
-	Behind      int                   `json:"behind"` // moved, but not labelled yet
-	Stats       hostagent.Stats       `json:"stats"`
+	// queue pairs assigned to another path whose new label is not set yet
+	Behind int             `json:"behind"`
+	Stats  hostagent.Stats `json:"stats"`
 }
 
-// Handler serves the agent's [Status] as JSON, and its metrics with those of more, at the paths of daemon.Handler.
+// Handler serves the agent's [Status] as JSON, and its metrics together with those of more, at the HTTP paths of
+// [daemon.Handler].
 func (a *Agent) Handler(host string, controllers func() []daemon.Controller, more ...prometheus.Collector) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(append(more, buildinfo.Metric(), collector{a, controllers})...)

@@ -15,42 +15,42 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/shell"
 )
 
-// ErrDestination is wrapped if an address is not a host's of the fabric.
+// ErrDestination is wrapped by errors about an address that is no host of the fabric.
 var ErrDestination = errors.New("batch: no such host")
 
 // Config sets up an [Agent].
 type Config struct {
-	// Agent is the core's configuration. Its StartJitter has no effect: a piece is returned at once.
+	// Agent is the core's configuration. Its StartJitter has no effect: pieces may be sent at once.
 	Agent hostagent.Config
-	// Labeller labels the lent queue pairs. Nil: the caller labels.
+	// Labeller sets the labels of the queue pairs passed to [Agent.Add]. Nil: the caller labels.
 	Labeller labeller.Labeller
 	// Now and Report are as in [shell.Config].
 	Now    func() time.Duration
 	Report func([]hostagent.Failed)
 }
 
-// Message is a message to send.
+// Message is a message that the caller, such as a collective library, wants to send.
 type Message struct {
-	ID    uint64     // the caller's; not interpreted
-	Dst   netip.Addr // of a host
-	Bytes int64      // at least 1
+	ID    uint64     // chosen by the caller; not interpreted
+	Dst   netip.Addr // IP address of the receiving host
+	Bytes int64      // number of bytes of the message, at least 1
 }
 
-// Piece is a part of a message, or all of it, to send on one queue pair.
+// Piece is a part of a message, or the whole message, to send on one queue pair.
 type Piece struct {
 	Key           hostagent.QP // identifies the piece in later calls
-	Message       uint64       // its ID
+	Message       uint64       // ID of its message
 	Dst           netip.Addr
 	Offset, Bytes int64
-	// QP is the queue pair to send it on; empty without a labeller.
+	// QP is the queue pair on which to send it; empty without a labeller.
 	QP labeller.QP
-	// Label is the label of the queue pair's packets. It has no meaning unless Labelled is set: destinations under
-	// the own ToR need none.
+	// Label is the path label of the queue pair's packets. It is valid if Labelled is set: hosts under the same ToR
+	// need no label.
 	Label    fabric.Label
 	Labelled bool
 }
 
-// Move is a piece that continues on another path.
+// Move is an earlier [Piece] whose queue pair continues on another path.
 type Move struct {
 	Key      hostagent.QP
 	QP       labeller.QP // has the new label already; empty without a labeller
@@ -58,17 +58,18 @@ type Move struct {
 	Reason   hostagent.Reason
 }
 
-// Work is the caller's work.
+// Work is the work of the caller: see [Agent.Take].
 type Work struct {
-	// Send are pieces to send, in order.
+	// Send is the pieces to send now, in this order.
 	Send []Piece
-	// Moved are pieces returned before whose paths have changed since.
+	// Moved is pieces of earlier calls that have changed their path.
 	Moved []Move
-	// Err is the labeller's error, while a label waits because of it.
+	// Err is the labeller's error if a label could not be set; the agent tries again.
 	Err error
 }
 
-// Agent splits, labels and moves one host's messages. Make one with [New].
+// Agent splits one host's messages into pieces and chooses a path for each, for a library that has its own queue pairs.
+// Make one with [New].
 type Agent struct {
 	*shell.Shell
 	labels labeller.Labeller
@@ -103,7 +104,7 @@ func New(c Config) (*Agent, error) {
 	return a, err
 }
 
-// Run does timed work and repeats failed labelling, until ctx ends. It returns ctx's error.
+// Run processes expired timers, and sets labels again that could not be set, until ctx ends. It returns ctx's error.
 func (a *Agent) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return a.Shell.Run(ctx) })
@@ -130,7 +131,8 @@ func (a *Agent) host(addr netip.Addr) (fabric.NodeID, error) {
 	return h, nil
 }
 
-// Add lends connected queue pairs. Each must be idle, and known to the labeller if the labeller requires that.
+// Add gives the agent connected queue pairs to send pieces on. Each must be idle, and known to the labeller if the
+// labeller requires that.
 func (a *Agent) Add(qps ...labeller.QP) error {
 	return a.Do(func(*hostagent.Core, fabric.Time) error {
 		var errs []error
@@ -152,7 +154,7 @@ func (a *Agent) Add(qps ...labeller.QP) error {
 	})
 }
 
-// Withdraw takes queue pairs back. A queue pair in use is not used again after its piece is done.
+// Withdraw undoes [Agent.Add]. A queue pair in use is not used again once its piece is done.
 func (a *Agent) Withdraw(qps ...labeller.QP) {
 	a.Locked(func() {
 		for _, q := range qps {
@@ -164,9 +166,9 @@ func (a *Agent) Withdraw(qps ...labeller.QP) {
 	})
 }
 
-// Post splits and labels messages that are sent together: a step of a collective, or the messages of one batching
-// window. After an error that wraps [ErrDestination] or hostagent.ErrFlow no message was taken; other errors are
-// the labeller's.
+// Post splits messages that are sent together, such as a step of a collective, and chooses their paths; [Agent.Take]
+// returns the pieces. If the error wraps [ErrDestination] or [hostagent.ErrFlow], no message was accepted; other errors
+// are the labeller's.
 func (a *Agent) Post(batch ...Message) error {
 	flows := make([]hostagent.Flow, len(batch))
 	for i, m := range batch {
@@ -187,8 +189,7 @@ func (a *Agent) Post(batch ...Message) error {
 	})
 }
 
-// Acked reports that bytes more of a piece are acknowledged. This and the following functions ignore unknown
-// pieces.
+// Acked reports that so many more bytes of a piece are acknowledged. Acked, Done and Timeout ignore unknown pieces.
 func (a *Agent) Acked(key hostagent.QP, bytes int64) error {
 	return a.Do(func(core *hostagent.Core, now fabric.Time) error {
 		core.Acked(now, key, bytes)
@@ -196,7 +197,7 @@ func (a *Agent) Acked(key hostagent.QP, bytes int64) error {
 	})
 }
 
-// Done reports that a piece has been sent and acknowledged, or given up. Its queue pair is idle from now on.
+// Done reports that a piece is sent and acknowledged, or given up. Its queue pair is then idle.
 func (a *Agent) Done(key hostagent.QP) error {
 	var placed error
 	err := a.Do(func(core *hostagent.Core, now fabric.Time) error {
@@ -215,7 +216,7 @@ func (a *Agent) Done(key hostagent.QP) error {
 	return errors.Join(err, placed)
 }
 
-// Timeout reports that a piece's retransmission timer expired, or that its queue pair's retries ran out.
+// Timeout reports that the retransmission timer of a piece's queue pair expired, or that its retries ran out.
 func (a *Agent) Timeout(key hostagent.QP) error {
 	return a.Do(func(core *hostagent.Core, now fabric.Time) error {
 		core.Timeout(now, key)
@@ -223,7 +224,7 @@ func (a *Agent) Timeout(key hostagent.QP) error {
 	})
 }
 
-// Take returns the work that became due since the last call. Its slices belong to the caller.
+// Take returns the pieces to send, and the path changes, since the last call. The slices belong to the caller.
 func (a *Agent) Take() (w Work) {
 	a.Locked(func() {
 		w, a.work = a.work, Work{Err: a.work.Err}
@@ -236,7 +237,7 @@ func (a *Agent) Take() (w Work) {
 	return w
 }
 
-// Waiting returns the number of pieces that wait for a queue pair.
+// Waiting returns the number of pieces that wait for an idle queue pair.
 func (a *Agent) Waiting() (n int) {
 	a.Locked(func() {
 		for _, p := range a.pools {

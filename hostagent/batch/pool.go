@@ -18,7 +18,7 @@ type pool struct {
 	queue []*entry
 }
 
-// lent is a queue pair.
+// lent is a queue pair that the caller has given to the agent.
 type lent struct {
 	qp    labeller.QP
 	label fabric.Label // what its packets carry,

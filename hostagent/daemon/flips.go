@@ -10,8 +10,8 @@ import (
 
 // Limits of the reports of flips to controllers, which only observers of the fabric use.
 const (
-	flipsEvery = 100 * time.Millisecond // time between reports
-	maxFlips   = 32                     // per report
+	flipsEvery = 100 * time.Millisecond // minimum time between two reports of flips to a controller
+	maxFlips   = 32                     // maximum number of flips per report to a controller
 )
 
 // flips are the flips not reported to controllers yet. It has its own lock: an agent flips while the watcher holds
@@ -21,7 +21,8 @@ type flips struct {
 	next *statepb.Report // nil: no flips since the last report
 }
 
-// Flipped reports flips to all controllers, with a delay. It does not block, and Apply may call it.
+// Flipped reports to all controllers which queue pairs moved to other paths. Reports are gathered for a while before
+// they are sent. It does not block, and [WatchConfig].Apply may call it.
 func (w *Watcher) Flipped(fs ...hostagent.Flip) {
 	w.flips.mu.Lock()
 	defer w.flips.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 
 // Limits of the report of a host's largest destinations.
 const (
-	LargestEvery = time.Second // time between reports
-	maxLargest   = 8           // hosts per report
+	LargestEvery = time.Second // time between two reports of [Largest]
+	maxLargest   = 8           // maximum number of destination hosts per report of the largest flows
 )
 
 // Largest returns a report of the bytes that a host has sent within span, by destination; nil if it has sent none.

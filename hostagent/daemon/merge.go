@@ -6,8 +6,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
-// Merge returns a snapshot that combines view, a snapshot or nil, with the newer u. It changes neither. A snapshot
-// that is older than the view, from the same controller, reverts nothing.
+// Merge returns a snapshot of link states: those of view, a snapshot or nil, updated by u. It changes neither. Link
+// states of u that are older than those of view, from the same controller, are ignored.
 func Merge(view, u *statepb.Update) *statepb.Update {
 	out := &statepb.Update{Instance: u.GetInstance(), Epoch: u.GetEpoch(), Snapshot: true}
 	old := u.GetSnapshot() && u.GetEpoch() < view.GetEpoch()

@@ -14,8 +14,8 @@ import (
 // keeps failing times out again.
 const maxWaiting = 64
 
-// Suspicions converts a core's failed paths at a time, in ns of the agent's clock, to a report; nil if there are
-// none.
+// Suspicions converts paths that an agent found dead into a report for the controller; nil if there are none. at is the
+// time, in ns of the agent's clock.
 func Suspicions(failed []hostagent.Failed, at int64) *statepb.Report {
 	if len(failed) == 0 {
 		return nil
@@ -30,8 +30,7 @@ func Suspicions(failed []hostagent.Failed, at int64) *statepb.Report {
 	return r
 }
 
-// Report sends a report to all controllers with an open stream, the followed one and the others, so that a standby
-// knows as much. It does not block.
+// Report sends a report to all connected controllers, so that a standby gets it, too. It does not block.
 func (w *Watcher) Report(r *statepb.Report) {
 	if len(r.GetSuspicions())+len(r.GetProbes())+len(r.GetFlips())+len(r.GetLargest()) == 0 {
 		return
@@ -68,7 +67,7 @@ func (s *side) sendReports(ctx context.Context, stream grpc.BidiStreamingClient[
 	}
 }
 
-// asked has the requested probes sent and returns their results to the controller.
+// asked sends the probes that a controller requests, and returns their results to it.
 func (w *Watcher) asked(s *side, ps []*statepb.ProbeRequest) {
 	if len(ps) == 0 {
 		return

@@ -20,33 +20,33 @@ import (
 // stateVersion is the version of the file's format.
 const stateVersion = 2
 
-// State is what an agent must keep over a restart.
+// State is the state that an agent keeps in a file over a restart.
 type State struct {
 	Version  int           `json:"version"`
 	Host     fabric.NodeID `json:"host"`
-	Instance string        `json:"instance"` // the controller instance that Links is from
+	Instance string        `json:"instance"` // the controller process that sent Links
 	Epoch    uint64        `json:"epoch"`
 	Links    []LinkState   `json:"links"`
-	// Homes are the home labels of queue pairs that have left them, if other programs or an RNIC have the queue pairs:
-	// these outlive the agent.
+	// Homes is the home labels of queue pairs that were moved off their paths, if the queue pairs belong to other
+	// programs or an RNIC and so outlive the agent.
 	Homes []Home `json:"homes,omitempty"`
 }
 
-// Home is the label to which a queue pair returns when its path is good again.
+// Home is a queue pair with its home label: that of the path to which it returns when the path works again.
 type Home struct {
 	Dst   netip.Addr   `json:"dst"`
 	Num   uint32       `json:"qp"`
 	Label fabric.Label `json:"label"`
 }
 
-// LinkState corresponds to a statepb.LinkState.
+// LinkState is a [statepb.LinkState] as it is written in the file.
 type LinkState struct {
 	Link  uint32 `json:"link"`
 	Up    bool   `json:"up"`
 	Epoch uint64 `json:"epoch"`
 }
 
-// SetLinks stores the link states of a snapshot.
+// SetLinks replaces the link states by those of a snapshot.
 func (s *State) SetLinks(u *statepb.Update) {
 	s.Instance, s.Epoch, s.Links = u.GetInstance(), u.GetEpoch(), nil
 	for _, l := range u.GetLinks() {
@@ -54,7 +54,7 @@ func (s *State) SetLinks(u *statepb.Update) {
 	}
 }
 
-// SetHomes stores the homes of queue pairs.
+// SetHomes replaces the queue pairs' home labels: see [Home].
 func (s *State) SetHomes(homes map[labeller.QP]fabric.Label) {
 	s.Homes = nil
 	for q, l := range homes {
@@ -63,7 +63,7 @@ func (s *State) SetHomes(homes map[labeller.QP]fabric.Label) {
 	slices.SortFunc(s.Homes, func(a, b Home) int { return cmp.Or(a.Dst.Compare(b.Dst), cmp.Compare(a.Num, b.Num)) })
 }
 
-// HomeOf returns the homes of queue pairs.
+// HomeOf returns the home labels by queue pair: see [Home].
 func (s *State) HomeOf() map[labeller.QP]fabric.Label {
 	homes := make(map[labeller.QP]fabric.Label, len(s.Homes))
 	for _, h := range s.Homes {
@@ -72,7 +72,7 @@ func (s *State) HomeOf() map[labeller.QP]fabric.Label {
 	return homes
 }
 
-// Known returns the link states as a snapshot; nil if there are none.
+// Known returns the link states as a controller's snapshot; nil if there are none.
 func (s *State) Known() *statepb.Update {
 	if s.Instance == "" {
 		return nil
@@ -87,7 +87,7 @@ func (s *State) Known() *statepb.Update {
 // maxState is the largest size of a state file, in bytes.
 const maxState = 256 << 20
 
-// ReadState reads the state of a host. A missing file is an empty state. A file of another host, or with wrong
+// ReadState reads a host's state from a file. A missing file is an empty state. A file of another host, or with wrong
 // syntax, is an error that wraps [ErrConfig].
 func ReadState(path string, host fabric.NodeID) (*State, error) {
 	s := &State{Version: stateVersion, Host: host}
@@ -117,7 +117,7 @@ func ReadState(path string, host fabric.NodeID) (*State, error) {
 	return s, nil
 }
 
-// Write replaces the file with the state. A reader, or a restart after a crash, finds the old state or the new one.
+// Write replaces the file with the state. After a crash the file has the old state or the new one.
 func (s *State) Write(fs durable.FS, path string) error {
 	text, err := json.Marshal(s)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/staterpc"
 )
 
-// ErrConfig is wrapped by errors about configurations.
+// ErrConfig is wrapped by errors about configurations and state files.
 var ErrConfig = errors.New("hostagent daemon: bad config")
 
 // WatchConfig sets up a [Watcher].
@@ -28,25 +28,27 @@ type WatchConfig struct {
 	Links int
 	// Controllers are gRPC targets: HOST:PORT or unix:PATH.
 	Controllers []string
-	// Dial makes a connection, which must not block.
+	// Dial returns a gRPC connection to an address. It must not block.
 	Dial func(addr string) (*grpc.ClientConn, error)
-	// Apply takes every update for the agent, in order. It is called by one goroutine at a time, and must not call
-	// the watcher.
+	// Apply is called with every update for the agent, in order, by one goroutine at a time. It must not call the
+	// watcher.
 	Apply func(*statepb.Update)
-	// Known is the snapshot of an earlier run to resume from; nil: none.
+	// Known is the snapshot of link states from before a restart; nil: none.
 	Known *statepb.Update
-	// Probe sends the probes that a controller requests and passes their results to done, once, from any goroutine.
-	// It must not block, nor call the watcher. Nil: controllers learn that no probe was sent.
+	// Probe sends the path probes that a controller requests, and passes their results to done, once, from any
+	// goroutine. It must not block, nor call the watcher. Nil: controllers get the answer that no probe was sent.
 	Probe func(asked []*statepb.ProbeRequest, done func([]*statepb.ProbeResult))
 
-	// Silence is the time without message or heartbeat after which a controller counts as lost. 0: 5 s.
+	// Silence is how long a controller may send neither a message nor a heartbeat before it counts as lost. 0: 5 s.
 	Silence time.Duration
-	// Retry and RetryMost bound the pause between attempts to reach a controller, which doubles. 0: 100 ms and 5 s.
+	// Retry is the pause after the first failed attempt to reach a controller. It doubles up to RetryMost. 0: 100 ms,
+	// and 5 s for RetryMost.
 	Retry, RetryMost time.Duration
 	Log              *slog.Logger // nil: silent
 }
 
-// Watcher listens to controllers. See the package comment.
+// Watcher keeps gRPC streams to all controllers, and passes on the updates of the one it follows. See the package
+// comment.
 type Watcher struct {
 	cfg   WatchConfig
 	flips flips
@@ -56,7 +58,7 @@ type Watcher struct {
 	active *side // the followed one; nil: none yet, or none is left
 }
 
-// side is one controller.
+// side is the connection to one controller.
 type side struct {
 	addr    string
 	view    *statepb.Update // a snapshot of its reports; nil: none
@@ -68,7 +70,7 @@ type side struct {
 	say     chan *statepb.Report
 }
 
-// Controller is the state of one controller.
+// Controller is the state of the agent's connection to one controller.
 type Controller struct {
 	Addr     string    `json:"addr"`
 	Followed bool      `json:"followed"`
@@ -76,7 +78,7 @@ type Controller struct {
 	Since    time.Time `json:"since,omitzero"`
 	Instance string    `json:"instance,omitempty"`
 	Epoch    uint64    `json:"epoch"`
-	Updates  uint64    `json:"updates"` // received, without heartbeats
+	Updates  uint64    `json:"updates"` // received messages, without heartbeats
 	Error    string    `json:"error,omitempty"`
 }
 
@@ -113,7 +115,7 @@ func NewWatcher(cfg WatchConfig) (*Watcher, error) {
 	return w, nil
 }
 
-// Controllers returns the controllers' states, in the configured order.
+// Controllers returns the states of the connections, in the order of [WatchConfig].Controllers.
 func (w *Watcher) Controllers() []Controller {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -127,7 +129,7 @@ func (w *Watcher) Controllers() []Controller {
 	return out
 }
 
-// Run listens until ctx ends and returns ctx's error.
+// Run receives updates from the controllers until ctx ends, and returns ctx's error.
 func (w *Watcher) Run(ctx context.Context) error {
 	// Wait ends the group's context, so without controllers ctx itself is needed.
 	g, inner := errgroup.WithContext(ctx)

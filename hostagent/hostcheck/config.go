@@ -7,8 +7,8 @@ type Config struct {
 	Fabric    *fabric.Fabric
 	Host      fabric.NodeID
 	Interface string
-	MTU       int    // that RoCEv2 packets need, in bytes
-	Sys       string // sysfs' folder; empty: /sys
-	Verbs     string // socket at which `ethereal host nic` serves a device; empty: not used
-	Owners    string // socket at which queue pairs' owners connect to the agent; empty: not used
+	MTU       int    // smallest MTU that RoCEv2 packets need, in bytes
+	Sys       string // folder where sysfs is mounted; empty: /sys
+	Verbs     string // Unix socket at which `ethereal host nic` serves an RDMA device; empty: not used
+	Owners    string // Unix socket of the agent to which programs with queue pairs connect; empty: not used
 }

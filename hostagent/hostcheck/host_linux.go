@@ -25,7 +25,7 @@ func (h *host) add(l checklist.Light, check, seen, remedy string) {
 	h.list.Add(l, h.name, check, seen, remedy)
 }
 
-// Run checks this host and returns one line per item.
+// Run checks whether this machine is ready to be a host of the fabric, and returns one line per item checked.
 func Run(cfg Config) ([]checklist.Line, error) {
 	if cfg.Fabric == nil || int(cfg.Host) >= cfg.Fabric.Hosts() {
 		return nil, fmt.Errorf("%w: Host: none of the fabric's", ErrConfig)
@@ -39,7 +39,8 @@ func Run(cfg Config) ([]checklist.Line, error) {
 	h.clock()
 	link, err := netlink.LinkByName(cfg.Interface)
 	if err != nil {
-		h.add(checklist.Red, "interface", fmt.Sprintf("%s: %v", cfg.Interface, err), "name the interface to the ToR with --interface; ip link lists them")
+		h.add(checklist.Red, "interface", fmt.Sprintf("%s: %v", cfg.Interface, err),
+			"name the interface to the ToR with --interface; ip link lists them")
 	} else {
 		h.link(link.Attrs())
 		h.addresses(link)
@@ -91,9 +92,12 @@ func (h *host) privileges() {
 	has := func(c int) bool { return set>>c&1 == 1 }
 	switch {
 	case !has(unix.CAP_NET_RAW):
-		h.add(checklist.Red, "privileges", "no CAP_NET_RAW", "run as root, or under the systemd unit, whose AmbientCapabilities name it")
+		h.add(checklist.Red, "privileges", "no CAP_NET_RAW",
+			"run as root, or under the systemd unit, whose AmbientCapabilities name it")
 	case !has(unix.CAP_BPF) || !has(unix.CAP_NET_ADMIN):
-		h.add(checklist.Yellow, "privileges", "CAP_NET_RAW, but not CAP_BPF and CAP_NET_ADMIN: ethereal host agent works, ethereal host tag does not", "run as root, or add them to the systemd unit")
+		h.add(checklist.Yellow, "privileges",
+			"CAP_NET_RAW, but not CAP_BPF and CAP_NET_ADMIN: ethereal host agent works, ethereal host tag does not",
+			"run as root, or add them to the systemd unit")
 	default:
 		h.add(checklist.Green, "privileges", "CAP_NET_RAW, CAP_BPF, CAP_NET_ADMIN", "")
 	}
@@ -106,14 +110,17 @@ func (h *host) sockets() {
 		kind        int
 		remedy      string
 	}{
-		{"verbs", h.Verbs, unix.SOCK_SEQPACKET, "start ethereal host nic (or host agent) with --listen-verbs unix:%s, as the programs' user"},
-		{"owners", h.Owners, unix.SOCK_STREAM, "start ethereal host agent with --labeller verbs --listen-owners unix:%s, as the programs' user"},
+		{"verbs", h.Verbs, unix.SOCK_SEQPACKET,
+			"start ethereal host nic (or host agent) with --listen-verbs unix:%s, as the programs' user"},
+		{"owners", h.Owners, unix.SOCK_STREAM,
+			"start ethereal host agent with --labeller verbs --listen-owners unix:%s, as the programs' user"},
 	} {
 		if s.path == "" {
 			continue
 		}
 		if err := answers(s.path, s.kind); err != nil {
-			h.add(checklist.Red, s.check, fmt.Sprintf("no answer at %s: %v", s.path, err), fmt.Sprintf(s.remedy, s.path))
+			h.add(checklist.Red, s.check, fmt.Sprintf("no answer at %s: %v", s.path, err),
+				fmt.Sprintf(s.remedy, s.path))
 			continue
 		}
 		h.add(checklist.Green, s.check, s.path+" answers", "")
@@ -121,7 +128,8 @@ func (h *host) sockets() {
 	if h.Verbs != "" {
 		// The library gives the process that owns the interface access to the program's memory.
 		if f, err := os.OpenFile("/proc/self/mem", os.O_RDWR, 0); err != nil {
-			h.add(checklist.Red, "memory", err.Error(), "programs cannot share their memory with the device: mount /proc, and let them open /proc/self/mem")
+			h.add(checklist.Red, "memory", err.Error(),
+				"programs cannot share their memory with the device: mount /proc, and let them open /proc/self/mem")
 		} else {
 			f.Close() //nolint:errcheck // it was only opened
 			h.add(checklist.Green, "memory", "programs can share it", "")
@@ -145,7 +153,8 @@ func (h *host) clock() {
 	case err != nil:
 		h.add(checklist.Unseen, "clock", err.Error(), "see timedatectl")
 	case state == unix.TIME_ERROR:
-		h.add(checklist.Yellow, "clock", "the kernel's clock is not synchronised", "start chrony, systemd-timesyncd or ptp4l: certificates and logs need it")
+		h.add(checklist.Yellow, "clock", "the kernel's clock is not synchronised",
+			"start chrony, systemd-timesyncd or ptp4l: certificates and logs need it")
 	default:
 		h.add(checklist.Green, "clock", "synchronised", "")
 	}
@@ -157,20 +166,23 @@ func (h *host) link(a *netlink.LinkAttrs) {
 	case !up:
 		h.add(checklist.Red, "interface", a.Name+" is down", "ip link set "+a.Name+" up")
 	case a.OperState == netlink.OperDown || a.OperState == netlink.OperLowerLayerDown:
-		h.add(checklist.Red, "interface", a.Name+" has no carrier", "plug the cable in; compare speed and FEC with the ToR's port")
+		h.add(checklist.Red, "interface", a.Name+" has no carrier",
+			"plug the cable in; compare speed and FEC with the ToR's port")
 	default:
 		h.add(checklist.Green, "interface", a.Name+" is up", "")
 	}
 	if h.MTU > 0 {
 		if a.MTU < h.MTU {
-			h.add(checklist.Red, "mtu", fmt.Sprintf("%s has %d, RoCEv2 packets here need %d", a.Name, a.MTU, h.MTU), fmt.Sprintf("ip link set %s mtu %d, and as much on every switch's ports", a.Name, h.MTU))
+			h.add(checklist.Red, "mtu", fmt.Sprintf("%s has %d, RoCEv2 packets here need %d", a.Name, a.MTU, h.MTU),
+				fmt.Sprintf("ip link set %s mtu %d, and as much on every switch's ports", a.Name, h.MTU))
 		} else {
 			h.add(checklist.Green, "mtu", strconv.Itoa(a.MTU), "")
 		}
 	}
 	mac := h.Fabric.MAC(h.Host)
 	if want := net.HardwareAddr(mac[:]); a.HardwareAddr.String() != want.String() {
-		h.add(checklist.Red, "mac", fmt.Sprintf("%s has %v; ToRs write %v into what they deliver", a.Name, a.HardwareAddr, want), fmt.Sprintf("ip link set %s address %v", a.Name, want))
+		h.add(checklist.Red, "mac", fmt.Sprintf("%s has %v; ToRs write %v into what they deliver", a.Name,
+			a.HardwareAddr, want), fmt.Sprintf("ip link set %s address %v", a.Name, want))
 	} else {
 		h.add(checklist.Green, "mac", want.String(), "")
 	}
@@ -188,7 +200,8 @@ func (h *host) speed(name string) {
 	case driver == "": // virtual: it reports 10 Gb/s whatever its peer has
 		h.add(checklist.Unseen, "speed", name+" is a virtual interface", "its rate is the qdisc's")
 	case int64(mbit)*1e6 != int64(rate):
-		h.add(checklist.Red, "speed", fmt.Sprintf("%s has %d Mb/s, fabric.yaml says %v", name, mbit, rate), "set speed, lanes and FEC on both ends, or correct the rate in fabric.yaml")
+		h.add(checklist.Red, "speed", fmt.Sprintf("%s has %d Mb/s, fabric.yaml says %v", name, mbit, rate),
+			"set speed, lanes and FEC on both ends, or correct the rate in fabric.yaml")
 	default:
 		h.add(checklist.Green, "speed", rate.String(), "")
 	}
@@ -212,7 +225,9 @@ func (h *host) addresses(link netlink.Link) {
 	case has4 || has6:
 		h.add(checklist.Green, "addresses", fmt.Sprintf("one of %v, %v", v4, v6), "")
 	default:
-		h.add(checklist.Yellow, "addresses", fmt.Sprintf("%s has neither %v nor %v: the soft endpoint needs no address, but an RNIC and other programs do", name, v4, v6),
+		h.add(checklist.Yellow, "addresses", fmt.Sprintf(
+			"%s has neither %v nor %v: the soft endpoint needs no address, but an RNIC and other programs do", name, v4,
+			v6),
 			fmt.Sprintf("ip address add %v/32 dev %s; and a route through the ToR, docs/lab.md", v4, name))
 	}
 }

@@ -12,15 +12,16 @@ import (
 )
 
 var (
-	// ErrUnsupported is wrapped if this kernel, device or build lacks a function; the text names it.
+	// ErrUnsupported is wrapped by errors that say which function this kernel, device or build lacks.
 	ErrUnsupported = errors.New("labeller: not supported here")
-	// ErrNotPermitted is wrapped if the process lacks a privilege; the text names it.
+	// ErrNotPermitted is wrapped by errors that say which privilege the process lacks.
 	ErrNotPermitted = errors.New("labeller: not permitted")
-	// ErrInvalid is wrapped if a queue pair or label is out of range.
+	// ErrInvalid is wrapped by errors about a queue pair or label that is out of range.
 	ErrInvalid = errors.New("labeller: invalid")
-	// ErrFull is wrapped if there is no room for another queue pair.
+	// ErrFull is wrapped by errors that say that there is no room for another queue pair.
 	ErrFull = errors.New("labeller: no room for another queue pair")
-	// ErrUnknownQP is wrapped by labellers that only label queue pairs shown to them, for another queue pair.
+	// ErrUnknownQP is wrapped by errors about a queue pair that its owner has not announced, of labellers that require
+	// that.
 	ErrUnknownQP = errors.New("labeller: unknown queue pair")
 )
 
@@ -48,7 +49,7 @@ func (q QP) Validate() error {
 	return nil
 }
 
-// Assignment is a label for the packets of a queue pair.
+// Assignment is the path label for the packets of a queue pair.
 type Assignment struct {
 	QP    QP
 	Label fabric.Label
@@ -63,20 +64,20 @@ func (a Assignment) Validate() error {
 	return a.QP.Validate()
 }
 
-// Labeller writes labels into packets. It is safe for concurrent use.
+// Labeller sets the path labels in the packets of queue pairs. It is safe for concurrent use.
 type Labeller interface {
-	// Set labels queue pairs from their next packet on, replacing earlier labels. After an error, the assignments
-	// before the one that it names are in force; those behind it may be.
+	// Set labels queue pairs from their next packet on, and replaces earlier labels. The error names an assignment:
+	// those before it have been made, those behind it may have been.
 	Set(...Assignment) error
-	// Clear removes the labels of queue pairs, from their next packet on. A queue pair without a label is no error.
+	// Clear removes the labels of queue pairs from their next packet on. Queue pairs without a label are ignored.
 	Clear(...QP) error
-	// Assignments returns the labels in force, in order of addresses and numbers. After an agent's restart these
-	// are the labels that the labeller kept.
+	// Assignments returns the labels in force, in order of addresses and numbers. They may be from before the agent's
+	// restart.
 	Assignments() ([]Assignment, error)
 	// Counters returns the counts since the labeller was made, or an error that wraps ErrUnsupported if it does not
 	// count.
 	Counters() (Counters, error)
-	// Close ends the labelling and frees its resources. Labels that are kept across restarts stay in force.
+	// Close frees the labeller's resources. Packets are not labelled any more, unless labels are kept across restarts.
 	Close() error
 }
 
@@ -93,19 +94,18 @@ type Discoverer interface {
 // Seen is a queue pair whose packets were seen without a label.
 type Seen struct {
 	QP QP
-	// Count is the approximate number of packets: several processors may count at once.
+	// Count is the number of packets; approximate, because several processors count.
 	Count Count
 	// Ago is the time since the last packet.
 	Ago time.Duration
-	// Label is the label that its owner reports, if an earlier agent labelled the queue pair. Nil: unknown.
+	// Label is the label that the queue pair's owner reports, if an earlier agent set one. Nil: unknown.
 	Label *fabric.Label
 }
 
-// Count is a number of packets and of their bytes, from the Ethernet header to
-// the ICRC.
+// Count is a number of packets, and of their bytes from the Ethernet header to the ICRC.
 type Count struct{ Packets, Bytes uint64 }
 
-// Reason is the result for a frame that a labeller looked at.
+// Reason is a labeller's decision about a frame, with its reason.
 type Reason uint8
 
 // The reasons, in the order of the kernel program's counters.
@@ -118,8 +118,8 @@ const (
 	Fragment
 	// Malformed: headers that are cut off or have contradictory lengths, not changed.
 	Malformed
-	// Segmented: a buffer that the interface will cut into several packets, not changed: these get their ICRCs only
-	// then.
+	// Segmented: a buffer that the interface will cut into several packets; not changed, since the ICRCs are computed
+	// after that.
 	Segmented
 	// Failed: the kernel had no memory to make the packet writable; it was sent unchanged.
 	Failed
@@ -150,7 +150,7 @@ func (r Reason) String() string {
 	return fmt.Sprintf("reason_%d", uint8(r))
 }
 
-// Counters are a labeller's counts.
+// Counters is how many packets a labeller has seen: by label, and by [Reason].
 type Counters struct {
 	// Labels counts the packets sent with each label. Labels without packets are absent.
 	Labels map[fabric.Label]Count

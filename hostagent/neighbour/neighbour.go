@@ -15,21 +15,22 @@ import (
 // gap is the minimum time between two answers: a check asks every 250 ms.
 const gap = 50 * time.Millisecond
 
-// Answerer decides on answers. It has no socket and no clock, and is not safe for concurrent use.
+// Answerer answers the LLDP frames by which a controller checks the cabling. It has no socket and no clock, and is not
+// safe for concurrent use.
 type Answerer struct {
 	f    *fabric.Fabric
 	host fabric.NodeID
 	last time.Time
 }
 
-// New returns an answerer for a host.
+// New returns the answerer of a host.
 func New(f *fabric.Fabric, host fabric.NodeID) *Answerer { return &Answerer{f: f, host: host} }
 
-// Answer processes a frame. ok is false if it belongs to no check, or comes too soon after another. Otherwise from
-// is the switch's port that asked, and reply the answer.
+// Answer processes an LLDP frame. ok is false if the frame does not belong to a cabling check, or comes too soon after
+// another. Otherwise from is the switch port that sent it, and reply the frame to send back.
 func (a *Answerer) Answer(now time.Time, frame []byte) (reply []byte, from fabric.End, ok bool) {
 	w, err := lldp.Parse(frame)
-	if err != nil || !w.Ours || !a.last.IsZero() && now.Sub(a.last) < gap {
+	if err != nil || !w.FromCheck || !a.last.IsZero() && now.Sub(a.last) < gap {
 		return nil, from, false
 	}
 	from, ok = w.Sender(a.f)
@@ -44,7 +45,7 @@ func (a *Answerer) Answer(now time.Time, frame []byte) (reply []byte, from fabri
 	return reply, from, true
 }
 
-// Planned reports whether the plan connects the host to a port.
+// Planned reports whether the fabric file connects the host to a switch port.
 func (a *Answerer) Planned(from fabric.End) bool {
 	l, ok := a.f.LinkAt(a.host, 1)
 	return ok && a.f.Link(l).Peer(a.host) == from

@@ -15,13 +15,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/lldp"
 )
 
-// Socket receives and sends an interface's LLDP frames.
+// Socket receives and sends the LLDP frames of one network interface.
 type Socket struct {
 	file *os.File
 	name string
 }
 
-// Open opens a socket for an interface's LLDP. It needs CAP_NET_RAW.
+// Open opens a socket for an interface's LLDP frames. It requires CAP_NET_RAW.
 func Open(name string) (_ *Socket, err error) {
 	fail := func(err error) (*Socket, error) { return nil, fmt.Errorf("neighbour: %s: %w", name, err) }
 	ifi, err := net.InterfaceByName(name)
@@ -44,8 +44,8 @@ func Open(name string) (_ *Socket, err error) {
 	return &Socket{file: os.NewFile(uintptr(fd), "lldp "+name), name: name}, nil
 }
 
-// Run answers checks until ctx ends, and closes the socket. It returns ctx's error. While the interface is down, it
-// waits.
+// Run answers cabling checks until ctx ends, closes the socket, and returns ctx's error. While the interface is down,
+// it waits.
 func (s *Socket) Run(ctx context.Context, f *fabric.Fabric, host fabric.NodeID, log *slog.Logger) error {
 	stop := context.AfterFunc(ctx, func() { s.file.Close() }) //nolint:errcheck // Read sees it
 	defer stop()

@@ -12,7 +12,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 )
 
-// process is one that owns queue pairs: it joins the agent, again whenever the stream ends, and labels what it is asked for.
+// process is one that owns queue pairs: it joins the agent, again whenever the stream ends, and labels what it is asked
+// for.
 type process struct {
 	socket string
 	labels labeller.Labeller

@@ -29,8 +29,8 @@ const rnicDir = "../verbs/rnic/"
 // patient has queue pairs wait for their labels however busy this machine is.
 const patient = "-DPATIENCE_MS=60000"
 
-// buildRNIC builds libethereal-rnic, what stands in for a device, and a program that has both preloaded. Both are built with
-// the flags.
+// buildRNIC builds libethereal-rnic, what stands in for a device, and a program that has both preloaded. Both are built
+// with the flags.
 func buildRNIC(t *testing.T, flags ...string) (preload, program string) {
 	t.Helper()
 	tmp := t.TempDir()

@@ -18,7 +18,7 @@ const lost = 10 * time.Second
 // Bounds of the pause before an owner is asked again for labels that it could not set.
 const (
 	firstPause = 100 * time.Millisecond
-	mostPause  = 5 * time.Second
+	maxPause   = 5 * time.Second
 )
 
 // atOnce is the largest number of queue pairs in one request.
@@ -57,7 +57,7 @@ func newOwner(conn net.Conn) *owner {
 // be noticed later.
 func (o *owner) replaces(other *owner) bool { return o.process.PID != 0 && o.process == other.process }
 
-// ask makes the sender check a queue pair. The server's lock is held.
+// ask wakes the sender to check a queue pair. The server's lock is held.
 func (o *owner) ask(n labeller.QP, q *shown) {
 	o.todo[n] = q
 	delete(o.failed, n)
@@ -83,7 +83,7 @@ func (s *Server) answered(o *owner, m *message) error {
 	return nil
 }
 
-// send asks an owner for labels until its stream ends.
+// send sends label requests to an owner until its stream ends.
 func (s *Server) send(o *owner) {
 	pause := firstPause
 	again := time.NewTimer(pause)
@@ -96,7 +96,7 @@ func (s *Server) send(o *owner) {
 				return
 			case <-o.kick:
 			case <-again.C:
-				pause = min(2*pause, mostPause)
+				pause = min(2*pause, maxPause)
 				s.retry(o)
 			}
 			continue

@@ -29,12 +29,13 @@ const (
 // path is dead times out again.
 const maxTimeouts = 4096
 
-// Server is the agent's end. It is a labeller.Discoverer, safe for concurrent use.
+// Server is the agent's end of the protocol by which programs (owners) announce their queue pairs and get labels for
+// them. It is a [labeller.Discoverer], safe for concurrent use.
 type Server struct {
-	// OnTimeout receives a queue pair whose owner reported a time-out; may be nil. It may label queue pairs. Set it
-	// before Run.
+	// OnTimeout is called when an owner reports a time-out of its queue pair; may be nil. It may label queue pairs. Set
+	// it before Run.
 	OnTimeout func(labeller.QP)
-	// Log receives owners' events; may be nil.
+	// Log receives owners' connections and errors; nil: not logged.
 	Log *slog.Logger
 
 	wake     chan struct{}
@@ -49,7 +50,7 @@ type Server struct {
 
 var _ labeller.Discoverer = (*Server)(nil)
 
-// shown is a queue pair.
+// shown is a queue pair that an owner has announced.
 type shown struct {
 	owner *owner        // nil: its stream has ended
 	by    *owner        // the last owner that showed it, against whose limit it counts
@@ -63,7 +64,7 @@ type shown struct {
 // lacks reports whether a queue pair may not have its wanted label yet.
 func (q *shown) lacks() bool { return q.want != nil && (q.has == nil || *q.has != *q.want) }
 
-// NewServer returns a server without queue pairs.
+// NewServer returns a server without queue pairs; [Server.Run] serves owners.
 func NewServer() *Server {
 	return &Server{
 		wake: make(chan struct{}, 1), timeouts: make(chan labeller.QP, maxTimeouts),
@@ -72,10 +73,10 @@ func NewServer() *Server {
 	}
 }
 
-// Wake returns a channel that signals shown queue pairs.
+// Wake returns a channel that signals that owners have announced queue pairs.
 func (s *Server) Wake() <-chan struct{} { return s.wake }
 
-// Run serves owners until ctx ends. It closes the listener, and returns ctx's error or the listener's.
+// Run serves owners until ctx ends. It closes the listener, and returns the error of ctx or of the listener.
 func (s *Server) Run(ctx context.Context, lis net.Listener) error {
 	if s.Log == nil {
 		s.Log = slog.New(slog.DiscardHandler)
@@ -182,9 +183,9 @@ func (s *Server) take(o *owner, m *message) error {
 	return nil
 }
 
-// Set implements [labeller.Labeller]. It wraps labeller.ErrUnknownQP for a queue pair that was never shown. A queue
-// pair whose owner is disconnected is labelled when the owner connects again. After another error the request is
-// repeated, until the label is set, another label is wanted, or the queue pair is cleared.
+// Set implements [labeller.Labeller]. The error wraps [labeller.ErrUnknownQP] for a queue pair that no owner has
+// announced. If the owner is disconnected, the queue pair is labelled when it connects again. After another error the
+// request is repeated, until the label is set, replaced or cleared.
 func (s *Server) Set(as ...labeller.Assignment) error {
 	s.mu.Lock()
 	for _, a := range as {
@@ -237,7 +238,7 @@ func (s *Server) Assignments() ([]labeller.Assignment, error) {
 	return as, nil
 }
 
-// Unlabelled implements [labeller.Discoverer]: queue pairs that were shown and have no path yet.
+// Unlabelled implements [labeller.Discoverer]: queue pairs that owners have announced and that have no label yet.
 func (s *Server) Unlabelled() ([]labeller.Seen, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,23 +19,24 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/listen"
 )
 
-// Labelling is an agent for other programs' queue pairs.
+// Labelling is an agent process that labels other programs' queue pairs.
 type Labelling struct {
 	*Agent
-	Labels          labeller.Discoverer
-	Owners          *owners.Server // nil, or Labels
-	OwnersAt        net.Listener
-	Admin           net.Listener // nil: none
-	QuenchAddresses []netip.Addr // empty: the host's addresses in the fabric that this machine has
+	Labels        labeller.Discoverer
+	Owners        *owners.Server // nil unless owners announce queue pairs; then also Labels
+	OwnerListener net.Listener
+	Admin         net.Listener // listener of the HTTP server for operators; nil: none
+	// at which to receive quenches; empty: the host's addresses of the fabric file that this machine has
+	QuenchAddresses []netip.Addr
 }
 
-// Run adopts queue pairs until ctx ends. It closes the labeller and the listeners.
+// Run labels queue pairs until ctx ends, and then closes the labeller and the listeners.
 func (l *Labelling) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, l.Labels.Close()) }()
 	opened := false
 	defer func() {
 		if !opened {
-			err = errors.Join(err, listen.Close(l.OwnersAt, l.Admin))
+			err = errors.Join(err, listen.Close(l.OwnerListener, l.Admin))
 		}
 	}()
 	g, ctx := errgroup.WithContext(ctx)
@@ -79,7 +80,7 @@ func (l *Labelling) Run(ctx context.Context) (err error) {
 	}
 	if l.Owners != nil {
 		l.Owners.OnTimeout = func(q labeller.QP) { _ = a.Timeout(q) } // the agent tries again
-		g.Go(func() error { return l.Owners.Run(ctx, l.OwnersAt) })
+		g.Go(func() error { return l.Owners.Run(ctx, l.OwnerListener) })
 	}
 	l.AnswerCabling(ctx, g)
 	g.Go(func() error { return a.Run(ctx) })

@@ -20,20 +20,21 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/durable"
 )
 
-// Config is the part of the configuration that all agents share.
+// Config is the configuration that all kinds of agent processes share.
 type Config struct {
 	Fabric      *fabric.Fabric
 	Host        fabric.NodeID
 	Seed        uint64
-	Interfaces  []string // to the ToR
-	Controllers []string // their addresses
-	StateFile   string   // state for a restart; "": none
+	Interfaces  []string // names of the network interfaces that lead to the ToR
+	Controllers []string // controllers' addresses
+	StateFile   string   // file with the state to keep over a restart; "": none
 	Files       *certs.Files
-	ServerName  string // name in controllers' certificates; "": their address
+	ServerName  string // name in controllers' certificates; "": the host of their address
 	Log         *slog.Logger
 }
 
-// Agent is the common part of all agents. It is not safe for concurrent use.
+// Agent is the common part of all kinds of agent processes: fabric, state file, credentials. It is not safe for
+// concurrent use.
 type Agent struct {
 	Config
 	kept *daemon.State // nil: no state file
@@ -42,7 +43,7 @@ type Agent struct {
 	unkept bool
 }
 
-// New returns an agent with the state of its file.
+// New returns an agent with the state read from its file.
 func New(c Config) (a *Agent, err error) {
 	a = &Agent{Config: c, disk: durable.OS}
 	if c.StateFile != "" {
@@ -51,7 +52,7 @@ func New(c Config) (a *Agent, err error) {
 	return a, err
 }
 
-// Known returns the controllers' reports to the previous agent; nil: none.
+// Known returns the link states that controllers reported before the restart, as a snapshot; nil: none.
 func (a *Agent) Known() *statepb.Update {
 	if a.kept == nil {
 		return nil
@@ -59,12 +60,13 @@ func (a *Agent) Known() *statepb.Update {
 	return a.kept.Known()
 }
 
-// KeepLinks writes the controllers' link states. After an error the caller tries again, with these or newer states.
+// KeepLinks writes link states from a controller to the state file. After an error, call it again with these or newer
+// ones.
 func (a *Agent) KeepLinks(u *statepb.Update) error {
 	return a.keep(func(st *daemon.State) { st.SetLinks(u) })
 }
 
-// keep writes the state after change has changed it. A failed write has to be tried again: see unkept.
+// keep updates the state and writes it to the state file. A failed write has to be repeated: see unkept.
 func (a *Agent) keep(change func(*daemon.State)) error {
 	if a.kept == nil {
 		return nil
@@ -84,13 +86,14 @@ func (a *Agent) keep(change func(*daemon.State)) error {
 // keepAlive is the interval at which an agent checks the connection to a silent controller.
 const keepAlive = 10 * time.Second
 
-// Dial connects to a controller.
+// Dial returns a gRPC connection to a controller.
 func (a *Agent) Dial(addr string) (*grpc.ClientConn, error) {
 	return grpc.NewClient(addr, grpc.WithTransportCredentials(a.Files.Client(a.ServerName)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepAlive, Timeout: keepAlive / 2}))
 }
 
-// AnswerCabling answers cabling checks on the interfaces. The agent works without it: errors are only logged.
+// AnswerCabling starts, in g, to answer controllers' cabling checks (LLDP) on the interfaces. The agent works without
+// it: errors are only logged.
 func (a *Agent) AnswerCabling(ctx context.Context, g *errgroup.Group) {
 	for _, name := range a.Interfaces {
 		n, err := neighbour.Open(name)

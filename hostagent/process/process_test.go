@@ -43,8 +43,8 @@ func TestAgentUnderDiskFaults(t *testing.T) {
 	}
 }
 
-// TestHeartbeats: a controller's heartbeats reach the agent, which then knows that somebody could confirm a quench, and are
-// not written down.
+// TestHeartbeats: a controller's heartbeats reach the agent, which then knows that somebody could confirm a quench, and
+// are not written down.
 func TestHeartbeats(t *testing.T) {
 	var got []*statepb.Update
 	words := make(chan *statepb.Update, 1)
@@ -58,8 +58,8 @@ func TestHeartbeats(t *testing.T) {
 }
 
 // TestAgentSyncFaults: each operation of writing the state fails in each way, the syncing of the file and of its folder
-// included. A restart after it finds the old state or the new one; what is not known to last is written again, and lasts
-// when the agent has no error.
+// included. A restart after it finds the old state or the new one; what is not known to last is written again, and
+// lasts when the agent has no error.
 func TestAgentSyncFaults(t *testing.T) {
 	const path = "agent/state.json"
 	tried := 0

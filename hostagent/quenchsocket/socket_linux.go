@@ -12,14 +12,14 @@ import (
 	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
-// Socket receives quenches at one address.
+// Socket receives the UDP datagrams of source quenches and notices at one address.
 type Socket struct {
 	conn *net.UDPConn
 	oob  [64]byte
 }
 
-// Listen opens a socket at an address of this machine, or at [frame.NoticeAddr], which all agents of a machine
-// may share. The error wraps the system's.
+// Listen opens a socket at an address of this machine, or at [frame.NoticeAddr], which several agents of a machine can
+// share. The error wraps the system call's.
 func Listen(addr netip.Addr) (*Socket, error) {
 	domain := unix.AF_INET
 	if addr.Is6() {
@@ -98,8 +98,8 @@ func attach(fd int) error {
 	return nil
 }
 
-// Read reads the next datagram that was not fragmented. A buffer of [frame.QuenchSize] plus one byte detects
-// longer ones.
+// Read reads the next datagram that was not fragmented. With a buffer of [frame.QuenchSize] + 1 bytes, a longer
+// datagram can be recognised.
 func (s *Socket) Read(b []byte) (n int, from netip.AddrPort, err error) {
 	for {
 		n, oob, _, from, err := s.conn.ReadMsgUDPAddrPort(b, s.oob[:])
@@ -109,5 +109,5 @@ func (s *Socket) Read(b []byte) (n int, from netip.AddrPort, err error) {
 	}
 }
 
-// Close closes the socket; a Read under way returns an error.
+// Close closes the socket; a Read in progress returns an error.
 func (s *Socket) Close() error { return s.conn.Close() }

@@ -18,12 +18,12 @@ type Config struct {
 	Agent hostagent.Config
 	// Now is the clock: the time since a fixed point. Nil: the monotonic clock.
 	Now func() time.Duration
-	// Report receives paths that timed out though no link on them was known to be dead, with the lock held. It must
-	// not block. Nil: not reported.
+	// Report is called, with the lock held, with paths that timed out though no link on them was known to be dead. It
+	// must not block. Nil: not reported.
 	Report func([]hostagent.Failed)
 }
 
-// Shell drives a core. Make one with [New].
+// Shell gives a [hostagent.Core] a lock and a clock, so that several goroutines can use it. Make one with [New].
 type Shell struct {
 	cfg      Config
 	carryOut func(hostagent.Ready) error
@@ -34,8 +34,8 @@ type Shell struct {
 	zero time.Duration // of the core's clock
 }
 
-// New returns a shell, or an error in the core's configuration. carryOut carries out the core's decisions, with the
-// lock held.
+// New returns a shell, or an error in the core's configuration. carryOut opens and moves queue pairs as the core
+// decides; it is called with the lock held.
 func New(c Config, carryOut func(hostagent.Ready) error) (*Shell, error) {
 	core, err := hostagent.New(c.Agent)
 	if err != nil {
@@ -48,23 +48,23 @@ func New(c Config, carryOut func(hostagent.Ready) error) (*Shell, error) {
 	return &Shell{cfg: c, carryOut: carryOut, wake: make(chan struct{}, 1), core: core, zero: c.Now()}, nil
 }
 
-// Host returns the host with an address in the fabric's plan.
+// Host returns the host that has an IP address of the fabric.
 func (s *Shell) Host(addr netip.Addr) (fabric.NodeID, bool) {
 	return s.cfg.Agent.Fabric.HostByAddr(addr.Unmap())
 }
 
-// Clock returns the time.
+// Clock returns the time on the shell's clock: see [Config].Now.
 func (s *Shell) Clock() time.Duration { return s.cfg.Now() }
 
-// Locked calls f with the lock held.
+// Locked calls f with the shell's lock held.
 func (s *Shell) Locked(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f()
 }
 
-// Do calls f with the core, with the lock held, and then carries out the core's decisions. After an error of f it
-// returns that error at once.
+// Do calls f with the core, with the lock held, and then has the core's decisions carried out. If f returns an error,
+// Do returns it and carries out nothing.
 func (s *Shell) Do(f func(core *hostagent.Core, now fabric.Time) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +100,7 @@ func (s *Shell) now() fabric.Time {
 
 func fabricTime(t time.Duration) fabric.Time { return fabric.Time(t.Nanoseconds()) * fabric.Nanosecond }
 
-// Update processes a controller's notification. Queue pairs on dead paths have other labels when it returns.
+// Update processes a controller's report of link states. When it returns, queue pairs on dead paths have other labels.
 func (s *Shell) Update(u *statepb.Update) error {
 	return s.Do(func(core *hostagent.Core, now fabric.Time) error {
 		core.Update(now, u)
@@ -108,8 +108,8 @@ func (s *Shell) Update(u *statepb.Update) error {
 	})
 }
 
-// Quench processes the UDP payload of a datagram to frame.QuenchPort, and its source address. Forged and
-// useless quenches change nothing.
+// Quench processes the UDP payload of a source quench or notice, received from address src. Forged and useless ones
+// change nothing.
 func (s *Shell) Quench(payload []byte, src netip.Addr) (hostagent.Verdict, error) {
 	q, err := frame.ParseQuench(payload, src)
 	if err != nil {
@@ -123,15 +123,15 @@ func (s *Shell) Quench(payload []byte, src netip.Addr) (hostagent.Verdict, error
 	return v, err
 }
 
-// Stats returns the core's counts.
+// Stats returns the core's counts so far.
 func (s *Shell) Stats() hostagent.Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.core.Stats()
 }
 
-// Run does timed work, such as the return to a path whose failure is forgotten, until ctx ends. It returns ctx's
-// error. The agent has to remember decisions that could not be carried out, and try them again.
+// Run processes the core's timers, such as the return to a path whose failure was long ago, until ctx ends. It returns
+// ctx's error. An error of carryOut is not repeated: the caller has to try again itself.
 func (s *Shell) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -8,7 +8,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 )
 
-// Hook is the place of the program in the kernel's egress path.
+// Hook is where in the kernel's egress path the eBPF program is attached.
 type Hook uint8
 
 // The hooks.
@@ -39,7 +39,7 @@ const DefaultQPs = 1 << 16
 
 // Config sets up a [Tagger].
 type Config struct {
-	// Interfaces are the names of the interfaces whose traffic is labelled: Ethernet, in the calling thread's
+	// Interfaces are the names of the Ethernet interfaces whose outgoing packets are labelled, in the calling thread's
 	// network namespace.
 	Interfaces []string
 	// IPv6 is the field that carries the label in IPv6 packets.
@@ -47,10 +47,10 @@ type Config struct {
 	// QPs is the largest number of labelled queue pairs; 0 means DefaultQPs. Each takes about 100 bytes of kernel
 	// memory.
 	QPs int
-	// Hook is the place to attach.
+	// Hook is where to attach the program.
 	Hook Hook
 	// PinDir, if set, is a directory on a bpf file system (/sys/fs/bpf/...) that keeps program and labels when the
-	// process ends. It is made if necessary.
+	// process ends. It is created if necessary.
 	PinDir string
 }
 

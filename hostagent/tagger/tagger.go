@@ -18,7 +18,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 )
 
-// Tagger labels the packets that its interfaces send. It is safe for concurrent use.
+// Tagger sets path labels in packets that other programs send, by an eBPF program at the network interfaces. It is safe
+// for concurrent use.
 type Tagger struct {
 	o      *objects
 	at     []attachment
@@ -40,7 +41,7 @@ type attachment interface {
 	fresh() bool
 }
 
-// Attach loads the program and attaches it to the interfaces. The error wraps [labeller.ErrNotPermitted] if the
+// Attach loads the eBPF program and attaches it to the interfaces. The error wraps [labeller.ErrNotPermitted] if the
 // process lacks a privilege, [labeller.ErrUnsupported] if the kernel or an interface lacks a function, and
 // [labeller.ErrInvalid] for an invalid configuration. After an error nothing stays attached.
 func Attach(c Config) (*Tagger, error) {

@@ -30,7 +30,8 @@ const (
 	ecnCE   = 3
 )
 
-// Encapsulator adds outer headers for one host. It is not safe for concurrent use.
+// Encapsulator adds outer IPv6 headers with SRv6 micro segments (uSIDs) to one host's packets. It is not safe for
+// concurrent use.
 type Encapsulator struct {
 	f    *fabric.Fabric
 	host fabric.NodeID
@@ -45,7 +46,7 @@ type made struct {
 	sid   [16]byte
 }
 
-// New returns a host's encapsulator, or an error if micro segments cannot address the fabric.
+// New returns a host's encapsulator, or an error if the fabric has more nodes than micro segments can number.
 func New(f *fabric.Fabric, host fabric.NodeID) (*Encapsulator, error) {
 	if !f.HasUSIDs() {
 		return nil, fmt.Errorf("usid: %d nodes, and micro segments for %d; use another carrier", f.Nodes(), fabric.MaxUSID)
@@ -53,10 +54,12 @@ func New(f *fabric.Fabric, host fabric.NodeID) (*Encapsulator, error) {
 	return &Encapsulator{f: f, host: host, last: made{dst: -1}}, nil
 }
 
-// Wrap puts an untagged RoCEv2 frame into an outer header. b holds its first n bytes, at least to the end of the
-// BTH, and has room for [HeaderSize] more; length is the whole frame's, without the FCS. It returns the new number
-// of bytes in b. A frame without a path's label, as between hosts of one ToR, is addressed to the receiver
-// directly; switches balance it. Frames that are not RoCEv2 between two hosts of the fabric are not changed.
+// Wrap adds the outer header to a RoCEv2 frame without VLAN tag. b holds the frame's first n bytes, at least to the end
+// of the BTH, and has room for [HeaderSize] more; length is that of the whole frame, without FCS. It returns the new
+// number of bytes in b.
+//
+// A frame whose label names no path, as between hosts of one ToR, is addressed to the receiver directly. Frames that
+// are not RoCEv2 between two hosts of the fabric are not changed.
 func (e *Encapsulator) Wrap(b []byte, n, length int) int {
 	x, err := frame.ParseHeaders(b[:n])
 	if kind := b[12:14]; err != nil || kind[0] != etherIPv4>>8 && kind[0] != etherIPv6>>8 { // tagged

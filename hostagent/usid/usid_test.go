@@ -102,8 +102,8 @@ func TestUnwrapKeepsMark(t *testing.T) {
 	}
 }
 
-// TestUnwrapNotice: what a host puts into an outer header comes out of it as RoCEv2 or not at all, so that it cannot say
-// what only switches say.
+// TestUnwrapNotice: what a host puts into an outer header comes out of it as RoCEv2 or not at all, so that it cannot
+// say what only switches say.
 func TestUnwrapNotice(t *testing.T) {
 	ip := append([]byte{0: 0x45, 3: 28 + frame.QuenchSize, 8: 64, 9: 17, 15: 0}, 0, 224, 0, 0, 1)
 	ip = slices.Replace(ip, 15, len(ip), 0, 224, 0, 0, 1) // from 0.0.0.0

@@ -78,10 +78,10 @@ import (
 	"unsafe"
 )
 
-// system calls libibverbs and libmlx5, or what a test puts in their place.
+// system calls libibverbs and libmlx5, or a test's replacement.
 type system struct{ calls *C.struct_ethereal_calls }
 
-// System returns libibverbs and libmlx5 as a provider, if they were built in.
+// System returns libibverbs and libmlx5 as a provider, or an error in builds without them.
 func System() (Provider, error) { return systemWith(unsafe.Pointer(C.ethereal_system_calls())), nil }
 
 // systemWith returns a provider of other functions: a table of modify_qp and
@@ -90,7 +90,7 @@ func systemWith(calls unsafe.Pointer) Provider {
 	return &system{(*C.struct_ethereal_calls)(calls)}
 }
 
-// portOf is what libibverbs says that drivers make of a flow label.
+// portOf is the UDP source port that drivers compute from a flow label, according to libibverbs.
 func portOf(flowLabel uint32) uint16 { return uint16(C.ethereal_port_of(C.uint32_t(flowLabel))) }
 
 func result(r C.int) error {

@@ -8,7 +8,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 )
 
-// System returns libibverbs and libmlx5 as a provider, if they were built in.
+// System returns libibverbs and libmlx5 as a provider, or an error in builds without them.
 func System() (Provider, error) {
 	return nil, fmt.Errorf("%w: verbs: built without libibverbs: build with cgo and -tags verbs, and Debian's libibverbs-dev", labeller.ErrUnsupported)
 }

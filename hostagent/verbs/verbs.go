@@ -11,15 +11,15 @@ import (
 	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
-// Config says how labels are carried.
+// Config selects the header field in which packets carry labels.
 type Config struct {
-	// IPv6 is where IPv6 packets carry the label.
+	// IPv6 is the field that carries the label in IPv6 packets.
 	IPv6 labeller.Carrier
 }
 
-// FlowLabel returns the flow label to give a queue pair towards q when it goes
-// to RTR. With the source port as carrier it is one of which drivers make
-// 0xC000 | label; it is not 0, whatever the label.
+// FlowLabel returns the IPv6 flow label with which a queue pair towards q must go to RTR so that its packets carry
+// label l. If the UDP source port is the carrier, it is a flow label from which drivers compute source port 0xC000 + l;
+// it is never 0.
 func (c Config) FlowLabel(q labeller.QP, l fabric.Label) uint32 {
 	if c.flowLabel(q) {
 		return frame.FlowLabel(l)
@@ -38,11 +38,11 @@ func (c Config) flowLabel(q labeller.QP) bool {
 type state uint8
 
 const (
-	receiving state = iota // RTR
-	sending                // RTS
+	receiving state = iota // queue pair state RTR: ready to receive
+	sending                // queue pair state RTS: ready to send
 )
 
-// pair is a queue pair of ours.
+// pair is a queue pair that this labeller has created.
 type pair struct {
 	handle Handle
 	state  state
@@ -51,7 +51,7 @@ type pair struct {
 	known  bool         // label is
 }
 
-// Labeller labels the queue pairs it was shown. It is safe for concurrent use.
+// Labeller sets the labels of an RNIC's queue pairs, as a [labeller.Labeller]. It is safe for concurrent use.
 type Labeller struct {
 	p Provider
 	c Config
@@ -63,12 +63,12 @@ type Labeller struct {
 
 var _ labeller.Labeller = (*Labeller)(nil)
 
-// New returns a labeller that has no queue pair yet.
+// New returns a labeller without queue pairs; add them by Connect or Bind.
 func New(p Provider, c Config) *Labeller {
 	return &Labeller{p: p, c: c, pairs: map[labeller.QP]*pair{}, of: map[Handle]labeller.QP{}}
 }
 
-// Connect moves a queue pair from INIT to RTR, connected to q, with a label.
+// Connect moves a queue pair from state INIT to RTR, connected to q, with a label.
 func (l *Labeller) Connect(h Handle, q labeller.QP, label fabric.Label, r Receive) error {
 	q.Dst = q.Dst.Unmap()
 	if err := (labeller.Assignment{QP: q, Label: label}).Validate(); err != nil {
@@ -119,10 +119,9 @@ func (l *Labeller) free(h Handle, q labeller.QP) error {
 	return nil
 }
 
-// Start moves a queue pair that Connect connected from RTR to RTS. A label set
-// in between is in force when it returns nil. An error that wraps
-// labeller.ErrUnsupported says that the queue pair is in RTS with the label
-// Connect gave it, since the device cannot change it.
+// Start moves a queue pair of [Labeller.Connect] from state RTR to RTS. If it returns nil, a label that was set in
+// between is in force. An error that wraps [labeller.ErrUnsupported] says that the queue pair is in RTS with the label
+// of Connect, because the device cannot change it.
 func (l *Labeller) Start(h Handle, s Send) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,8 +145,7 @@ func (l *Labeller) Start(h Handle, s Send) error {
 	return l.apply(q, p, want)
 }
 
-// Bind shows a queue pair that somebody else brought to RTS. Its label is taken
-// for unknown.
+// Bind adds a queue pair that the caller has brought to state RTS. Its label counts as unknown.
 func (l *Labeller) Bind(h Handle, q labeller.QP) error {
 	q.Dst = q.Dst.Unmap()
 	if err := q.Validate(); err != nil {
@@ -163,7 +161,7 @@ func (l *Labeller) Bind(h Handle, q labeller.QP) error {
 	return nil
 }
 
-// Unbind forgets a queue pair. Call it before the queue pair is destroyed.
+// Unbind removes a queue pair. Call it before the queue pair is destroyed.
 func (l *Labeller) Unbind(h Handle) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,12 +20,12 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/loglimit"
 )
 
-// Options bound a server's connections. A zero field means its default, a negative one no bound.
+// Options limits a server's connections. A zero field means its default, a negative one no limit.
 type Options struct {
 	Most    int           // connections open at once; default 1024
 	PerUser int           // per user, over UNIX sockets; default half of Most
 	PerPID  int           // per process, over UNIX sockets; default a quarter of Most
-	Silence time.Duration // for which a new connection may send nothing; default 10 s. [ClearDeadline] ends that bound.
+	Silence time.Duration // how long a new connection may send nothing; default 10 s. [ClearDeadline] ends that limit.
 	Log     *slog.Logger  // warns of refused connections, once a second; nil: none
 }
 
@@ -35,8 +35,8 @@ const (
 	DefaultSilence = 10 * time.Second
 )
 
-// retry is the pause after a failed Accept, such as without free descriptors.
-const retry = 100 * time.Millisecond
+// retryInterval is the pause after a failed Accept, such as without free descriptors.
+const retryInterval = 100 * time.Millisecond
 
 func (o Options) withDefaults() Options {
 	if o.Most == 0 {
@@ -69,7 +69,7 @@ func Serve(ctx context.Context, lis net.Listener, o Options, serve func(context.
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { lis.Close() }) //nolint:errcheck // Accept returns for it
 	defer stop()
-	open := count{byUser: map[uint32]int{}, byPID: map[int32]int{}}
+	open := connections{byUser: map[uint32]int{}, byPID: map[int32]int{}}
 	for {
 		conn, err := lis.Accept()
 		switch {
@@ -84,12 +84,12 @@ func Serve(ctx context.Context, lis net.Listener, o Options, serve func(context.
 			warn.Warn("cannot accept a connection; trying again", "addr", lis.Addr().String(), "err", err)
 			select {
 			case <-ctx.Done():
-			case <-time.After(retry):
+			case <-time.After(retryInterval):
 			}
 			continue
 		}
 		u := PeerOf(conn)
-		why := stranger(lis, u)
+		why := refuseStranger(lis, u)
 		if why == "" {
 			why = open.add(u, o)
 		}
@@ -110,8 +110,9 @@ func Serve(ctx context.Context, lis net.Listener, o Options, serve func(context.
 	}
 }
 
-// stranger says why a peer may not connect to an abstract socket, which has no permissions: it is of another user.
-func stranger(lis net.Listener, u Peer) string {
+// refuseStranger says why a peer may not connect to an abstract socket, which has no permissions: it is of another
+// user.
+func refuseStranger(lis net.Listener, u Peer) string {
 	a, ok := lis.Addr().(*net.UnixAddr)
 	if !ok || !strings.HasPrefix(a.Name, "@") || u.Known && (u.UID == 0 || int(u.UID) == os.Geteuid()) {
 		return ""
@@ -122,8 +123,8 @@ func stranger(lis net.Listener, u Peer) string {
 // ClearDeadline removes the deadline for a peer's first message: after it the peer may be silent.
 func ClearDeadline(conn net.Conn) error { return conn.SetReadDeadline(time.Time{}) }
 
-// count counts open connections.
-type count struct {
+// connections counts open connections.
+type connections struct {
 	mu     sync.Mutex
 	all    int
 	byUser map[uint32]int
@@ -131,7 +132,7 @@ type count struct {
 }
 
 // add counts a connection, or returns why it must be refused.
-func (c *count) add(u Peer, o Options) string {
+func (c *connections) add(u Peer, o Options) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -150,7 +151,7 @@ func (c *count) add(u Peer, o Options) string {
 	return ""
 }
 
-func (c *count) remove(u Peer) {
+func (c *connections) remove(u Peer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all--
@@ -165,7 +166,7 @@ func (c *count) remove(u Peer) {
 	}
 }
 
-// Peer is the process that opened a connection, where the kernel reports it: over a UNIX socket, on Linux.
+// Peer is the process at the other end of a connection, if the kernel reports it: over a UNIX socket, on Linux.
 type Peer struct {
 	UID   uint32
 	PID   int32 // 0: in another PID namespace

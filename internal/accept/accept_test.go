@@ -174,7 +174,7 @@ func TestStranger(t *testing.T) {
 		{lis, Peer{}, true},
 		{listen(t), Peer{UID: me + 1, Known: true}, false},
 	} {
-		if why := stranger(c.lis, c.peer); (why != "") != c.refused {
+		if why := refuseStranger(c.lis, c.peer); (why != "") != c.refused {
 			t.Errorf("%s, %+v: %q", c.lis.Addr(), c.peer, why)
 		}
 	}

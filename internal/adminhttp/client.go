@@ -19,7 +19,7 @@ import (
 // maxAnswer is the longest answer read, in bytes.
 const maxAnswer = 64 << 20
 
-// Refusal is an answer with a status other than 200.
+// Refusal is an HTTP answer with a status other than 200, as an error.
 type Refusal struct {
 	Code int
 	Text string
@@ -27,10 +27,10 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.Text }
 
-// Client sends requests. Its zero value uses no TLS and may change nothing.
+// Client sends requests to the HTTP servers for operators. Its zero value uses no TLS and no token.
 type Client struct {
-	TLS   *tls.Config // nil: without
-	Token string      // for requests that change something
+	TLS   *tls.Config // TLS configuration; nil: without TLS
+	Token string      // secret for requests that change something
 }
 
 // Get asks an admin server, at HOST:PORT or unix:PATH, and decodes its JSON.

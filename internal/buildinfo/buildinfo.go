@@ -8,7 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Version is the release's tag, or the commit and whether its files were changed, and the Go that compiled the program.
+// Version returns the program's version: the release's tag, or the commit and whether files were changed, and the
+// version of Go.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -29,7 +30,7 @@ func Version() string {
 	return v + " " + info.GoVersion
 }
 
-// Metric is ethereal_build_info: 1, with the version and the Go that compiled it as labels.
+// Metric returns the metric ethereal_build_info: 1, with the program's version and Go's as labels.
 func Metric() prometheus.Collector {
 	v := Version()
 	at := strings.LastIndexByte(v, ' ')

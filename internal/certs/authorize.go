@@ -51,7 +51,7 @@ func RoleOf(ctx context.Context) string {
 	return ""
 }
 
-func check(ctx context.Context, call string) error {
+func checkCaller(ctx context.Context, call string) error {
 	ids, _, err := Caller(ctx)
 	if err == nil {
 		err = Check(call, ids)
@@ -71,17 +71,17 @@ func (t *Files) Authorize() []grpc.ServerOption {
 	return AuthorizeCalls()
 }
 
-// AuthorizeCalls is [Files.Authorize] for a server that has already asked for certificates.
+// AuthorizeCalls returns the options of [Files.Authorize] for a gRPC server whose TLS is configured elsewhere.
 func AuthorizeCalls() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-			if err := check(ctx, info.FullMethod); err != nil {
+			if err := checkCaller(ctx, info.FullMethod); err != nil {
 				return nil, err
 			}
 			return next(ctx, req)
 		}),
 		grpc.ChainStreamInterceptor(func(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-			if err := check(s.Context(), info.FullMethod); err != nil {
+			if err := checkCaller(s.Context(), info.FullMethod); err != nil {
 				return err
 			}
 			return next(srv, s)
@@ -89,7 +89,7 @@ func AuthorizeCalls() []grpc.ServerOption {
 	}
 }
 
-// Handler is [Files.Authorize] for HTTP.
+// Handler wraps h so that each HTTP request is checked against the table of roles, as [Files.Authorize] does for gRPC.
 func (t *Files) Handler(h http.Handler) http.Handler {
 	if !t.Mutual() || t.AnyRole {
 		return h

@@ -16,10 +16,10 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// Files are the certificates and keys read. The zero value means no TLS. It is safe for concurrent use.
+// Files is TLS certificates and keys read from files. The zero value means no TLS. It is safe for concurrent use.
 type Files struct {
 	Roots       *x509.CertPool
-	Authorities []*x509.Certificate // of Roots
+	Authorities []*x509.Certificate // certificates of the authorities in Roots
 	Own         []tls.Certificate
 	AnyRole     bool // a server accepts every certificate of the authorities
 
@@ -77,7 +77,7 @@ func (t *Files) ClientConfig(name string) *tls.Config {
 	if t.Roots == nil {
 		return nil
 	}
-	now := t.now()
+	now := t.current()
 	return &tls.Config{
 		RootCAs: now.Roots, Certificates: now.Own, ServerName: name, MinVersion: tls.VersionTLS12,
 	}
@@ -95,7 +95,7 @@ func (t *Files) ServerConfig() *tls.Config {
 }
 
 func (t *Files) serverConfig() *tls.Config {
-	now := t.now()
+	now := t.current()
 	c := &tls.Config{
 		ClientCAs: now.Roots, ClientAuth: tls.RequireAndVerifyClientCert, Certificates: now.Own, MinVersion: tls.VersionTLS12,
 		NextProtos:             []string{"h2", "http/1.1"},

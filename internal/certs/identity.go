@@ -14,7 +14,7 @@ type Role string
 const (
 	Controller Role = "controller"
 	Operator   Role = "operator" // a person, or a monitoring program
-	Host       Role = "host"     // a host's agent
+	Host       Role = "host"     // role of a host's agent
 	Switch     Role = "switch"
 )
 

@@ -115,24 +115,25 @@ func allExpired(cs []*x509.Certificate) bool {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// checkEvery is the least time between two looks at the files.
-const checkEvery = time.Second
+// checkInterval is the minimum interval between two looks at the files.
+const checkInterval = time.Second
 
-// now returns the content to use. If the files have changed it is the new one, unless that cannot be used: for example
-// while the certificate is replaced and its key not yet.
-func (t *Files) now() *Files {
-	use, _ := t.check(false)
+// current returns the content to use. If the files have changed it is the new one, unless that cannot be used: for
+// example while the certificate is replaced and its key not yet.
+func (t *Files) current() *Files {
+	use, _ := t.reload(false)
 	return use
 }
 
-// check is now, with the error for which the files' present content is not used. at once looks at the files in any case.
-func (t *Files) check(atOnce bool) (*Files, error) {
+// reload returns the files to use, and an error if their present content is not used. atOnce looks at the files even if
+// the last look was just now.
+func (t *Files) reload(atOnce bool) (*Files, error) {
 	if t.paths == nil {
 		return t, nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if atOnce || time.Since(t.checked) >= checkEvery {
+	if atOnce || time.Since(t.checked) >= checkInterval {
 		t.checked = time.Now()
 		t.failed = t.renew()
 	}
@@ -155,9 +156,9 @@ func (t *Files) renew() error {
 	return nil
 }
 
-// Expiry returns when the own certificate expires, and when the first authority does; zero: there is none.
+// Expiry returns when the own certificate expires, and when the first authority's does; zero: there is none.
 func (t *Files) Expiry() (own, authority time.Time) {
-	now := t.now()
+	now := t.current()
 	for _, c := range now.Own {
 		if c.Leaf != nil && (own.IsZero() || c.Leaf.NotAfter.Before(own)) {
 			own = c.Leaf.NotAfter
@@ -172,15 +173,15 @@ func (t *Files) Expiry() (own, authority time.Time) {
 }
 
 const (
-	watchEvery = 10 * time.Second
-	// warnBefore is how long before its expiry a certificate is warned of, once in warnEvery.
-	warnBefore = 30 * 24 * time.Hour
-	warnEvery  = 24 * time.Hour
+	watchInterval = 10 * time.Second
+	// warnBefore is how long before its expiry a certificate is warned of, once in warnInterval.
+	warnBefore   = 30 * 24 * time.Hour
+	warnInterval = 24 * time.Hour
 )
 
-// Watch returns what logs when the files' content is renewed, cannot be used, or will expire within 30 days, until its
-// context ends. SIGHUP makes it look at the files at once. From the call of Watch on SIGHUP does not end the process, with
-// or without files: call it before the process serves.
+// Watch returns a function that logs, until its context ends, when the files' content is renewed, cannot be used, or
+// will expire within 30 days. SIGHUP makes it look at the files at once. From the call of Watch on SIGHUP does not end
+// the process, with or without files: call it before the process serves.
 func (t *Files) Watch(log *slog.Logger) (run func(context.Context) error) {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
@@ -195,12 +196,12 @@ func (t *Files) watch(ctx context.Context, log *slog.Logger, hangup <-chan os.Si
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	tick := time.NewTicker(watchEvery)
+	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
-	unused, ownEnds, authorityEnds := loglimit.New(log, time.Minute), loglimit.New(log, warnEvery), loglimit.New(log, warnEvery)
-	last, failing := t.now(), false
+	unused, ownEnds, authorityEnds := loglimit.New(log, time.Minute), loglimit.New(log, warnInterval), loglimit.New(log, warnInterval)
+	last, failing := t.current(), false
 	for {
-		use, err := t.check(true)
+		use, err := t.reload(true)
 		own, authority := t.Expiry()
 		switch {
 		case use != last:

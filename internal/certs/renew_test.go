@@ -26,10 +26,10 @@ import (
 )
 
 // look has the files looked at, as a second later.
-func (t *Files) look() error { _, err := t.check(true); return err }
+func (t *Files) look() error { _, err := t.reload(true); return err }
 
-// renewable returns the certificates of a server, whose flags have a prefix, and of a client in dir, and what issues them
-// anew.
+// renewable returns the certificates of a server, whose flags have a prefix, and of a client in dir, and what issues
+// them anew.
 func renewable(t *testing.T, dir, flags string) (issue func(), server, client *Files) {
 	t.Helper()
 	file := func(name string) string { return filepath.Join(dir, name) }

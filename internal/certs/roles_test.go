@@ -102,7 +102,7 @@ func TestRoleMatrix(t *testing.T) {
 						want = codes.Unimplemented // and so it was let through
 					}
 				}
-				if allowed(call) == nil {
+				if rolesFor(call) == nil {
 					t.Errorf("%s is in no rule", call)
 				}
 				calls++

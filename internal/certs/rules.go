@@ -14,41 +14,41 @@ type rule struct {
 }
 
 var (
-	controls = []Role{Controller}
-	watches  = []Role{Controller, Operator}
-	hosts    = []Role{Host}
-	all      = Roles()
+	controllerOnly       = []Role{Controller}
+	controllerOrOperator = []Role{Controller, Operator}
+	hostOnly             = []Role{Host}
+	anyRole              = Roles()
 )
 
 // rules is the only table of permissions, for every server of the project. Calls that are not in it are refused.
 var rules = []rule{
-	{"/p4.v1.P4Runtime/Capabilities", "P4Runtime Capabilities", watches},
-	{"/p4.v1.P4Runtime/Read", "P4Runtime Read", watches},
-	{"/p4.v1.P4Runtime/GetForwardingPipelineConfig", "P4Runtime GetForwardingPipelineConfig", watches},
-	{"/p4.v1.P4Runtime/StreamChannel", "P4Runtime StreamChannel", controls},
-	{"/p4.v1.P4Runtime/Write", "P4Runtime Write", controls},
-	{"/p4.v1.P4Runtime/SetForwardingPipelineConfig", "P4Runtime SetForwardingPipelineConfig", controls},
-	{"/gnmi.gNMI/Capabilities", "gNMI Capabilities", watches},
-	{"/gnmi.gNMI/Get", "gNMI Get", watches},
-	{"/gnmi.gNMI/Subscribe", "gNMI Subscribe", watches},
-	{"/gnmi.gNMI/Set", "gNMI Set", controls},
-	{"/ethereal.state.v1.FabricState/Watch", "agents' FabricState Watch, for itself", hosts},
-	{"/ethereal.state.v1.Controllers/Exchange", "controllers' Exchange, with the token", controls},
-	{"/grpc.health.v1.Health/Check", "gRPC health Check", all},
-	{"/grpc.health.v1.Health/List", "gRPC health List", all},
-	{"/grpc.health.v1.Health/Watch", "gRPC health Watch", all},
-	{"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "gRPC reflection", watches},
-	{"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "gRPC reflection, v1alpha", watches},
-	{"GET /healthz", "HTTP GET /healthz", all},
-	{"GET /readyz", "HTTP GET /readyz", all},
-	{"GET", "HTTP GET of anything else", watches},
-	{"HEAD", "HTTP HEAD", watches},
-	{"POST", "HTTP POST, with the token", watches},
+	{"/p4.v1.P4Runtime/Capabilities", "P4Runtime Capabilities", controllerOrOperator},
+	{"/p4.v1.P4Runtime/Read", "P4Runtime Read", controllerOrOperator},
+	{"/p4.v1.P4Runtime/GetForwardingPipelineConfig", "P4Runtime GetForwardingPipelineConfig", controllerOrOperator},
+	{"/p4.v1.P4Runtime/StreamChannel", "P4Runtime StreamChannel", controllerOnly},
+	{"/p4.v1.P4Runtime/Write", "P4Runtime Write", controllerOnly},
+	{"/p4.v1.P4Runtime/SetForwardingPipelineConfig", "P4Runtime SetForwardingPipelineConfig", controllerOnly},
+	{"/gnmi.gNMI/Capabilities", "gNMI Capabilities", controllerOrOperator},
+	{"/gnmi.gNMI/Get", "gNMI Get", controllerOrOperator},
+	{"/gnmi.gNMI/Subscribe", "gNMI Subscribe", controllerOrOperator},
+	{"/gnmi.gNMI/Set", "gNMI Set", controllerOnly},
+	{"/ethereal.state.v1.FabricState/Watch", "agents' FabricState Watch, for itself", hostOnly},
+	{"/ethereal.state.v1.Controllers/Exchange", "controllers' Exchange, with the token", controllerOnly},
+	{"/grpc.health.v1.Health/Check", "gRPC health Check", anyRole},
+	{"/grpc.health.v1.Health/List", "gRPC health List", anyRole},
+	{"/grpc.health.v1.Health/Watch", "gRPC health Watch", anyRole},
+	{"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "gRPC reflection", controllerOrOperator},
+	{"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "gRPC reflection, v1alpha", controllerOrOperator},
+	{"GET /healthz", "HTTP GET /healthz", anyRole},
+	{"GET /readyz", "HTTP GET /readyz", anyRole},
+	{"GET", "HTTP GET of anything else", controllerOrOperator},
+	{"HEAD", "HTTP HEAD", controllerOrOperator},
+	{"POST", "HTTP POST, with the token", controllerOrOperator},
 }
 
-// allowed returns the roles that may make a call: a gRPC method, or an HTTP method and path. For HTTP, a rule with
+// rolesFor returns the roles that may make a call: a gRPC method, or an HTTP method and path. For HTTP, a rule with
 // the method alone also applies.
-func allowed(call string) []Role {
+func rolesFor(call string) []Role {
 	method, _, http := strings.Cut(call, " ")
 	for _, exact := range []string{call, method} {
 		for _, r := range rules {
@@ -65,7 +65,7 @@ func allowed(call string) []Role {
 
 // Check returns an error if none of the identities may make the call.
 func Check(call string, ids []Identity) error {
-	may := allowed(call)
+	may := rolesFor(call)
 	for _, id := range ids {
 		if slices.Contains(may, id.Role) {
 			return nil

@@ -10,15 +10,15 @@ import (
 	"text/tabwriter"
 )
 
-// Light is the state of a checked item.
+// Light is the result of a check, as a traffic light.
 type Light uint8
 
 // The lights, from good to bad.
 const (
-	Green  Light = iota // as it should be
-	Unseen              // cannot be seen from here: look for yourself
+	Green  Light = iota // the check passed
+	Unseen              // could not be checked from here: look for yourself
 	Yellow              // works, but not as well or not for long
-	Red                 // does not work
+	Red                 // the check failed: the system will not work
 )
 
 var lightNames = [...]string{"green", "unseen", "yellow", "red"}
@@ -38,13 +38,13 @@ func (l *Light) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Line is the result for one item.
+// Line is the result of one check.
 type Line struct {
 	Light   Light  `json:"light"`
-	Subject string `json:"subject"` // tor0, h3, fabric
-	Check   string `json:"check"`   // checked property: p4runtime, ports
+	Subject string `json:"subject"` // what was checked, such as tor0, h3 or fabric
+	Check   string `json:"check"`   // checked property, such as p4runtime or ports
 	Seen    string `json:"seen"`
-	Remedy  string `json:"remedy,omitempty"` // what to do, unless green
+	Remedy  string `json:"remedy,omitempty"` // what the user should do; empty if the light is green
 }
 
 // List collects lines. It is safe for concurrent use.
@@ -109,7 +109,7 @@ func Print(w io.Writer, lines []Line, all bool) error {
 	}
 	slices.SortStableFunc(shown, func(a, b Line) int { return int(b.Light) - int(a.Light) })
 	for _, x := range shown {
-		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\n", x.Light, several(subjects[x]), x.Check, x.Seen)
+		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\n", x.Light, joinSubjects(subjects[x]), x.Check, x.Seen)
 		if x.Remedy != "" {
 			fmt.Fprintf(tab, "\t\t\t-> %s\n", x.Remedy)
 		}
@@ -127,12 +127,12 @@ func Print(w io.Writer, lines []Line, all bool) error {
 	return err
 }
 
-// named is the number of subjects that a merged line names.
-const named = 3
+// maxNamed is the number of subjects that a merged line names.
+const maxNamed = 3
 
-func several(subjects []string) string {
-	if more := len(subjects) - named; more > 1 {
-		return strings.Join(subjects[:named], " ") + fmt.Sprintf(" and %d more", more)
+func joinSubjects(subjects []string) string {
+	if more := len(subjects) - maxNamed; more > 1 {
+		return strings.Join(subjects[:maxNamed], " ") + fmt.Sprintf(" and %d more", more)
 	}
 	return strings.Join(subjects, " ")
 }

@@ -70,8 +70,8 @@ func build(t *testing.T) string {
 	return dir
 }
 
-// ethereal runs the binary in dir. What it takes depends on the machine: a command that hangs is ended by the test's own
-// deadline.
+// ethereal runs the binary in dir. What it takes depends on the machine: a command that hangs is ended by the test's
+// own deadline.
 func ethereal(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "bin", "ethereal"), args...)

@@ -91,8 +91,8 @@ func demoPicture(rs []*report.Result) string {
 	return chart.SVG()
 }
 
-// TestReadmeFigures: the README's table and picture are those of docs/evaluation/readme.jsonl. That its runs come out so
-// today TestCommands sees, which has the demo run.
+// TestReadmeFigures: the README's table and picture are those of docs/evaluation/readme.jsonl. That its runs come out
+// so today TestCommands sees, which has the demo run.
 func TestReadmeFigures(t *testing.T) {
 	rs := results(t, "evaluation/readme.jsonl")
 	text, err := os.ReadFile("../README.md")

@@ -10,8 +10,8 @@ import (
 // goBlock is a fenced block of Go.
 var goBlock = regexp.MustCompile("(?s)\n```go\n(.*?)```\n")
 
-// TestLibrary: the program in the guide to the switch is the example of p4switch/interp, which that package's tests build
-// and run, with the output that they expect.
+// TestLibrary: the program in the guide to the switch is the example of p4switch/interp, which that package's tests
+// build and run, with the output that they expect.
 func TestLibrary(t *testing.T) {
 	page := read(t, "guide/switch.md")
 	shown := goBlock.FindAllStringSubmatch(page, -1)

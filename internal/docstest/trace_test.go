@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// TestPyTorchTrace runs the commands of the guide to workloads that need a trace of another repository, mlcommons/chakra: a
-// checkout of it, which CHAKRA names, stands for the clone. The step takes at least the time of its longest stream.
+// TestPyTorchTrace runs the commands of the guide to workloads that need a trace of another repository,
+// mlcommons/chakra: a checkout of it, which CHAKRA names, stands for the clone. The step takes at least the time of its
+// longest stream.
 func TestPyTorchTrace(t *testing.T) {
 	checkout := os.Getenv("CHAKRA")
 	if checkout == "" {

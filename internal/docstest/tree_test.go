@@ -11,7 +11,8 @@ import (
 // largestFile is what a tracked file may have, in bytes: the compiled P4 program is the largest, at 1.6 MB.
 const largestFile = 2 << 20
 
-// TestTrackedFiles: nothing large is in the repository, such as a compiled test, of which each clone would have a copy for ever.
+// TestTrackedFiles: nothing large is in the repository, such as a compiled test, of which each clone would have a copy
+// for ever.
 func TestTrackedFiles(t *testing.T) {
 	out, err := exec.Command("git", "-C", "..", "ls-files", "-z").Output()
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestWings: README and architecture.md open with the same picture of the wings, and it has the wings and the imports of
-// single packages that the table of folders has.
+// TestWings: README and architecture.md open with the same picture of the wings, and it has the wings and the imports
+// of single packages that the table of folders has.
 func TestWings(t *testing.T) {
 	architecture := read(t, "architecture.md")
 	picture := opening(t, "architecture.md", architecture)

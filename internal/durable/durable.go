@@ -29,7 +29,7 @@ type File interface {
 // OS is the operating system's file system.
 var OS FS = system{}
 
-// ErrUnsure is wrapped by an error after which the new content is there, but a crash might restore the old one.
+// ErrUnsure is wrapped by an error after which the file has the new content, but a crash might restore the old one.
 var ErrUnsure = errors.New("durable: the new content may not last")
 
 // Replace writes data to the file at path, which need not exist. Only its owner can read the file. After an error

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Output is a file that a program writes piece by piece. The content of an existing file stays until Close has succeeded:
-// a full disk does not cost it.
+// Output is a file that a program writes piece by piece. It replaces an existing file only when Close succeeds, so that
+// a full disk does not destroy that.
 type Output struct {
 	file   *os.File
 	to     string // which the file replaces when it is closed; empty: it is written in place
@@ -20,20 +20,21 @@ type Output struct {
 	stop   func() bool
 }
 
-// pipePoll is how often [Create] looks whether a pipe has a reader, and stalled how long a reader may take after the end of ctx.
+// pipePoll is how often [Create] looks whether a pipe has a reader, and stalled how long a reader may take after the
+// end of ctx.
 const (
-	pipePoll = 20 * time.Millisecond
-	stalled  = time.Second
+	pipePoll     = 20 * time.Millisecond
+	stallTimeout = time.Second
 )
 
-// Create opens a file to be written. An existing one is replaced by Close; a new one, and what is no regular file, is written
-// in place. A pipe without a reader is waited for, until ctx ends.
+// Create opens a file to be written. An existing regular file is replaced by Close; a new file, and anything but a
+// regular file, is written directly. If it is a pipe without a reader, Create waits for one until ctx ends.
 func Create(ctx context.Context, path string) (*Output, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.Mode()&os.ModeNamedPipe != 0:
 		return createPipe(ctx, path)
-	case err == nil && info.Mode().IsRegular() && !special(path):
+	case err == nil && info.Mode().IsRegular() && !isOpenFile(path):
 		if o, err := createBeside(path, info.Mode().Perm()); !errors.Is(err, fs.ErrPermission) {
 			return o, err
 		} // the folder may not be written, but the file may
@@ -45,8 +46,8 @@ func Create(ctx context.Context, path string) (*Output, error) {
 	return &Output{file: file}, nil
 }
 
-// special reports whether a path names something that is open already, such as /dev/stdout.
-func special(path string) bool {
+// isOpenFile reports whether a path names something that is open already, such as /dev/stdout.
+func isOpenFile(path string) bool {
 	path, err := filepath.Abs(path)
 	return err != nil || strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/")
 }
@@ -85,10 +86,10 @@ func (o *Output) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Fail has Close leave the existing file as it is.
+// Fail makes Close keep the existing file.
 func (o *Output) Fail(err error) { o.failed = errors.Join(o.failed, err) }
 
-// Close completes the file. After an error, or one of Write or Fail before, an existing file is as it was.
+// Close completes the file. After an error, here or of Write or Fail, an existing file is unchanged.
 func (o *Output) Close() error {
 	if o.stop != nil {
 		o.stop()

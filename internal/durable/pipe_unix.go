@@ -15,7 +15,7 @@ func createPipe(ctx context.Context, path string) (*Output, error) {
 	for {
 		file, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 		if err == nil {
-			end := func() { file.SetWriteDeadline(time.Now().Add(stalled)) } //nolint:errcheck // a pipe has deadlines
+			end := func() { file.SetWriteDeadline(time.Now().Add(stallTimeout)) } //nolint:errcheck // a pipe has deadlines
 			return &Output{file: file, stop: context.AfterFunc(ctx, end)}, nil
 		}
 		if !errors.Is(err, syscall.ENXIO) {

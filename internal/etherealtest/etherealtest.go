@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// variable names the program that tests take, instead of building one: `make test` builds it beforehand.
-const variable = "ETHEREAL_BINARY"
+// binaryVariable names the program that tests take, instead of building one: `make test` builds it beforehand.
+const binaryVariable = "ETHEREAL_BINARY"
 
 // Binary returns the path of the program `ethereal`. Where nobody has built it, it builds build/test/ethereal of this
 // tree: the go command leaves that alone while it is up to date, so tests of many packages link it once.
 func Binary(t testing.TB) string {
 	t.Helper()
-	if path := os.Getenv(variable); path != "" {
+	if path := os.Getenv(binaryVariable); path != "" {
 		return path
 	}
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()

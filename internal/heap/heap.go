@@ -1,16 +1,16 @@
 // Package heap is a priority queue of any type.
 package heap
 
-// Ordered is what a heap holds.
+// Ordered is the type of a heap's elements.
 type Ordered[T any] interface {
-	// Before reports whether the element leaves the heap before o. Of equal ones either may.
+	// Before reports whether the element leaves the heap before o. Equal elements leave in any order.
 	Before(o T) bool
 }
 
 // Heap is a binary heap: element 0 is the next one. The zero Heap is empty and ready to use.
 type Heap[T Ordered[T]] []T
 
-// Push adds x.
+// Push adds x to the heap.
 func (h *Heap[T]) Push(x T) {
 	*h = append(*h, x)
 	s := *h

@@ -12,9 +12,9 @@ import (
 	"google.golang.org/grpc/reflection"
 )
 
-// Register adds health and reflection to a server whose own services are registered. The table of package certs
-// lists the roles that may call them. Call stopping before the server stops: it notifies watchers that the server
-// no longer serves.
+// Register adds the gRPC services health and reflection to a server whose own services are registered. The table of
+// package certs lists the roles that may call them. Call stopping before the server stops, to notify clients that watch
+// its health.
 func Register(s *grpc.Server) (stopping func()) {
 	h := health.NewServer()
 	for name := range s.GetServiceInfo() {

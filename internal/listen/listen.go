@@ -56,7 +56,8 @@ func Unix(flag, addr string) (net.Listener, error) {
 }
 
 // Packets is Unix for a socket that keeps message boundaries. It also takes unix:@NAME, Linux's abstract sockets, which
-// are separate per network namespace. They have no permissions: their server refuses other users, as [accept.Serve] does.
+// are separate per network namespace. They have no permissions: their server refuses other users, as [accept.Serve]
+// does.
 func Packets(flag, addr string) (*net.UnixListener, error) {
 	const network = "unixpacket"
 	name, ok := strings.CutPrefix(addr, "unix:@")
@@ -116,9 +117,9 @@ func Close(all ...net.Listener) (err error) {
 // descriptor for ever.
 const idle = 2 * time.Minute
 
-// Server returns an HTTP server for pages and processes' status, over TLS if files has certificates. Without TLS, requests
-// to a loopback address must name one: a site whose name leads to this machine would otherwise read the answers by a
-// user's browser.
+// Server returns an HTTP server for pages and processes' status, over TLS if files has certificates. Without TLS,
+// requests to a loopback address must name one: a site whose name leads to this machine would otherwise read the
+// answers by a user's browser.
 func Server(h http.Handler, files *certs.Files) *http.Server {
 	return &http.Server{Handler: files.Handler(ownNames(h)), TLSConfig: files.ServerConfig(), ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout: idle, MaxHeaderBytes: 1 << 14}

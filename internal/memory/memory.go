@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Free returns how many more bytes this process may take.
+// Free returns how many more bytes of memory this process may use; known is false if that cannot be found out.
 func Free() (bytes int64, known bool) { return freeIn(os.DirFS("/")) }
 
 // memoryGroup names a control group's files of its limit and use, and its field of reclaimable cache.

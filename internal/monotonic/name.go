@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Name returns a name of the clock: two processes with the same name share the clock. On Linux the name stands for
-// one boot of one kernel and one time namespace. Empty: unknown.
+// Name returns a name of the monotonic clock: processes with the same name share it. On Linux it stands for one boot of
+// one kernel, and one time namespace. Empty: unknown.
 func Name() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

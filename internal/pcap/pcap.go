@@ -13,20 +13,20 @@ import (
 const (
 	nanoseconds  = 0xA1B23C4D // the first four bytes of a file with times in nanoseconds, in the byte order of all its numbers
 	microseconds = 0xA1B2C3D4
-	ethernet     = 1 // LINKTYPE_ETHERNET
+	ethernet     = 1 // link type of the file: LINKTYPE_ETHERNET
 	version      = 2<<16 | 4
 
-	// MaxFrame is the limit of a frame's bytes in a file.
+	// MaxFrame is the largest number of bytes of a frame in a pcap file.
 	MaxFrame = 262144
 )
 
-// Writer writes a file with times in nanoseconds.
+// Writer writes a pcap file with times in ns.
 type Writer struct {
 	w    io.Writer
 	head [16]byte
 }
 
-// NewWriter writes a file's header; frames will have at most snap bytes in the file.
+// NewWriter writes the header of a pcap file whose frames have at most snap bytes.
 func NewWriter(w io.Writer, snap int) (*Writer, error) {
 	var head [24]byte
 	binary.LittleEndian.PutUint32(head[0:], nanoseconds)
@@ -38,7 +38,7 @@ func NewWriter(w io.Writer, snap int) (*Writer, error) {
 	return &Writer{w: w}, err
 }
 
-// Write writes the first bytes of a frame whose length on the wire is given. Years 1970 to 2106 have a place in the file.
+// Write writes a frame: its first bytes, and its length on the wire. A time must be in the years 1970 to 2106.
 func (w *Writer) Write(at time.Time, kept []byte, length int) error {
 	binary.LittleEndian.PutUint32(w.head[0:], uint32(at.Unix()))
 	binary.LittleEndian.PutUint32(w.head[4:], uint32(at.Nanosecond()))
@@ -51,7 +51,7 @@ func (w *Writer) Write(at time.Time, kept []byte, length int) error {
 	return err
 }
 
-// ReadFrames reads the frames of a file, of either byte order. It takes bytes from outside and never panics.
+// ReadFrames reads the frames of a pcap file of either byte order. It never panics, whatever the bytes.
 func ReadFrames(r io.Reader) ([][]byte, error) {
 	var head [24]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {

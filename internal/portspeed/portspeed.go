@@ -16,7 +16,8 @@ var speeds = []struct {
 
 const unknown = "SPEED_UNKNOWN"
 
-// Name returns the identity of the fastest speed up to mbps, in Mb/s, or SPEED_UNKNOWN below all of them.
+// Name returns the OpenConfig name of the fastest port speed up to mbps, in Mb/s, such as SPEED_100GB; SPEED_UNKNOWN if
+// there is none.
 func Name(mbps int64) string {
 	for _, s := range speeds {
 		if mbps >= s.mbps {
@@ -26,8 +27,7 @@ func Name(mbps int64) string {
 	return unknown
 }
 
-// Parse returns the speed of an identity, in Mb/s, or 0 for SPEED_UNKNOWN. An identity that is not in the list is an
-// error, since a wrong speed would unload a link, or overload it.
+// Parse returns the speed of openconfig's name, in Mb/s, or 0 for SPEED_UNKNOWN. An unknown name is an error.
 func Parse(name string) (mbps int64, err error) {
 	for _, s := range speeds {
 		if s.name == name {

@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// Text returns a text without control characters.
+// Text returns a text without control characters, so that it cannot control a terminal.
 func Text(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || unicode.IsPrint(r) {

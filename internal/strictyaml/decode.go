@@ -14,7 +14,7 @@ import (
 
 // Limits of a file, so that a few lines cannot fill memory by aliases.
 const (
-	// MaxValues is the largest number of values in a file, aliases followed.
+	// MaxValues is the largest number of values in a file, with aliases expanded.
 	MaxValues = 100_000
 	maxDepth  = 32
 	maxFound  = 20 // errors after which reading stops
@@ -50,17 +50,17 @@ func (d *Decoder) Err() error { return d.errs.Err() }
 // OK reports whether there are no errors so far.
 func (d *Decoder) OK() bool { return len(d.errs) == 0 }
 
-// Complain adds an error about the value at a key path, or about its absence.
+// Complain adds an error about the value at a key path, or about a missing one.
 func (d *Decoder) Complain(path, problem, remedy string) {
-	d.fail(d.At(path), path, problem, remedy)
+	d.addError(d.At(path), path, problem, remedy)
 }
 
 // ComplainAt is [Decoder.Complain] with the place of a node.
 func (d *Decoder) ComplainAt(n *yaml.Node, path, problem, remedy string) {
-	d.fail(d.pos(n), path, problem, remedy)
+	d.addError(d.pos(n), path, problem, remedy)
 }
 
-// Given reports whether the file has a key.
+// Given reports whether the file has the key at a key path.
 func (d *Decoder) Given(path string) bool {
 	_, ok := d.at[path]
 	return ok
@@ -74,7 +74,7 @@ func (d *Decoder) RelativePath(name string) string {
 	return filepath.Join(filepath.Dir(d.file), name)
 }
 
-// Include fills the value that into points to from the file that n names.
+// Include decodes the file that node n names into the value that into points to.
 func (d *Decoder) Include(n *yaml.Node, into any, path, what, remedy string) {
 	if d.read == nil {
 		d.ComplainAt(n, path, "a file cannot be named here", remedy)
@@ -103,20 +103,20 @@ func (d *Decoder) Include(n *yaml.Node, into any, path, what, remedy string) {
 	}
 }
 
-// Value fills the value that into points to from n, whose key path is path.
+// Value decodes node n, at a key path, into the value that into points to.
 func (d *Decoder) Value(n *yaml.Node, into any, path string) {
 	d.value(n, reflect.ValueOf(into).Elem(), path, 0)
 }
 
-// Fields fills the fields of the struct that into points to. It is for an [Unmarshaler] that also accepts the plain
-// mapping. It returns the keys that misspelt ones probably mean.
+// Fields decodes a mapping into the struct that into points to, for an [Unmarshaler] that accepts other forms, too. It
+// returns the keys that misspelt ones probably mean.
 func (d *Decoder) Fields(n *yaml.Node, into any, path string) (meant []string) {
 	return d.mapping(n, reflect.ValueOf(into).Elem(), path, 0)
 }
 
 func (d *Decoder) pos(n *yaml.Node) Pos { return Pos{d.file, n.Line, n.Column} }
 
-func (d *Decoder) fail(p Pos, path, problem, remedy string) {
+func (d *Decoder) addError(p Pos, path, problem, remedy string) {
 	if len(d.errs) < maxFound {
 		d.errs = append(d.errs, &Error{p, path, problem, remedy})
 	}
@@ -195,7 +195,7 @@ func (d *Decoder) node(n, into *yaml.Node, path string, depth int) {
 	}
 }
 
-// text fills a quantity. Its errors are "package: what is wrong; what would be right".
+// text decodes a quantity by its UnmarshalText. Its errors have the form "package: problem; remedy".
 func (d *Decoder) text(n *yaml.Node, t encoding.TextUnmarshaler, path string) {
 	if !d.Scalar(n, path, "a quantity") {
 		return
@@ -291,7 +291,7 @@ func (d *Decoder) mapping(n *yaml.Node, v reflect.Value, path string, depth int)
 	for _, key := range known {
 		remedy, required := t.Field(field[key]).Tag.Lookup("required")
 		if required && !slices.Contains(seen, key) && !slices.Contains(meant, key) {
-			d.fail(d.At(path), Join(path, key), "is missing", "add it; "+remedy)
+			d.addError(d.At(path), Join(path, key), "is missing", "add it; "+remedy)
 		}
 	}
 	return meant
@@ -395,7 +395,7 @@ func describe(n *yaml.Node) string {
 	return "an alias"
 }
 
-// KeysOf returns the keys of the struct v in a file.
+// KeysOf returns the YAML keys of the fields of struct v.
 func KeysOf(v any) []string {
 	var keys []string
 	for f := range reflect.TypeOf(v).Fields() {
@@ -406,7 +406,7 @@ func KeysOf(v any) []string {
 	return keys
 }
 
-// Join returns the path of a key below another.
+// Join returns the key path of a key below another.
 func Join(path, key string) string {
 	if path == "" {
 		return key

@@ -73,7 +73,7 @@ func (es Errors) Err() error {
 	return es
 }
 
-// Choose returns the remedy for an unknown word: the nearest known one, if any, and all of them.
+// Choose returns the remedy for an unknown word: the most similar known word, if any, and all known words.
 func Choose(word string, known []string) string {
 	all := strings.Join(known, ", ")
 	if n := Nearest(word, known); n != "" {
@@ -82,20 +82,20 @@ func Choose(word string, known []string) string {
 	return "write one of " + all
 }
 
-// Nearest returns the known word that word probably means, or "".
+// Nearest returns the known word that is most similar to word, or "".
 func Nearest(word string, known []string) string {
 	best, least := "", max(1, (len(word)+1)/3)+1
 	for _, k := range known {
-		if d := distance(strings.ToLower(word), k); d < least {
+		if d := editDistance(strings.ToLower(word), k); d < least {
 			best, least = k, d
 		}
 	}
 	return best
 }
 
-// distance is the Damerau-Levenshtein distance of two words, in bytes
+// editDistance is the Damerau-Levenshtein distance of two words, in bytes
 // (neighbours swapped count as one).
-func distance(a, b string) int {
+func editDistance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return 64
 	}

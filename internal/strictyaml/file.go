@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// MaxBytes bounds hand-written files.
+// MaxBytes is the largest size of a hand-written file.
 const MaxBytes = 1 << 20
 
 // ReadFile reads a regular file of at most [MaxBytes].
@@ -53,12 +53,12 @@ func (d *Decoder) Document(data []byte, what string) *yaml.Node {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	err := dec.Decode(&doc)
 	if errors.Is(err, io.EOF) {
-		d.fail(start, "", "the file is empty", "write "+what)
+		d.addError(start, "", "the file is empty", "write "+what)
 		return nil
 	}
 	if err == nil {
 		if err = dec.Decode(&second); err == nil {
-			d.fail(d.pos(&second), "", "a second document begins", "keep one document per file")
+			d.addError(d.pos(&second), "", "a second document begins", "keep one document per file")
 			return nil
 		}
 		if errors.Is(err, io.EOF) {
@@ -68,7 +68,7 @@ func (d *Decoder) Document(data []byte, what string) *yaml.Node {
 	if err != nil {
 		if tab, ok := indentTab(data); ok && strings.Contains(err.Error(), "found ") {
 			tab.File = d.file
-			d.fail(tab, "", "not YAML: a tab in the indentation", "indent with spaces")
+			d.addError(tab, "", "not YAML: a tab in the indentation", "indent with spaces")
 			return nil
 		}
 		message := strings.TrimPrefix(err.Error(), "yaml: ")
@@ -78,11 +78,11 @@ func (d *Decoder) Document(data []byte, what string) *yaml.Node {
 				start.Line++ // the parser counts lines from 0, the scanner from 1
 			}
 		}
-		d.fail(start, "", "not YAML: "+message, "check indentation, colons and quotes on this line and the one before")
+		d.addError(start, "", "not YAML: "+message, "check indentation, colons and quotes on this line and the one before")
 		return nil
 	}
 	if len(doc.Content) != 1 {
-		d.fail(start, "", "the file is empty", "write "+what)
+		d.addError(start, "", "the file is empty", "write "+what)
 		return nil
 	}
 	return doc.Content[0]

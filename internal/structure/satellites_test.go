@@ -23,7 +23,8 @@ type satellite struct {
 	files   []string // of other packages, which are for it alone
 }
 
-// satellites go by deleting their folders, their files, and for each package of their files the one line that uses them.
+// satellites go by deleting their folders, their files, and for each package of their files the one line that uses
+// them.
 var satellites = map[string]satellite{
 	"sweeps on Slurm and Kubernetes": {
 		[]string{"testbed/cluster"},

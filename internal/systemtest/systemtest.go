@@ -20,13 +20,13 @@ const Variable = "ETHEREAL_SYSTEM_TESTS"
 // Only skips the test except under `make test-system`, or if a flag names it. It never skips benchmarks.
 func Only(t testing.TB) {
 	t.Helper()
-	if _, asked := t.(*testing.B); asked || os.Getenv(Variable) != "" || given("test.run") || given("test.fuzz") {
+	if _, asked := t.(*testing.B); asked || os.Getenv(Variable) != "" || variableSet("test.run") || variableSet("test.fuzz") {
 		return
 	}
 	t.Skip("a test of the system: make test-system")
 }
 
-func given(name string) bool {
+func variableSet(name string) bool {
 	f := flag.Lookup(name)
 	return f != nil && f.Value.String() != ""
 }

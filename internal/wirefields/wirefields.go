@@ -3,8 +3,8 @@ package wirefields
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// Each calls do for each field of a message: with number for varints and fixed-size fields, with text for fields
-// with a length.
+// Each calls do for each field of a serialised protobuf message: with number for varints and fixed-size fields, with
+// text for fields with a length.
 func Each(b []byte, do func(field protowire.Number, typ protowire.Type, number uint64, text []byte) error) error {
 	for len(b) > 0 {
 		field, typ, n := protowire.ConsumeTag(b)

@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 )
 
-// usage is one place of a resource, and what it is used by and for.
+// usage is one unit of a resource, with its users and purpose.
 type usage struct {
 	Usages []struct {
 		By  string `json:"used_by"`
@@ -18,7 +18,7 @@ type usage struct {
 	} `json:"usages"`
 }
 
-// stage is what of a match-action stage in resources.json is reported.
+// stage is the reported part of a match-action stage in resources.json.
 type stage struct {
 	Number int `json:"stage_number"`
 	Rams   struct {
@@ -57,7 +57,7 @@ type stage struct {
 	} `json:"logical_tables"`
 }
 
-// resources is what of resources.json is reported.
+// resources is the reported part of resources.json.
 type resources struct {
 	Resources struct {
 		MAU struct {
@@ -67,7 +67,7 @@ type resources struct {
 	} `json:"resources"`
 }
 
-// containers is what of phv.json is reported.
+// containers is the reported part of phv.json.
 type containers struct {
 	Groups []struct {
 		Type      string `json:"group_type"`
@@ -86,6 +86,25 @@ type containers struct {
 	} `json:"containers"`
 }
 
+// oneMemory returns an error if a register has memory in several stages: an action in one stage does not see then what
+// an action in another wrote.
+func oneMemory(r *resources) error {
+	at := map[string]int{}
+	for _, s := range r.Resources.MAU.Used {
+		for _, ram := range s.Rams.Used {
+			for _, u := range ram.Usages {
+				if first, ok := at[u.By]; u.For == "stateful_ram" && ok && first != s.Number {
+					return fmt.Errorf("register %s is in stages %d and %d, as two registers: let one table access it",
+						u.By, first, s.Number)
+				} else if u.For == "stateful_ram" {
+					at[u.By] = s.Number
+				}
+			}
+		}
+	}
+	return nil
+}
+
 // report reduces the two files to tables for people.
 func report(resourcesJSON, phvJSON []byte) (string, error) {
 	var r resources
@@ -98,6 +117,9 @@ func report(resourcesJSON, phvJSON []byte) (string, error) {
 	}
 	if len(r.Resources.MAU.Used) == 0 || len(phv.Used) == 0 {
 		return "", fmt.Errorf("no stage or no container is used: the program was not placed")
+	}
+	if err := oneMemory(&r); err != nil {
+		return "", err
 	}
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -138,7 +160,7 @@ func stages(w *tabwriter.Writer, r *resources) {
 	fmt.Fprintln(w)
 }
 
-// tables lists what tables, registers and counters take memory.
+// tables lists the tables, registers and counters that use memory.
 func tables(w *tabwriter.Writer, r *resources) {
 	type memory struct {
 		stages     map[int]bool

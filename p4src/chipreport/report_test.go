@@ -47,6 +47,10 @@ func TestReport(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
+	twice := strings.NewReplacer("ternary_indirection_ram", "stateful_ram", "action_ram", "stateful_ram").Replace(twoStages)
+	if _, err := report([]byte(twice), []byte(twoContainers)); err == nil || !strings.Contains(err.Error(), "route is in stages 0 and 1") {
+		t.Errorf("a register in two stages: %v", err)
+	}
 	if _, err := report([]byte(`{}`), []byte(twoContainers)); err == nil {
 		t.Error("a program that was not placed")
 	}

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Renumbered returns the P4Info as another compiler could have written it: every table, action, counter and the like has
-// another id of its kind.
+// Renumbered returns the P4Info as another compiler could have written it: every table, action, counter and the like
+// has another id of its kind.
 func Renumbered(info *p4config.P4Info) *p4config.P4Info {
 	out := proto.CloneOf(info)
 	renumber(out.ProtoReflect())

@@ -61,6 +61,9 @@ const bit<8> NO_UPLINK = 0xFF;
 #define QUENCH_FIELDS 1
 
 const bit<6> DSCP_NETWORK_CONTROL = 48; // CS6
+// RoCEv2 packets of network control's DSCP, CS6, are control, such as a host's path probes. The mark of a rerouted
+// packet leaves these four bits as they are.
+const bit<4> CLASS_NETWORK_CONTROL = DSCP_NETWORK_CONTROL[5:2];
 
 // Why a packet fell back from its label; indices of counter
 // `fallback`; 0 is not used.
@@ -75,6 +78,11 @@ const bit<8> DROP_DEAD_DOWN_PATH = 2;
 const bit<8> DROP_NO_LIVE_UPLINK = 3;
 const bit<8> DROP_BAD_PORT_EVENT = 4;
 const bit<8> DROP_NOT_IP         = 5; // nor LLDP; a controller's packet for no port
+const bit<8> DROP_FOREIGN_SOURCE = 6; // a host sent the packet with another host's address
+
+// What the source guards take for nobody's address.
+const bit<10> LINK_LOCAL   = 0b1111111010; // fe80::/10, RFC 4291
+const bit<8>  MULTICAST_V6 = 0xFF;         // ff00::/8
 
 header ethernet_t {
     mac_t   dst;
@@ -88,6 +96,23 @@ header vlan_t {
     bit<12> vid;
     bit<16> type;
 }
+
+#ifdef ETHEREAL_CSIG
+const bit<16> ETHERTYPE_CSIG = 0x88B5; // IEEE 802 local experimental 1: none is assigned
+
+// Values of csig.signal_type: in the order of the Ultra Ethernet Consortium.
+const bit<4> CSIG_AVAILABLE = 0; // least available bandwidth
+const bit<4> CSIG_RELATIVE  = 1; // least share of a link's bandwidth that is available
+const bit<4> CSIG_DELAY     = 2; // greatest delay of a hop
+
+// A wide CSIG tag behind its EtherType, which is Ethernet's: our reading of the draft.
+header csig_t {
+    bit<4>  signal_type;
+    bit<20> value;
+    bit<24> locator;     // of the port whose signal it is
+    bit<16> type;        // of what follows
+}
+#endif
 
 header ipv4_t {
     bit<4>  version;
@@ -190,6 +215,9 @@ struct headers_t {
 #endif
     ethernet_t   ethernet;
     vlan_t       vlan;
+#ifdef ETHEREAL_CSIG
+    csig_t       csig;
+#endif
     port_event_t port_event;
     ipv4_t       ipv4;
     ipv6_t       ipv6;

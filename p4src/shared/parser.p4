@@ -35,6 +35,23 @@
 #define ETHEREAL_INNER_STATES
 #endif
 
+#ifdef ETHEREAL_CSIG
+#define ETHEREAL_CSIG_SELECT                                    \
+            ETHERTYPE_CSIG: parse_csig;
+#define ETHEREAL_CSIG_STATES                                    \
+    state parse_csig {                                          \
+        packet.extract(hdr.csig);                               \
+        transition select(hdr.csig.type) {                      \
+            ETHERTYPE_IPV4: parse_ipv4;                         \
+            ETHERTYPE_IPV6: parse_ipv6;                         \
+            default: accept;                                    \
+        }                                                       \
+    }
+#else
+#define ETHEREAL_CSIG_SELECT
+#define ETHEREAL_CSIG_STATES
+#endif
+
 #define ETHEREAL_PARSER_STATES                                  \
     state parse_ethernet {                                      \
         packet.extract(hdr.ethernet);                           \
@@ -43,6 +60,7 @@
             ETHERTYPE_IPV6: parse_ipv6;                         \
             ETHERTYPE_VLAN: parse_vlan;                         \
             ETHERTYPE_PORT_EVENT: parse_port_event;             \
+            ETHEREAL_CSIG_SELECT                                \
             default: accept;                                    \
         }                                                       \
     }                                                           \
@@ -75,6 +93,7 @@
         }                                                       \
     }                                                           \
     ETHEREAL_INNER_STATES                                       \
+    ETHEREAL_CSIG_STATES                                        \
     state parse_udp {                                           \
         packet.extract(hdr.udp);                                \
         transition select(hdr.udp.dst) {                        \

@@ -209,7 +209,9 @@ control Egress(inout egress_headers_t hdr, inout egress_metadata_t meta,
                 if (intrinsic.egress_port == hdr.mirror.port) { for_deparser.drop_ctl = 1; }
             }
         } else if (hdr.bth.isValid() && hdr.bth.opcode != BTH_ACK && hdr.bth.opcode != BTH_ATOMIC_ACK &&
-                   hdr.bth.opcode != BTH_CNP) {
+                   hdr.bth.opcode != BTH_CNP &&
+                   !(hdr.ipv4.isValid() && hdr.ipv4.dscp[5:2] == CLASS_NETWORK_CONTROL) &&
+                   !(hdr.ipv6.isValid() && hdr.ipv6.dscp[5:2] == CLASS_NETWORK_CONTROL)) {
             meta.is_data = 1;
         }
 

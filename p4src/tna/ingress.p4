@@ -90,7 +90,7 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
     @name(".fallback")
     Counter<bit<64>, bit<8>>(4, CounterType_t.PACKETS_AND_BYTES) fallback;
     @name(".drops")
-    Counter<bit<64>, bit<8>>(6, CounterType_t.PACKETS_AND_BYTES) drops;
+    Counter<bit<64>, bit<8>>(7, CounterType_t.PACKETS_AND_BYTES) drops;
     // By label: a direct counter is counted by its table's actions, and take_uplink
     // is ecmp's too.
     @name(".source_route_counter")
@@ -236,6 +236,50 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
         size = 512;
     }
 
+    // How the source differs from the addresses of the host at the port: not at all at ports to switches, which have no
+    // entry. The chip compares two headers' fields only through the exclusive or.
+    @name(".own_addresses")
+    action own_addresses(bit<32> v4, bit<64> v6_high, bit<64> v6_low) {
+        meta.other_v4 = hdr.ipv4.src ^ v4;
+        meta.other_v6_high = hdr.ipv6.src[127:64] ^ v6_high;
+        meta.other_v6_low = hdr.ipv6.src[63:0] ^ v6_low;
+    }
+    @name(".source_guard")
+    table source_guard {
+        key = { intrinsic.ingress_port: exact @name("port"); }
+        actions = { own_addresses; NoAction; }
+        default_action = NoAction;
+        size = 512;
+    }
+    // The unspecified address, link-local ones, and IPv6 packets to multicast groups are nobody's: see
+    // v1model/sources.p4.
+    action is_foreign() { meta.foreign = 1; }
+    @name(".foreign_source")
+    table foreign_source {
+        key = {
+            hdr.ipv4.isValid(): ternary @name("v4");
+            hdr.ipv6.isValid(): ternary @name("v6");
+            meta.other_v4: ternary @name("other_v4");
+            hdr.ipv4.src: ternary @name("src_v4");
+            meta.other_v6_high: ternary @name("other_v6_high");
+            meta.other_v6_low: ternary @name("other_v6_low");
+            hdr.ipv6.src[127:118]: ternary @name("src_v6");
+            hdr.ipv6.dst[127:120]: ternary @name("dst_v6");
+        }
+        actions = { is_foreign; NoAction; }
+        size = 7;
+        const default_action = NoAction;
+        const entries = {
+            (true, _, 0, _, _, _, _, _): NoAction();
+            (true, _, _, 0, _, _, _, _): NoAction();
+            (true, _, _, _, _, _, _, _): is_foreign();
+            (_, true, _, _, 0, 0, _, _): NoAction();
+            (_, true, _, _, _, _, LINK_LOCAL, _): NoAction();
+            (_, true, _, _, _, _, _, MULTICAST_V6): NoAction();
+            (_, true, _, _, _, _, _, _): is_foreign();
+        }
+    }
+
     action begin() {
         meta.drop = NO_DROP;
         meta.now = from_parser.global_tstamp[31:0] >> 10;
@@ -244,16 +288,19 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
 
     action event_of_generator() {
         meta.event = 1;
+        meta.port = hdr.port_down.port_num;
         meta.event_port = hdr.port_down.port_num;
         meta.event_epoch = next_epoch.execute(hdr.port_down.port_num);
     }
     action event_of_cpu_down() {
         meta.event = 1;
+        meta.port = (PortId_t)hdr.port_event.port;
         meta.event_port = (PortId_t)hdr.port_event.port;
         meta.event_epoch = hdr.port_event.epoch;
     }
     action event_of_cpu_up() {
         meta.event = 1;
+        meta.port = (PortId_t)hdr.port_event.port;
         meta.event_port = (PortId_t)hdr.port_event.port;
         meta.event_epoch = 0;
         meta.event_up = 1;
@@ -285,8 +332,24 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
         hdr.notice.port = meta.notice_port;
         hdr.notice.epoch = meta.event_epoch;
     }
-    action note_event() { write_port_down.execute(meta.event_port); }
+    // One table, so that both actions are in one stage, where the register is. As two tables they may be placed in two
+    // stages, each with a register of its own.
+    action note_event() { write_port_down.execute(meta.port); }
     action look_at_port() { meta.epoch = read_port_down.execute(meta.port); }
+    @name(".port_state")
+    table port_state {
+        key = {
+            meta.event: exact @name("event");
+            meta.chosen: exact @name("chosen");
+        }
+        actions = { note_event; look_at_port; NoAction; }
+        size = 2;
+        const default_action = NoAction;
+        const entries = {
+            (1, 0): note_event();
+            (0, 1): look_at_port();
+        }
+    }
 
     action hash_flow_v4() {
         meta.hash = hash_v4.get({ meta.hash_seed, hdr.ipv4.src, hdr.ipv4.dst, hdr.ipv4.protocol,
@@ -365,6 +428,8 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
         device.apply();
         begin();
         compute_due();
+        source_guard.apply();
+        foreign_source.apply();
 
         if (hdr.port_down.isValid()) {
             event_of_generator();
@@ -408,7 +473,9 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
             if (hdr.udp.src[15:14] == 3) { meta.sport_marked = 1; }
             if (hdr.ipv6.flow_label[19:14] == FLOW_LABEL_MARK) { meta.flow_marked = 1; }
             label_carrier.apply();
-            if (hdr.bth.opcode == BTH_ACK || hdr.bth.opcode == BTH_ATOMIC_ACK || hdr.bth.opcode == BTH_CNP) {
+            if (hdr.bth.opcode == BTH_ACK || hdr.bth.opcode == BTH_ATOMIC_ACK || hdr.bth.opcode == BTH_CNP ||
+                (hdr.ipv4.isValid() && hdr.ipv4.dscp[5:2] == CLASS_NETWORK_CONTROL) ||
+                (hdr.ipv6.isValid() && hdr.ipv6.dscp[5:2] == CLASS_NETWORK_CONTROL)) {
                 prefer();
             }
         } else if (hdr.udp.isValid() && hdr.udp.dst == UDP_QUENCH && meta.drop == NO_DROP) {
@@ -431,21 +498,18 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
                 claim_telling();
             }
         }
+        if (meta.foreign == 1 && meta.notice == 0 && meta.drop == NO_DROP) { meta.drop = DROP_FOREIGN_SOURCE; }
 
         if (hdr.ipv4.isValid()) { hash_flow_v4(); } else { hash_flow_v6(); }
         if (meta.hash_offset == 0) { key_low(); } else { key_high(); }
 
-        if (meta.upward == 1 && meta.labelled == 1) {
+        if (meta.upward == 1 && meta.labelled == 1 && meta.foreign == 0) {
             if (source_route.apply().hit) {
                 source_route_counter.count(meta.label);
             }
         }
-        if (meta.event == 1) {
-            note_event();
-            uplink_of_port.apply();
-        } else if (meta.chosen == 1) {
-            look_at_port();
-        }
+        if (meta.event == 1) { uplink_of_port.apply(); }
+        if (meta.foreign == 0) { port_state.apply(); }
         if (meta.epoch != 0) {
             note_dead_port();
             if (meta.is_ipv6 == 1) { quench_slot_v6(); } else { quench_slot_v4(); }

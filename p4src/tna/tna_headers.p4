@@ -113,6 +113,12 @@ struct ingress_metadata_t {
     bit<8>   fallback;       // reasons
     bit<8>   drop;
 
+    // The source less the host's own address, and whether it is another host's: see source_guard.
+    bit<32>  other_v4;
+    bit<64>  other_v6_high;
+    bit<64>  other_v6_low;
+    bit<1>   foreign;
+
     // The packet's port is dead.
     bit<32>       epoch;     // of its down event
     bit<1>        dead;
@@ -127,7 +133,7 @@ struct ingress_metadata_t {
     // A port event.
     bit<1>   event;
     bit<1>   event_up;
-    PortId_t event_port;
+    PortId_t event_port;     // port has it too, but uplink_of_port must not wait for source_route: see docs/tofino.md
     bit<32>  event_epoch;
     bit<32>  member;         // the port's bit among the selector's members
     bit<1>   member_known;

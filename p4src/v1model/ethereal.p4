@@ -17,10 +17,6 @@
 const bit<32> INSTANCE_NORMAL        = 0;
 const bit<32> INSTANCE_INGRESS_CLONE = 1;
 
-// RoCEv2 packets of network control's DSCP, CS6, are control, such as a host's path probes. The mark of a rerouted
-// packet leaves these four bits as they are.
-const bit<4> CLASS_NETWORK_CONTROL = DSCP_NETWORK_CONTROL[5:2];
-
 // The controller's port: packet-out comes from it, packet-in goes to it.
 const port_t CPU_PORT = 510;
 
@@ -33,6 +29,9 @@ const port_t CPU_PORT = 510;
 register<bit<64>>(1) dead_uplinks;
 
 #include "balancers.p4"
+#ifdef ETHEREAL_CSIG
+#include "csig.p4"
+#endif
 
 parser EtherealParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
                       inout standard_metadata_t standard_metadata) {
@@ -599,6 +598,9 @@ control EtherealEgress(inout headers_t hdr, inout metadata_t meta,
              64w0x10000);
     }
 
+#ifdef ETHEREAL_CSIG
+    Csig() csig;
+#endif
     BalancerFeedback() feedback;
     NoticeCopies() copies;
 
@@ -606,6 +608,12 @@ control EtherealEgress(inout headers_t hdr, inout metadata_t meta,
         if (standard_metadata.instance_type != INSTANCE_NORMAL) {
             if (standard_metadata.instance_type == INSTANCE_INGRESS_CLONE) {
                 bit<32> size = 14 + 8 + (bit<32>)QUENCH_BYTES;
+#ifdef ETHEREAL_CSIG
+                if (hdr.csig.isValid()) {
+                    hdr.ethernet.type = hdr.csig.type;
+                    hdr.csig.setInvalid();
+                }
+#endif
                 outer_off(hdr);
                 become_quench();
                 if (hdr.vlan.isValid()) { size = size + 4; }
@@ -623,6 +631,9 @@ control EtherealEgress(inout headers_t hdr, inout metadata_t meta,
             }
         }
 
+#ifdef ETHEREAL_CSIG
+        csig.apply(hdr, standard_metadata);
+#endif
         if (meta.is_data == 0) {
             port_tx_control.count((bit<32>)standard_metadata.egress_port);
         } else {
@@ -667,6 +678,9 @@ control EtherealDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.packet_in);
         packet.emit(hdr.ethernet);
         packet.emit(hdr.vlan);
+#ifdef ETHEREAL_CSIG
+        packet.emit(hdr.csig);
+#endif
         packet.emit(hdr.ipv4);
         packet.emit(hdr.ipv6);
         packet.emit(hdr.inner_ipv4);

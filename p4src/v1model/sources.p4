@@ -3,12 +3,6 @@
 #ifndef ETHEREAL_SOURCES_P4
 #define ETHEREAL_SOURCES_P4
 
-// One more reason of counter `drops`: a host sent the packet with another host's address.
-const bit<8> DROP_FOREIGN_SOURCE = 6;
-
-const bit<10> LINK_LOCAL   = 0b1111111010; // fe80::/10, RFC 4291
-const bit<8>  MULTICAST_V6 = 0xFF;         // ff00::/8
-
 control Sources(in headers_t hdr, in standard_metadata_t standard_metadata, out bit<1> foreign) {
     bit<32>  own_v4 = 0;
     bit<128> own_v6 = 0;

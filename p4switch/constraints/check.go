@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Kind is how a key field is matched.
+// Kind is how a key field of a P4 table is matched.
 type Kind uint8
 
 // Kinds of key fields, in the order of the classes.
@@ -21,15 +21,16 @@ const (
 // parameter is the kind of an action's parameters.
 const parameter = Kind(classBits)
 
-// Variable is a key field of a table, or a parameter of an action, whose Kind does not matter.
+// Variable is what a constraint can name: a key field of a table, or a parameter of an action, for which Kind is not
+// used.
 type Variable struct {
 	Name  string
 	Kind  Kind
 	Width int // bits; 0: it cannot be used in constraints
 }
 
-// Value is what an entry has for a variable, big-endian. One that is left out in the entry is wild: its mask or prefix
-// length is 0, its range the whole one.
+// Value is an entry's match on a key field, or an action's argument, big-endian. A field that the entry leaves out
+// matches everything: its mask or prefix length is 0, its range the whole one.
 type Value struct {
 	First     []byte // the value, or a range's lower bound
 	Second    []byte // the mask, or a range's upper bound
@@ -37,7 +38,8 @@ type Value struct {
 	Wild      bool
 }
 
-// Constraint is an @entry_restriction or @action_restriction.
+// Constraint is a compiled P4 annotation @entry_restriction or @action_restriction: a condition on a table's entries or
+// an action's arguments.
 type Constraint struct {
 	text      string
 	annotated string
@@ -50,12 +52,12 @@ const (
 	actionParameter = "parameter"
 )
 
-// Entry compiles the text of an @entry_restriction of a table with the key.
+// Entry compiles the text of an @entry_restriction. key is the table's key.
 func Entry(text string, key []Variable) (*Constraint, error) {
 	return compile("@entry_restriction", text, keyField, key)
 }
 
-// Action compiles the text of an @action_restriction of an action with the parameters.
+// Action compiles the text of an @action_restriction. params are the action's parameters.
 func Action(text string, params []Variable) (*Constraint, error) {
 	vs := make([]Variable, len(params))
 	for i, p := range params {
@@ -79,8 +81,8 @@ func compile(annotation, text, what string, vs []Variable) (*Constraint, error) 
 	return &Constraint{text: text, annotated: annotation, root: root, variables: vs}, nil
 }
 
-// Find returns the text inside an annotation of a table ("entry_restriction") or an action ("action_restriction"); "" when
-// there is none. The text may be several strings.
+// Find returns the text inside an annotation of a table ("entry_restriction") or an action ("action_restriction"),
+// given all its annotations as P4Info has them; "" if it has none. The text may consist of several strings.
 func Find(annotations []string, name string) (string, error) {
 	for _, a := range annotations {
 		rest, ok := strings.CutPrefix(a, "@"+name)
@@ -101,8 +103,8 @@ func Find(annotations []string, name string) (string, error) {
 	return "", nil
 }
 
-// Check returns nil when the values, in the order of the variables, satisfy the constraint. The error quotes the part
-// that they do not satisfy.
+// Check returns nil if the values, in the order of the variables, satisfy the constraint. The error quotes the violated
+// part.
 func (c *Constraint) Check(priority int32, values []Value) error {
 	e := &entry{c, priority, values}
 	if e.truth(c.root) {
@@ -159,7 +161,8 @@ func (e *entry) truth(x *expression) bool {
 
 var zero = new(big.Int)
 
-// value is that of an expression that is not a bool; the second number is 0 where there is one only.
+// value evaluates an expression that is not a bool. The second number is the upper bound or mask of a match; 0 for
+// plain numbers.
 func (e *entry) value(x *expression) (first, second *big.Int) {
 	switch x.op {
 	case opNumber:
@@ -213,7 +216,7 @@ func (e *entry) variable(x *expression) (first, second *big.Int) {
 	return first, second
 }
 
-// reason is the smallest part of x that has made x what it is.
+// reason returns the smallest subexpression that determines the value of x.
 func (e *entry) reason(x *expression) *expression {
 	var because []*expression
 	switch x.op {
@@ -254,7 +257,7 @@ func (x *expression) size() int {
 	return 1 + x.left.size() + x.right.size()
 }
 
-// describe names the values that an expression looks at.
+// describe returns the names of the variables in an expression.
 func (e *entry) describe(x *expression) string {
 	var out []string
 	seen := map[string]bool{}

@@ -98,7 +98,7 @@ func numeral(s string) int {
 	return span(s, isDigit)
 }
 
-// bases are those of numbers by their prefix.
+// bases maps prefixes such as 0x to the base of the number.
 var bases = map[byte]struct {
 	base  int
 	digit func(byte) bool

@@ -7,15 +7,15 @@ import (
 	"net/netip"
 )
 
-// operation is what an expression does.
+// operation is the operator of an expression.
 type operation uint8
 
 const (
-	opTruth    operation = iota // a constant
-	opNumber                    // a constant
+	opTruth    operation = iota // the constant true or false
+	opNumber                    // an integer constant
 	opVariable                  // a key field or a parameter
 	opPart                      // one part of a key field's value
-	opPriority                  // of the entry
+	opPriority                  // the table entry's priority
 	opNot
 	opMinus
 	opCast
@@ -50,7 +50,7 @@ const (
 	maxDepth = 200
 )
 
-// binding is how strongly an operator binds, and whether it may stand in a row.
+// binding is an operator's precedence, and whether it may be chained.
 type binding struct {
 	strength int
 	row      bool
@@ -64,7 +64,7 @@ var bindings = map[string]binding{
 	"&&": {4, true, opAnd}, "||": {3, true, opOr}, "->": {2, false, opImplies}, ";": {1, true, opAnd},
 }
 
-const unary = 6 // strength of ! and -
+const unary = 6 // binding strength of the unary operators ! and -
 
 // parser reads a constraint by precedence: the language specification's grammar and table.
 type parser struct {
@@ -153,7 +153,7 @@ func (p *parser) above(context int) (*expression, error) {
 	return nil, err
 }
 
-// extend reads what follows an operator after an expression.
+// extend parses the operators and operands that follow an expression.
 func (p *parser) extend(left *expression, b binding) (*expression, error) {
 	if b.op == opPart {
 		t, err := p.expect(kindIdentifier)
@@ -169,7 +169,7 @@ func (p *parser) extend(left *expression, b binding) (*expression, error) {
 	return p.node(expression{op: b.op, left: left, right: right, from: left.from, to: right.to})
 }
 
-// first reads what an expression begins with.
+// first parses the first operand of an expression.
 func (p *parser) first() (*expression, error) {
 	t := p.next()
 	word := p.text[t.from:t.to]

@@ -5,7 +5,7 @@ import (
 	"math/big"
 )
 
-// class is what a value may be used for. The first five are those of key fields.
+// class is the kind of a value's type. The first five are the match kinds of key fields.
 type class uint8
 
 const (
@@ -14,8 +14,8 @@ const (
 	classLPM
 	classRange
 	classOptional
-	classBits // bit<W>
-	classInt  // without a width
+	classBits // an unsigned value of type bit<W>
+	classInt  // an integer constant without a width
 	classBool
 )
 
@@ -48,7 +48,7 @@ func (t valueType) ordered() bool {
 	return t.class == classInt || t.class == classBits || t.class == classExact
 }
 
-// parts are those of a key field's value.
+// parts maps a key field's class to the attributes of its value, such as ::mask.
 var parts = map[class]map[string]struct {
 	second bool
 	class  class
@@ -71,7 +71,7 @@ func (c *checker) errorf(e *expression, format string, args ...any) error {
 	return fmt.Errorf("%s: %s", fmt.Sprintf(format, args...), quote(c.text[e.from:e.to]))
 }
 
-// check sets the types below e, and puts in the casts that the operators need.
+// check sets the types of the expressions below e, and inserts the casts that the operators need.
 func (c *checker) check(e *expression) error {
 	for _, sub := range []*expression{e.left, e.right} {
 		if sub == nil {
@@ -168,7 +168,7 @@ func cast(e *expression, to valueType) *expression {
 	return &expression{op: opCast, typ: to, left: e, from: e.from, to: e.to}
 }
 
-// wrap is n modulo 2^width.
+// wrap returns n modulo 2^width.
 func wrap(n *big.Int, width int) *big.Int {
 	return new(big.Int).And(n, ones(width)) // of negative numbers, too: And is two's complement's
 }

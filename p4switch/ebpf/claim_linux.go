@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrTaken is wrapped by the error of [Attach] where another switch forwards what comes in by the interface.
+// ErrTaken is wrapped by the error of [Attach] if another switch process already forwards the packets of the interface.
 var ErrTaken = errors.New("another switch has a data path in the kernel on it; end that switch, or name another interface")
 
 // claim is a name in the interface's network namespace, which the kernel frees with the process that holds it: two
@@ -29,4 +29,4 @@ func claimInterface(index int) (claim, error) {
 	return claim(fd), nil
 }
 
-func (c claim) release() { unix.Close(int(c)) } //nolint:errcheck // nothing was written
+func (c claim) releaseName() { unix.Close(int(c)) } //nolint:errcheck // nothing was written

@@ -6,4 +6,4 @@ type claim struct{}
 
 func claimInterface(int) (c claim, _ error) { return c, nil }
 
-func (claim) release() {}
+func (claim) releaseName() {}

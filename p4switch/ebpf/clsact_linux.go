@@ -37,7 +37,7 @@ func attachClsact(index int) (_ Hook, err error) {
 	if h.next, err = bpf.NewMap(&bpf.MapSpec{Name: "next", Type: bpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: 1}); err != nil {
 		return nil, fmt.Errorf("%w (root, or CAP_BPF and CAP_NET_ADMIN, is needed)", err)
 	}
-	h.first, err = small("first",
+	h.first, err = loadSmall("first",
 		asm.LoadMapPtr(asm.R2, h.next.FD()), asm.Mov.Imm(asm.R3, 0), asm.FnTailCall.Call(), // R1 is the packet
 		asm.Mov.Imm(asm.R0, -1), asm.Return(), // TC_ACT_UNSPEC
 	)

@@ -7,9 +7,9 @@
 //
 // # State
 //
-// Tables are written to the interpreter first and then copied by [Switch.Sync]. Meanwhile a packet sees an entry's
-// old or new value. It may see half of a default or of a ternary table's masks, since each is copied as one value;
-// where a new entry changes the order of a ternary table's masks, it may find the entry of another mask. Registers
+// Tables are written to the interpreter first and then copied by [Switch.Sync], which writes the entries that have
+// changed. Meanwhile a packet sees an entry's old or new value, and may see half of a default's arguments. The masks of
+// a table change at once. An entry with ranges is as many entries as its ranges have prefixes. Registers
 // are read in the kernel, from a copy that follows the interpreter's writes; the interpreter processes packets that
 // write one. So a packet may read the old value while a writing packet is still on its way to the interpreter. The
 // kernel counts the packets that it forwards or drops, the interpreter counts its own; a reading of the
@@ -20,6 +20,11 @@
 // [Attach] puts programs on an interface's ingress hook. Packet sockets see a packet before that hook, so a packet
 // for the interpreter is marked ([Mark]) and enters once more by the same interface. A socket that takes marked
 // packets only (port.Interface.OnlyMarked) sees just those. The program drops them there.
+//
+// # Lost carriers
+//
+// With [Devices], a packet that is about to leave by a port without a carrier goes to the interpreter, and
+// [Switch.Lost] names the port.
 //
 // # Needs
 //

@@ -17,3 +17,25 @@ func LoadAfter(first asm.Instructions, sw *interp.Switch) (*Switch, error) {
 	low.Instructions = slices.Concat(first, low.Instructions)
 	return load(sw, low, Config{Stopped: true})
 }
+
+// Dirty is how many entries Sync would look at.
+func (s *Switch) Dirty() (n int) {
+	for _, c := range s.tables {
+		if c != nil {
+			n += len(c.dirty)
+		}
+	}
+	return n
+}
+
+// Keys is how many keys the entries of tables with masks have, and how many of a table the kernel takes at most.
+func (s *Switch) Keys(table string) (n, most int) {
+	id, _ := s.sw.Program().TableByName(table)
+	return len(s.tables[id].rivals), s.tables[id].lt.MaxKeys
+}
+
+// Fewer is what Load does when the verifier refuses.
+func Fewer(load func(masks int) error) error {
+	_, err := loadWithFewerMasks(func(masks int) (*Switch, error) { return nil, load(masks) })
+	return err
+}

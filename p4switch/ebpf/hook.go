@@ -8,28 +8,29 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// HookKind is a place of the kernel's for programs on an interface's way in.
+// HookKind is where in an interface's ingress path the kernel runs an eBPF program.
 type HookKind string
 
 // The kinds of hooks.
 const (
-	HookTCX    HookKind = "tcx"    // Linux 6.6
-	HookClsact HookKind = "clsact" // before that
+	HookTCX    HookKind = "tcx"    // a TCX link, for Linux 6.6 and later
+	HookClsact HookKind = "clsact" // a filter of the clsact qdisc, for kernels before Linux 6.6
 )
 
-// Hook is the place of a program on an interface's way in. No packet runs through a
-// program any more when the process that holds it is gone.
+// Hook is a place for an eBPF program in an interface's ingress path. When the process that holds it ends, the kernel
+// removes the program.
 type Hook interface {
 	Kind() HookKind
-	// Run has packets run through a program from now on; nil has them pass.
+	// Run makes the kernel run the switch's program for each arriving packet from now on. nil: the kernel lets all
+	// packets pass.
 	Run(s *Switch) error
-	// Close gives the place up.
+	// Close removes the program from the hook.
 	Close() error
 }
 
-// Attach takes a place among an interface's programs, of the calling thread's network
-// namespace: TCX, or where the kernel has none of that, clsact. With a kind it
-// is that one. Until [Hook.Run] it lets all packets pass. An interface that another switch has is refused: ErrTaken.
+// Attach reserves a place in the ingress path of the interface with that index, in the calling thread's network
+// namespace: of the given kind, or of the best available one if kind is empty. Until [Hook.Run] all packets pass. If
+// another switch has the interface, the error wraps [ErrTaken].
 func Attach(index int, kind HookKind) (Hook, error) {
 	c, err := claimInterface(index)
 	if err != nil {
@@ -37,21 +38,21 @@ func Attach(index int, kind HookKind) (Hook, error) {
 	}
 	h, err := attach(index, kind)
 	if err != nil {
-		c.release()
+		c.releaseName()
 		return nil, err
 	}
-	return &claimed{h, c}, nil
+	return &ownedHook{h, c}, nil
 }
 
-// claimed is a hook that no other switch may have.
-type claimed struct {
+// ownedHook is a hook that this process owns exclusively.
+type ownedHook struct {
 	Hook
 	claim claim
 }
 
 // Close implements [Hook].
-func (h *claimed) Close() error {
-	defer h.claim.release()
+func (h *ownedHook) Close() error {
+	defer h.claim.releaseName()
 	return h.Hook.Close()
 }
 
@@ -71,8 +72,8 @@ func attach(index int, kind HookKind) (Hook, error) {
 	return h, nil
 }
 
-// small loads a program of a hook's own.
-func small(name string, ins ...asm.Instruction) (*bpf.Program, error) {
+// loadSmall loads a small program for a hook.
+func loadSmall(name string, ins ...asm.Instruction) (*bpf.Program, error) {
 	p, err := bpf.NewProgram(&bpf.ProgramSpec{Name: name, Type: bpf.SchedCLS, License: "GPL", Instructions: ins})
 	if err != nil {
 		return nil, fmt.Errorf("kernel: load a program: %w (root, or CAP_BPF and CAP_NET_ADMIN, is needed)", err)

@@ -1,7 +1,6 @@
 package ebpf
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,67 +12,83 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/program"
 )
 
-// ErrVerifier is what a program that the kernel does not take fails with.
+// ErrVerifier is wrapped by the error of [Load] if the kernel's verifier refuses the eBPF program.
 var ErrVerifier = errors.New("the kernel's verifier refuses the program")
 
-// Switch is a program in the kernel with its maps. It is not safe for
-// concurrent use, but for the packets.
+// Switch is a P4 program compiled to eBPF and loaded into the kernel, with its tables as maps. Its methods are not safe
+// for concurrent use; packets may pass meanwhile.
 type Switch struct {
-	sw      *interp.Switch
-	lowered *lowered
-	coll    *bpf.Collection
-	clock   uint64
-	epoch   uint64
-	queues  map[uint32]Queue
-	failed  error                         // of copying a register
-	copies  map[program.TableID]tableCopy // what the tables' maps hold
-	round   uint64                        // of Sync
-	changed map[program.TableID]struct{}  // tables that are not as the interpreter's
+	sw       *interp.Switch
+	lowered  *lowered
+	coll     *bpf.Collection
+	clock    uint64
+	epoch    uint64
+	queues   map[uint32]Queue
+	failed   error            // of copying a register
+	tables   []*tableCopy     // by TableID; nil: not looked up in the kernel
+	profiles []*copiedProfile // by ProfileID
+	changed  bool             // something that Sync copies
+	control  []byte           // what that map holds
+	devices  *Devices
+	lost     *bpf.Memory // nil: not seen
+	lostSeen uint64
 }
 
-// tableCopy is what a table's map holds, by key.
-type tableCopy map[string]*copied
-
-type copied struct {
-	value []byte
-	round uint64 // of Sync that saw it last
-}
-
-// Mark is what packets that go up are marked with.
+// Mark is the packet mark (skb->mark) of packets that the kernel passes to the interpreter.
 const Mark = 0xe7e4_0001
 
-// Config sets up a switch in the kernel.
+// Config sets up a [Switch].
 type Config struct {
-	QueuesPerPort int               // as interp.Config
-	DropPort      uint32            // as interp.Config
-	CPUPort       uint32            // as lowerConfig
-	Mark          uint32            // as lowerConfig
-	Ports         map[uint32]uint32 // interface index by port
-	Queues        map[uint32]Queue  // below interfaces, by index
-	Epoch         uint64            // reading of the kernel's clock (ns) that is the switch's zero
-	Stopped       bool              // the clock stands still at zero: what goes out depends on packets and tables only
+	QueuesPerPort int               // number of priority queues per port, as in [interp.Config]
+	DropPort      uint32            // egress port that means drop, as in [interp.Config]
+	CPUPort       uint32            // port of packet-in and packet-out; 0: none
+	Mark          uint32            // mark of packets that the kernel passes to the interpreter
+	Ports         map[uint32]uint32 // interface index of each port
+	Queues        map[uint32]Queue  // queueing discipline of each interface, by index
+	Epoch         uint64            // reading of the kernel's clock (ns) at which the switch's clock shows 0
+	Devices       *Devices          // finds ports without a carrier; nil: the program does not check
+	Stopped       bool              // the switch's clock stays 0, so that the output depends on packets and tables only
 }
 
-// Load puts the switch's program and its tables as they are into the kernel.
+// Load compiles the switch's program, and loads it into the kernel with the present entries of its tables.
 func Load(sw *interp.Switch, cfg Config) (*Switch, error) {
-	low, err := lower(sw.Program(), lowerConfig{
-		QueuesPerPort: cfg.QueuesPerPort, DropPort: cfg.DropPort, CPUPort: cfg.CPUPort, Mark: cfg.Mark,
-		Random: !cfg.Stopped,
+	return loadWithFewerMasks(func(masks int) (*Switch, error) {
+		low, err := lower(sw.Program(), lowerConfig{
+			QueuesPerPort: cfg.QueuesPerPort, DropPort: cfg.DropPort, CPUPort: cfg.CPUPort, Mark: cfg.Mark,
+			Random: !cfg.Stopped, Devices: cfg.Devices, Masks: masks,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("kernel: %w", err)
+		}
+		return load(sw, low, cfg)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("kernel: %w", err)
+}
+
+// loadWithFewerMasks loads with fewer and fewer masks a table while the verifier refuses: it may refuse long loops that
+// it could follow. An error is the first.
+func loadWithFewerMasks(load func(masks int) (*Switch, error)) (*Switch, error) {
+	var first error
+	for masks := maxMasks; ; masks /= 4 {
+		s, err := load(masks)
+		if err == nil {
+			return s, nil
+		}
+		if first == nil {
+			first = err
+		}
+		if !errors.Is(err, ErrVerifier) || masks <= minMasks {
+			return nil, first
+		}
 	}
-	return load(sw, low, cfg)
 }
 
 func load(sw *interp.Switch, low *lowered, cfg Config) (*Switch, error) {
-	s := &Switch{sw: sw, lowered: low, clock: ^uint64(0), epoch: cfg.Epoch, queues: cfg.Queues,
-		copies: map[program.TableID]tableCopy{}, changed: map[program.TableID]struct{}{}}
+	s := &Switch{sw: sw, lowered: low, clock: ^uint64(0), epoch: cfg.Epoch, queues: cfg.Queues, devices: cfg.Devices}
 	if cfg.Stopped {
 		s.clock, s.epoch = 0, 0
 	}
 	spec := &bpf.CollectionSpec{
-		Maps: s.maps(),
+		Maps: s.mapSpecs(),
 		Programs: map[string]*bpf.ProgramSpec{"p4switch": {
 			Name: "p4switch", Type: bpf.SchedCLS, License: "GPL", Instructions: low.Instructions,
 		}},
@@ -81,24 +96,23 @@ func load(sw *interp.Switch, low *lowered, cfg Config) (*Switch, error) {
 	var err error
 	if s.coll, err = bpf.NewCollection(spec); err != nil {
 		if v, ok := errors.AsType[*bpf.VerifierError](err); ok {
-			return nil, fmt.Errorf("kernel: %w of %d instructions: %s", ErrVerifier, len(low.Instructions), last(v.Log, 3))
+			return nil, fmt.Errorf("kernel: %w of %d instructions: %s", ErrVerifier, len(low.Instructions), lastLines(v.Log, 3))
 		}
 		return nil, fmt.Errorf("kernel: load the program of %d instructions: %w (root, or CAP_BPF and CAP_NET_ADMIN, is needed)",
 			len(low.Instructions), err)
 	}
-	if err := s.fill(cfg); err != nil {
+	if err := s.fillMaps(cfg); err != nil {
 		s.Close()
 		return nil, err
 	}
 	sw.AddCounting(s)
-	sw.WatchTables(func(id program.TableID) { s.changed[id] = struct{}{} })
 	return s, nil
 }
 
-func last(l []string, n int) string { return fmt.Sprint(l[max(0, len(l)-n):]) }
+func lastLines(l []string, n int) string { return fmt.Sprint(l[max(0, len(l)-n):]) }
 
-// maps describes the program's maps.
-func (s *Switch) maps() map[string]*bpf.MapSpec {
+// mapSpecs describes the program's maps.
+func (s *Switch) mapSpecs() map[string]*bpf.MapSpec {
 	o := s.lowered
 	m := map[string]*bpf.MapSpec{
 		"scratch":  {Type: bpf.PerCPUArray, KeySize: 4, ValueSize: uint32(o.ScratchSize), MaxEntries: 1},
@@ -108,6 +122,9 @@ func (s *Switch) maps() map[string]*bpf.MapSpec {
 		"port_out": {Type: bpf.Hash, KeySize: 4, ValueSize: uint32(binary.Size(loweredPort{})), MaxEntries: 1024},
 		"crc":      {Type: bpf.Array, KeySize: 4, ValueSize: uint32(2048 * max(1, len(o.CRCs))), MaxEntries: 1},
 	}
+	if s.devices != nil {
+		m["lost"] = &bpf.MapSpec{Type: bpf.Array, KeySize: 4, ValueSize: 16, MaxEntries: 1, Flags: mmapable}
+	}
 	counters := s.sw.Program().Counters
 	for _, c := range o.Counted {
 		m[fmt.Sprintf("c%d", c)] = &bpf.MapSpec{Type: bpf.Array, KeySize: 4, ValueSize: 16, MaxEntries: uint32(max(1, counters[c].Size))}
@@ -116,6 +133,9 @@ func (s *Switch) maps() map[string]*bpf.MapSpec {
 	for _, r := range o.Read {
 		m[fmt.Sprintf("r%d", r)] = &bpf.MapSpec{Type: bpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: uint32(registers[r].Size)}
 	}
+	for i := range o.Profiles {
+		profileMaps(m, &o.Profiles[i])
+	}
 	for i := range o.Tables {
 		t := &o.Tables[i]
 		if !t.Keyed {
@@ -123,10 +143,13 @@ func (s *Switch) maps() map[string]*bpf.MapSpec {
 		}
 		ms := &bpf.MapSpec{
 			Type: bpf.Hash, KeySize: uint32(t.KeySize), ValueSize: uint32(t.ValueSize), Flags: noPrealloc,
-			MaxEntries: 2 * uint32(t.MaxEntries), // Sync has the new ones beside the old for a while
+			MaxEntries: 2 * uint32(t.MaxKeys), // Sync has the new ones beside the old for a while
 		}
 		if t.Trie {
 			ms.Type = bpf.LPMTrie
+		}
+		if t.MaxMasks > 0 { // the ones in use, and those that Sync is about to put in their place
+			m[fmt.Sprintf("m%d", t.ID)] = &bpf.MapSpec{Type: bpf.Array, KeySize: 4, ValueSize: uint32(t.MaskSize), MaxEntries: 2 * uint32(t.MaxMasks)}
 		}
 		m[fmt.Sprintf("t%d", t.ID)] = ms
 		if t.Counted {
@@ -139,9 +162,12 @@ func (s *Switch) maps() map[string]*bpf.MapSpec {
 	return m
 }
 
-const noPrealloc = 1 // BPF_F_NO_PREALLOC
+const (
+	noPrealloc = 1       // map flag BPF_F_NO_PREALLOC
+	mmapable   = 1 << 10 // map flag BPF_F_MMAPABLE
+)
 
-func (s *Switch) fill(cfg Config) error {
+func (s *Switch) fillMaps(cfg Config) error {
 	cpus, err := bpf.PossibleCPU()
 	if err != nil {
 		return fmt.Errorf("kernel: %w", err)
@@ -152,6 +178,11 @@ func (s *Switch) fill(cfg Config) error {
 	}
 	if err := s.coll.Maps["scratch"].Put(uint32(0), slices.Repeat([][]byte{scratch}, cpus)); err != nil {
 		return fmt.Errorf("kernel: scratch: %w", err)
+	}
+	if m := s.coll.Maps["lost"]; m != nil {
+		if s.lost, err = m.Memory(); err != nil {
+			return fmt.Errorf("kernel: lost carriers: %w", err)
+		}
 	}
 	if m := s.coll.Maps["crc"]; len(s.lowered.CRCs) > 0 && m != nil {
 		var b []byte
@@ -183,15 +214,19 @@ func (s *Switch) fill(cfg Config) error {
 			return err
 		}
 	}
+	s.tables = make([]*tableCopy, len(s.sw.Program().Tables))
 	for i := range s.lowered.Tables {
-		if err := s.Sync(s.lowered.Tables[i].ID); err != nil {
-			return err
-		}
+		s.tables[s.lowered.Tables[i].ID] = s.newCopied(&s.lowered.Tables[i])
 	}
-	return s.control()
+	for i := range s.lowered.Profiles {
+		s.profiles = append(s.profiles, s.newCopiedProfile(&s.lowered.Profiles[i]))
+	}
+	s.sw.WatchProfiles(s.profileChanged)
+	s.sw.WatchTables(s.tableChanged)
+	return s.Sync()
 }
 
-// ClosePort has the kernel drop what is to leave by a port, until SetPort.
+// ClosePort makes the kernel drop packets that are to leave by a port, until SetPort.
 func (s *Switch) ClosePort(port uint32) error {
 	if err := s.coll.Maps["port_out"].Put(port, loweredPort{}); err != nil {
 		return fmt.Errorf("kernel: port %d: %w", port, err)
@@ -199,12 +234,15 @@ func (s *Switch) ClosePort(port uint32) error {
 	return nil
 }
 
-// SetPort says which interface a port is. Its queue is empty then.
+// SetPort sets the interface, by index, of a port. Its queue counts as empty.
 func (s *Switch) SetPort(port, index uint32) error {
 	if err := s.coll.Maps["port_in"].Put(index, port); err != nil {
 		return fmt.Errorf("kernel: port %d: %w", port, err)
 	}
 	p := loweredPort{Index: index}
+	if s.devices != nil {
+		p.Device = s.devices.at[index]
+	}
 	if q := s.queues[index]; q.Rate > 0 && s.lowered.Queues {
 		p.Rate, p.Longest = max(1, 1024*1e9/q.Rate), q.Limit*1e9/q.Rate
 	}
@@ -214,26 +252,36 @@ func (s *Switch) SetPort(port, index uint32) error {
 	return nil
 }
 
-// Waits is how long a packet that leaves by a port now, by the switch's clock in ns, waits in the queue below, and
-// behind how many. It is 0 where the queue's rate is not known, or the program does not ask.
+// Forget removes an interface, by index, from its port.
+func (s *Switch) Forget(index uint32) error {
+	if err := s.coll.Maps["port_in"].Delete(index); err != nil && !errors.Is(err, bpf.ErrKeyNotExist) {
+		return fmt.Errorf("kernel: interface %d: %w", index, err)
+	}
+	return nil
+}
+
+// Waits returns how long a packet that leaves by a port at the time now (ns, switch's clock) waits in the interface's
+// queueing discipline, and behind how many packets. It is 0 if the queue's rate is unknown, or the program does not use
+// it.
 func (s *Switch) Waits(port uint32, now int64) (ns int64, packets uint32) {
-	if p, ok := s.queue(port); ok {
+	if p, ok := s.portQueue(port); ok {
 		n, k := p.Waits(uint64(now))
 		return int64(n), uint32(k)
 	}
 	return 0, 0
 }
 
-// Sent has a packet that the interpreter sends wait there. One that the kernel sends at the same moment may be forgotten.
+// Sent counts a packet that the interpreter sends by a port in the queue that [Switch.Waits] computes. It may be missed
+// if the kernel sends one at the same moment.
 func (s *Switch) Sent(port uint32, now int64, bytes int) {
-	if p, ok := s.queue(port); ok {
+	if p, ok := s.portQueue(port); ok {
 		p.Send(uint64(now), bytes)
 		s.coll.Maps["port_out"].Put(port, p) //nolint:errcheck // it was there: the queue is as it was
 	}
 }
 
-// queue reads a port's queue, if it has a rate.
-func (s *Switch) queue(port uint32) (p loweredPort, ok bool) {
+// portQueue reads a port's queue, if it has a rate.
+func (s *Switch) portQueue(port uint32) (p loweredPort, ok bool) {
 	if !s.lowered.Queues || len(s.queues) == 0 {
 		return p, false
 	}
@@ -241,104 +289,38 @@ func (s *Switch) queue(port uint32) (p loweredPort, ok bool) {
 	return p, err == nil && p.Index != 0 && p.Rate > 0
 }
 
-// SetQueues says what queues are below interfaces, by index. SetPort has it hold for a port.
+// SetQueues sets the queueing disciplines of interfaces, by index. They take effect at the next SetPort of the port.
 func (s *Switch) SetQueues(q map[uint32]Queue) { s.queues = q }
 
-// Queue is what the kernel holds back packets with that leave by an interface.
+// Queue is the rate and size of an interface's queueing discipline.
 type Queue struct {
-	Rate  uint64 // bytes per second; 0: not known, or none
-	Limit uint64 // bytes that wait
+	Rate  uint64 // bytes per second; 0: unknown or unlimited
+	Limit uint64 // largest number of waiting bytes
 }
 
-func (s *Switch) control() error {
-	if err := s.coll.Maps["control"].Put(uint32(0), s.lowered.controlValue(s.sw, s.clock, s.epoch)); err != nil {
-		return fmt.Errorf("kernel: control: %w", err)
-	}
-	return nil
-}
-
-// SyncChanged makes the kernel's copies of the tables that have changed since as
-// the interpreter's are.
-func (s *Switch) SyncChanged() error {
-	for id := range s.changed {
-		if err := s.Sync(id); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Sync makes the kernel's copy of a table as the interpreter's is: what is new
-// or changed first, then the default and the masks, then what is gone goes. An
-// error leaves some of it undone, which the next Sync does.
-func (s *Switch) Sync(id program.TableID) error {
-	i := slices.IndexFunc(s.lowered.Tables, func(t loweredTable) bool { return t.ID == id })
-	if i < 0 {
-		delete(s.changed, id)
-		return nil // a table whose packets go up, or that has one action only
-	}
-	t := &s.lowered.Tables[i]
-	m, entries := s.coll.Maps[fmt.Sprintf("t%d", id)], s.copies[id]
-	if entries == nil {
-		entries = tableCopy{}
-		s.copies[id] = entries
-	}
-	s.round++
-	if m != nil {
-		n := 0
-		for e := range t.entries(s.sw, s.sw.Program()) {
-			if n++; n > t.MaxEntries {
-				break // the control value says that the table is too large
-			}
-			c := entries[string(e.Key)]
-			if c != nil && bytes.Equal(c.value, e.Value) {
-				c.round = s.round
-				continue
-			}
-			if err := m.Put(e.Key, e.Value); err != nil {
-				return fmt.Errorf("kernel: table %d: entry %x: %w", id, e.Key, err)
-			}
-			entries[string(e.Key)] = &copied{e.Value, s.round}
-		}
-	}
-	if err := s.control(); err != nil {
-		return err
-	}
-	for k, c := range entries {
-		if c.round == s.round {
-			continue
-		}
-		if err := m.Delete([]byte(k)); err != nil && !errors.Is(err, bpf.ErrKeyNotExist) {
-			return fmt.Errorf("kernel: table %d: entry %x: %w", id, k, err)
-		}
-		delete(entries, k)
-	}
-	delete(s.changed, id)
-	return nil
-}
-
-// Program is the loaded program, to attach.
+// Program returns the loaded eBPF program, to be attached.
 func (s *Switch) Program() *bpf.Program { return s.coll.Programs["p4switch"] }
 
-// Instructions is how many instructions the program has.
+// Instructions returns the number of eBPF instructions of the program.
 func (s *Switch) Instructions() int { return len(s.lowered.Instructions) }
 
-// Err says whether a write of the interpreter's to a register did not reach the kernel.
+// Err returns an error if a register that the interpreter wrote could not be written in the kernel.
 func (s *Switch) Err() error { return s.failed }
 
-// Close gives the program and its maps up. What the kernel counted is gone with them.
+// Close unloads the program and its maps. The kernel's counts are lost.
 func (s *Switch) Close() {
 	for _, id := range s.lowered.Read {
 		_ = s.sw.WatchRegister(id, nil)
 	}
 	s.sw.AddCounting(nil)
 	s.sw.WatchTables(nil)
+	s.sw.WatchProfiles(nil)
 	s.coll.Close()
 }
 
 // Counted implements [interp.Counting].
 func (s *Switch) Counted(id program.CounterID, index int) (packets, bytes uint64, err error) {
-	return s.cell(fmt.Sprintf("c%d", id), index)
+	return s.counterCell(fmt.Sprintf("c%d", id), index)
 }
 
 // CountedAt implements [interp.Counting].
@@ -347,10 +329,10 @@ func (s *Switch) CountedAt(id program.TableID, place int) (packets, bytes uint64
 	if m := s.coll.Maps[name]; m != nil && place < 0 {
 		place = int(m.MaxEntries()) - 1
 	}
-	return s.cell(name, place)
+	return s.counterCell(name, place)
 }
 
-func (s *Switch) cell(name string, i int) (packets, bytes uint64, err error) {
+func (s *Switch) counterCell(name string, i int) (packets, bytes uint64, err error) {
 	m := s.coll.Maps[name]
 	if m == nil {
 		return 0, 0, nil // nothing in the kernel counts there
@@ -362,7 +344,7 @@ func (s *Switch) cell(name string, i int) (packets, bytes uint64, err error) {
 	return c[0], c[1], nil
 }
 
-// Fates counts packets by what became of them.
+// Fates returns the number of packets by outcome, such as forwarded, dropped, or passed up to the interpreter.
 func (s *Switch) Fates() ([]uint64, error) {
 	out := make([]uint64, FateUp+len(s.lowered.Up))
 	for i := range out {
@@ -377,19 +359,19 @@ func (s *Switch) Fates() ([]uint64, error) {
 	return out, nil
 }
 
-// Constructs names what packets go up for, in the order of the fates from
-// [FateUp] on.
+// Constructs returns the names of the P4 constructs for which packets are passed up to the interpreter, in the order of
+// the outcomes from [FateUp] on.
 func (s *Switch) Constructs() []string { return s.lowered.Up }
 
-// Result is what the kernel made of one packet.
+// Result is the kernel program's output for one packet.
 type Result struct {
 	Fate int
-	Port uint32 // of a packet that is forwarded
+	Port uint32 // output port of a forwarded packet
 	Data []byte
 }
 
-// Run pushes one packet, as it comes from the interface of a port, through the
-// program, by BPF_PROG_TEST_RUN. It has to have 14 bytes at least.
+// Run passes one packet through the program in the kernel by BPF_PROG_TEST_RUN, as if it came from a port's interface.
+// It must have at least 14 bytes.
 func (s *Switch) Run(data []byte) (Result, error) {
 	var ctx [192]byte // struct __sk_buff
 	o := &bpf.RunOptions{Data: data, DataOut: make([]byte, len(data)+512), ContextOut: ctx[:], Repeat: 1}

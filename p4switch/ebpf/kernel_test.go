@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -25,7 +24,7 @@ import (
 var programs = []string{
 	"../stf/testdata/route.json", "../stf/testdata/arith.json", "../interp/testdata/headers.json",
 	"../interp/testdata/state.json", "../interp/testdata/replicate.json", "testdata/growth.json",
-	"../interp/testdata/unions.json",
+	"testdata/tables.json", "../interp/testdata/unions.json", "../interp/testdata/zero.json", "../interp/testdata/ragged.json",
 	"../../p4src/build/ethereal.json",
 }
 
@@ -79,6 +78,9 @@ func trials(t *testing.T) int {
 // value is of width bits and mostly small, so that packets hit.
 func value(rng *rand.Rand, width int) []byte {
 	b := make([]byte, (width+7)/8)
+	if width == 0 {
+		return b
+	}
 	b[len(b)-1] = byte(rng.IntN(8))
 	if rng.IntN(4) == 0 {
 		for i := range b {
@@ -91,15 +93,13 @@ func value(rng *rand.Rand, width int) []byte {
 	return b
 }
 
-// change makes a random change to a random table of both switches, and returns
-// the kernel of it; to tables with range fields only where it may.
-func change(t *testing.T, rng *rand.Rand, ranges bool, k *ebpf.Switch, switches ...*interp.Switch) {
+// change makes a random change to a random table of both switches and the kernel.
+func change(t *testing.T, rng *rand.Rand, k *ebpf.Switch, switches ...*interp.Switch) {
 	t.Helper()
 	tables := switches[0].Program().Tables
 	id := program.TableID(rng.IntN(len(tables)))
 	info := tables[id].Info
-	isRange := func(f program.KeyField) bool { return f.Kind == program.Range }
-	if info.Profile >= 0 || len(info.Actions) == 0 || !ranges && slices.ContainsFunc(info.Key, isRange) {
+	if len(info.Actions) == 0 {
 		return
 	}
 	act := info.Actions[rng.IntN(len(info.Actions))]
@@ -107,8 +107,17 @@ func change(t *testing.T, rng *rand.Rand, ranges bool, k *ebpf.Switch, switches 
 	for _, p := range act.Params {
 		target.Call.Args = append(target.Call.Args, value(rng, p.Width))
 	}
+	plain := target
 	var apply func(sw *interp.Switch)
+	if info.Profile >= 0 {
+		if rng.IntN(3) > 0 {
+			apply = changeProfile(rng, info.Profile, target.Call)
+		} else {
+			target = pick(rng, switches[0], info.Profile)
+		}
+	}
 	switch e := entry(rng, info, target); {
+	case apply != nil:
 	case info.DirectMeter >= 0 && rng.IntN(8) == 0:
 		apply = func(sw *interp.Switch) {
 			for h := range sw.Entries(id) {
@@ -124,6 +133,9 @@ func change(t *testing.T, rng *rand.Rand, ranges bool, k *ebpf.Switch, switches 
 			}
 		}
 	case len(info.Key) == 0 || rng.IntN(8) == 0:
+		if info.Profile >= 0 && rng.IntN(4) > 0 {
+			target = plain
+		}
 		apply = func(sw *interp.Switch) { _ = sw.SetDefault(id, target) }
 	case rng.IntN(4) == 0:
 		nth := rng.IntN(8)
@@ -139,11 +151,75 @@ func change(t *testing.T, rng *rand.Rand, ranges bool, k *ebpf.Switch, switches 
 	default:
 		apply = func(sw *interp.Switch) { _, _ = sw.Insert(id, e) }
 	}
+	transaction := rng.IntN(8)
 	for _, sw := range switches {
+		if transaction < 2 {
+			sw.Begin()
+		}
 		apply(sw)
+		switch transaction {
+		case 0:
+			sw.Rollback()
+		case 1:
+			sw.Commit()
+		}
 	}
-	if err := k.Sync(id); err != nil {
+	if err := k.Sync(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// pick is a random member or group.
+func pick(rng *rand.Rand, sw *interp.Switch, id program.ProfileID) interp.Target {
+	var all []interp.Target
+	for m := range sw.Members(id) {
+		all = append(all, interp.Target{Kind: interp.ByMember, Member: m})
+	}
+	for g := range sw.Groups(id) {
+		all = append(all, interp.Target{Kind: interp.ByGroup, Group: g}, interp.Target{Kind: interp.ByGroup, Group: g})
+	}
+	if len(all) == 0 {
+		return interp.Target{Kind: interp.ByMember}
+	}
+	return all[rng.IntN(len(all))]
+}
+
+// changeProfile is a random change to an action profile.
+func changeProfile(rng *rand.Rand, id program.ProfileID, call interp.ActionCall) func(*interp.Switch) {
+	what, which, live := rng.IntN(8), rng.IntN(100), rng.IntN(2) == 0
+	var places []int
+	for range rng.IntN(6) {
+		places = append(places, rng.IntN(100))
+	}
+	return func(sw *interp.Switch) {
+		members, groups := []interp.MemberID{0}, []interp.GroupID{0}
+		for m := range sw.Members(id) {
+			members = append(members, m)
+		}
+		for g := range sw.Groups(id) {
+			groups = append(groups, g)
+		}
+		member, group := members[which%len(members)], groups[which%len(groups)]
+		switch what {
+		case 0, 1:
+			_, _ = sw.AddMember(id, call)
+		case 2:
+			_ = sw.ModifyMember(id, member, call)
+		case 3:
+			_ = sw.DeleteMember(id, member)
+		case 4:
+			_ = sw.SetMemberLive(id, member, live)
+		case 5:
+			_, _ = sw.CreateGroup(id)
+		case 6:
+			_ = sw.DeleteGroup(id, group)
+		default:
+			var list []interp.MemberID
+			for _, p := range places {
+				list = append(list, members[p%len(members)])
+			}
+			_ = sw.SetGroup(id, group, list)
+		}
 	}
 }
 
@@ -158,13 +234,19 @@ func entry(rng *rand.Rand, info program.TableInfo, target interp.Target) interp.
 		m.PrefixLen = max(0, m.PrefixLen)
 		switch f.Kind {
 		case program.Ternary, program.Optional:
-			m.Mask = bytes.Repeat([]byte{0xff << rng.IntN(3)}, len(m.Value))
+			m.Mask = make([]byte, len(m.Value))
+			for i := range m.Mask {
+				m.Mask[i] = 0xff << rng.IntN(3)
+			}
 			if f.Width%8 != 0 {
 				m.Mask[0] &= 1<<(f.Width%8) - 1
 			}
 			m.Any = rng.IntN(4) == 0
 		case program.Range:
-			m.High = m.Value
+			if m.High = value(rng, f.Width); bytes.Compare(m.Value, m.High) > 0 {
+				m.Value, m.High = m.High, m.Value
+			}
+			m.Any = rng.IntN(4) == 0
 		}
 		e.Match = append(e.Match, m)
 		if f.Kind > program.LPM {
@@ -236,7 +318,7 @@ func TestAgainstInterpreter(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, 2))
 			for i := range packets {
 				if i < 60 || i%20 == 0 {
-					change(t, rng, i > packets/2, k, sw, judge)
+					change(t, rng, k, sw, judge)
 				}
 				if i%50 == 0 {
 					x.from(t, rng.Uint32N(8))
@@ -311,7 +393,8 @@ func (x *trial) packet(t *testing.T, i int, data []byte) {
 	}
 }
 
-// compareCounters holds what the switch in the kernel says that it and the interpreter counted against what one switch counted that saw all packets.
+// compareCounters holds what the switch in the kernel says that it and the interpreter counted against what one switch
+// counted that saw all packets.
 func compareCounters(t *testing.T, sw, judge *interp.Switch) {
 	t.Helper()
 	compare := func(what string, p, b, wp, wb uint64, errs ...error) {

@@ -29,6 +29,8 @@ import (
 //	t0, t1 ..  the tables in Tables
 //	r0, r1 ..  arrays of 64-bit words, of the registers in Read
 //	d0, d1 ..  arrays of packets and bytes: the tables' direct counters
+//	pm0, pg0 ..  the action profiles in Profiles, and pl0 ..
+//	lost       array, one value: how many packets met a port without a carrier, and the last such port
 type lowered struct {
 	Instructions asm.Instructions
 	Scratch      []uint64
@@ -36,6 +38,7 @@ type lowered struct {
 	ControlSize  int
 	CRCs         [][256]uint64
 	Tables       []loweredTable
+	Profiles     []loweredProfile
 	Counted      []program.CounterID
 	Read         []program.RegisterID
 	Queues       bool     // the program reads the depth of queues, or how long packets were in one
@@ -59,18 +62,18 @@ const (
 // Marks that a packet's control block (cb) gets: cb[0] is the egress port, cb[1]
 // the fate plus one.
 const (
-	skbLen     = 0 // offsets into the context
+	skbLen     = 0 // offset of field len in struct __sk_buff
 	skbMark    = 8
-	skbVLAN    = 20 // vlan_present
+	skbVLAN    = 20 // offset of field vlan_present in struct __sk_buff
 	skbIfindex = 40
 	skbCB      = 48
 )
 
 const (
-	headBytes  = 256 // of a packet that its headers lie in
-	outBytes   = 384
-	maxLowered = 30000 // bytes of scratch, which a 16-bit offset reaches
-	maxStates  = 512   // parser states, by where in the packet they are reached
+	maxHeaderBytes = 256 // number of a packet's first bytes that must contain its headers
+	maxOutputBytes = 384
+	maxLowered     = 30000 // bytes of scratch, which a 16-bit offset reaches
+	maxStates      = 512   // parser states, by where in the packet they are reached
 )
 
 // Registers that keep their meaning throughout.
@@ -81,7 +84,7 @@ const (
 	regScratch = asm.R9
 )
 
-// lowerConfig is what the instructions depend on but for the program.
+// lowerConfig is the settings, besides the program, that determine the eBPF instructions.
 type lowerConfig struct {
 	QueuesPerPort int    // default 1
 	DropPort      uint32 // default 511
@@ -90,12 +93,14 @@ type lowerConfig struct {
 	// interface sees them before the program does, so it comes in again by the same
 	// interface: a reader that takes marked packets only sees no other, and the program
 	// drops them the second time. 0: it goes on its way to the kernel's own stack.
-	Mark uint32
+	Mark    uint32
+	Devices *Devices // nil: a lost carrier is not seen
+	Masks   int      // of a table at most; default maxMasks
 	// Random has random numbers be the kernel's. Without it packets that take one go up.
 	Random bool
 }
 
-// lowering is one translation under way.
+// lowering is the state of one compilation to eBPF.
 type lowering struct {
 	p    *program.Program
 	cfg  lowerConfig
@@ -129,11 +134,14 @@ type journalSite struct {
 	kind string // map
 }
 
-// lower translates the program. What it cannot translate costs a way, not the
-// program; the error is for programs that no part of fits.
+// lower compiles the program to eBPF. Where it cannot compile a part, packets that reach it are passed up to the
+// interpreter; the error is for programs of which no part can be compiled.
 func lower(p *program.Program, cfg lowerConfig) (*lowered, error) {
 	if cfg.QueuesPerPort <= 0 {
 		cfg.QueuesPerPort = 1
+	}
+	if cfg.Masks == 0 {
+		cfg.Masks = maxMasks
 	}
 	if cfg.DropPort == 0 {
 		cfg.DropPort = 511
@@ -146,25 +154,25 @@ func lower(p *program.Program, cfg lowerConfig) (*lowered, error) {
 	for _, c := range p.Constants {
 		l.konst[c.Slot] = c.Value
 	}
-	if err := l.layout(); err != nil {
+	if err := l.placeScratch(); err != nil {
 		return nil, err
 	}
-	l.prologue()
-	l.parser()
+	l.emitPrologue()
+	l.lowerParser()
 	l.emitChecks()
 	l.what = "ingress"
-	l.span(p.Ingress, "in", "ingress_end", nil)
-	l.at("ingress_end")
-	l.between()
+	l.lowerSpan(p.Ingress, "in", "ingress_end", nil)
+	l.placeLabel("ingress_end")
+	l.emitTrafficManager()
 	l.what = "egress"
-	l.span(p.Egress, "eg", "egress_end", nil)
-	l.at("egress_end")
-	l.load(asm.R0, p.Standard.EgressSpec.Slot)
+	l.lowerSpan(p.Egress, "eg", "egress_end", nil)
+	l.placeLabel("egress_end")
+	l.loadSlot(asm.R0, p.Standard.EgressSpec.Slot)
 	l.jumpIfEq(asm.R0, l.drop, "drop_egress")
-	l.queues()
+	l.emitQueueDepth()
 	l.updateChecks()
-	l.deparse()
-	l.epilogue()
+	l.lowerDeparser()
+	l.emitEpilogue()
 	if l.size > maxLowered {
 		return nil, l.tooLarge()
 	}
@@ -189,84 +197,27 @@ func lower(p *program.Program, cfg lowerConfig) (*lowered, error) {
 	return o, nil
 }
 
-// reachable leaves out the instructions that no way leads to, which the kernel refuses.
-func reachable(ins asm.Instructions) asm.Instructions {
-	labels := map[string]int{}
-	for i := range ins {
-		if s := ins[i].Symbol(); s != "" {
-			labels[s] = i
-		}
-	}
-	seen := make([]bool, len(ins))
-	work := []int{0}
-	for len(work) > 0 {
-		i := work[len(work)-1]
-		work = work[:len(work)-1]
-		for i < len(ins) && !seen[i] {
-			seen[i] = true
-			op := ins[i].OpCode
-			jump := op.Class().IsJump() && op.JumpOp() != asm.Call && op.JumpOp() != asm.Exit
-			if jump {
-				work = append(work, labels[ins[i].Reference()])
-			}
-			if jump && op.JumpOp() == asm.Ja || op.Class().IsJump() && op.JumpOp() == asm.Exit {
-				break
-			}
-			i++
-		}
-	}
-	out := ins[:0]
-	for i := range ins {
-		if seen[i] {
-			out = append(out, ins[i])
-		}
-	}
-	return out
-}
-
-// checkJumps refuses instructions with a jump that is too long for its 16 bits: the assembler cuts it off.
-func checkJumps(ins asm.Instructions) error {
-	at := map[string]asm.RawInstructionOffset{}
-	for it := ins.Iterate(); it.Next(); {
-		if s := it.Ins.Symbol(); s != "" {
-			at[s] = it.Offset
-		}
-	}
-	for it := ins.Iterate(); it.Next(); {
-		op := it.Ins.OpCode
-		if !op.Class().IsJump() || op.JumpOp() == asm.Call || op.JumpOp() == asm.Exit {
-			continue
-		}
-		far := int64(at[it.Ins.Reference()]) - int64(it.Offset) - 1
-		if far != int64(int16(far)) {
-			return fmt.Errorf("%w in the kernel: a program of %d instructions, with a jump over %d; at most %d are possible",
-				program.ErrUnsupported, len(ins), far, 1<<15-1)
-		}
-	}
-	return nil
-}
-
-// layout places what the code keeps beside the slots.
-func (l *lowering) layout() error {
+// placeScratch assigns scratch memory to values that are not P4 slots.
+func (l *lowering) placeScratch() error {
 	if l.size = l.p.Slots * 8; l.size > maxLowered {
 		return l.tooLarge()
 	}
 	for _, at := range []*int{
 		&l.length, &l.pos, &l.code, &l.hit, &l.act, &l.prio, &l.isExit, &l.pktLen, &l.outPort, &l.written,
 	} {
-		*at = l.take(8)
+		*at = l.takeScratch(8)
 	}
-	l.key, l.key2 = l.take(8*program.MaxKeyWords+8), l.take(8*program.MaxKeyWords+8)
-	l.head, l.deparsed, l.hash = l.take(headBytes+program.Slack), l.take(outBytes+program.Slack), l.take(128+program.Slack)
+	l.key, l.key2 = l.takeScratch(8*program.MaxKeyWords+8), l.takeScratch(8*program.MaxKeyWords+8)
+	l.head, l.deparsed, l.hash = l.takeScratch(maxHeaderBytes+program.Slack), l.takeScratch(maxOutputBytes+program.Slack), l.takeScratch(128+program.Slack)
 	l.image = make([]int, len(l.p.Headers))
 	for _, d := range l.p.Deparser {
 		if l.image[d.ID] == 0 {
-			l.image[d.ID] = l.take(l.p.Extractions[d.ID].Bytes + program.Slack)
+			l.image[d.ID] = l.takeScratch(l.p.Extractions[d.ID].Bytes + program.Slack)
 		}
 	}
 	for i, e := range l.p.Extractions {
 		if e.Raw != 0 && l.image[i] == 0 {
-			l.image[i] = l.take(e.Bytes + program.Slack)
+			l.image[i] = l.takeScratch(e.Bytes + program.Slack)
 		}
 	}
 	if l.size > maxLowered {
@@ -276,7 +227,7 @@ func (l *lowering) layout() error {
 	return nil
 }
 
-func (l *lowering) prologue() {
+func (l *lowering) emitPrologue() {
 	l.emit(asm.Mov.Reg(regCtx, asm.R1))
 	if l.cfg.Mark != 0 {
 		fresh := l.newLabel()
@@ -286,7 +237,7 @@ func (l *lowering) prologue() {
 			asm.JNE.Reg(asm.R0, asm.R2, fresh),
 			asm.Mov.Imm(asm.R0, 2), asm.Return(), // TC_ACT_SHOT: the reader has it
 		)
-		l.at(fresh)
+		l.placeLabel(fresh)
 	}
 	l.mapValue("scratch")
 	l.emit(asm.Mov.Reg(regScratch, asm.R0))
@@ -301,16 +252,16 @@ func (l *lowering) prologue() {
 		asm.JNE.Imm(asm.R0, 0, l.upLabel("a VLAN tag that the interface took off")),
 	)
 	l.emit(asm.LoadMem(asm.R4, regCtx, skbLen, asm.Word))
-	l.put(l.length, asm.R4)
-	l.put(l.pktLen, asm.R4)
+	l.storeScratch(l.length, asm.R4)
+	l.storeScratch(l.pktLen, asm.R4)
 	l.emit(asm.Mov.Reg(asm.R0, asm.R4))
 	l.setStd(l.p.Standard.PacketLength, asm.R0)
 	fits := l.newLabel()
 	l.emit(
-		asm.JLE.Imm(asm.R4, headBytes, fits),
-		asm.Mov.Imm(asm.R4, headBytes),
+		asm.JLE.Imm(asm.R4, maxHeaderBytes, fits),
+		asm.Mov.Imm(asm.R4, maxHeaderBytes),
 	)
-	l.at(fits)
+	l.placeLabel(fits)
 	l.emit(
 		asm.JEq.Imm(asm.R4, 0, l.upLabel("an empty packet")),
 		asm.Mov.Reg(asm.R1, regCtx),
@@ -330,31 +281,32 @@ func (l *lowering) prologue() {
 	)
 	l.setStd(l.p.Standard.IngressPort, asm.R0)
 	if l.p.Standard.IngressTS.Has {
-		l.now(asm.R0)
+		l.emitMicroseconds(asm.R0)
 		l.setStd(l.p.Standard.IngressTS, asm.R0)
 	}
 	l.putImm(l.isExit, 0)
 }
 
-// between is the traffic manager: the packet's egress metadata. There is no queue between
-// the pipelines; see queues for what the program sees of those below.
-func (l *lowering) between() {
+// emitTrafficManager emits the traffic manager: it sets the packet's egress metadata. There is no queue between the
+// pipelines; see queues for the queues below the ports.
+func (l *lowering) emitTrafficManager() {
 	s := &l.p.Standard
 	l.what = ""
 	if s.Multicast.Has {
-		l.load(asm.R0, s.Multicast.Slot)
+		l.loadSlot(asm.R0, s.Multicast.Slot)
 		l.emit(asm.JNE.Imm(asm.R0, 0, l.upLabel("multicast")))
 	}
-	l.load(asm.R0, s.EgressSpec.Slot)
-	l.mask(asm.R0, 1<<32-1)
+	l.loadSlot(asm.R0, s.EgressSpec.Slot)
+	l.maskRegister(asm.R0, 1<<32-1)
 	l.jumpIfEq(asm.R0, l.drop, "drop_ingress")
 	if l.cfg.CPUPort != 0 {
 		l.jumpIfEq(asm.R0, uint64(l.cfg.CPUPort), l.upLabel("a packet for controllers"))
 	}
-	l.put(l.outPort, asm.R0)
+	l.storeScratch(l.outPort, asm.R0)
+	l.emitCarrierCheck()
 	l.emit(asm.Mov.Imm(asm.R1, 0))
 	if s.Priority.Has {
-		l.load(asm.R1, s.Priority.Slot)
+		l.loadSlot(asm.R1, s.Priority.Slot)
 		l.emit(asm.JGE.Imm(asm.R1, int32(l.cfg.QueuesPerPort), "drop_priority"))
 	}
 	if s.QueueID.Has {
@@ -368,12 +320,12 @@ func (l *lowering) between() {
 		}
 	}
 	l.queuesAt = len(l.ins)
-	l.imm(asm.R0, l.drop+1)
+	l.loadImmediate(asm.R0, l.drop+1)
 	l.setStd(s.EgressSpec, asm.R0)
-	l.get(asm.R0, l.pktLen)
+	l.loadScratch(asm.R0, l.pktLen)
 	l.setStd(s.PacketLength, asm.R0)
 	if s.EgressTS.Has || s.EnqTS.Has {
-		l.now(regTmp)
+		l.emitMicroseconds(regTmp)
 		for _, f := range []program.StdSlot{s.EgressTS, s.EnqTS} {
 			l.emit(asm.Mov.Reg(asm.R0, regTmp))
 			l.setStd(f, asm.R0)
@@ -382,9 +334,9 @@ func (l *lowering) between() {
 	l.putImm(l.isExit, 0)
 }
 
-// epilogue is where packets end: sent, dropped or let through. What the way
-// counted is added for all but the last.
-func (l *lowering) epilogue() {
+// emitEpilogue emits the ends of the program: send, drop, pass up. Counters are added except when the packet is passed
+// up.
+func (l *lowering) emitEpilogue() {
 	for _, d := range []struct {
 		label string
 		fate  int32
@@ -393,22 +345,22 @@ func (l *lowering) epilogue() {
 		{"drop_priority", FatePriority},
 		{"not_written", FateDroppedEgress}, // the kernel has no memory for its headers, and it may be longer already
 	} {
-		l.at(d.label)
+		l.placeLabel(d.label)
 		l.emit(asm.Mov.Imm(regTmp, d.fate))
-		l.jump("done")
+		l.emitJump("done")
 	}
 	for i := range l.out.Up {
-		l.at(fmt.Sprintf("up%d", i))
+		l.placeLabel(fmt.Sprintf("up%d", i))
 		l.emit(asm.Mov.Imm(regTmp, int32(FateUp+i)))
-		l.jump("passed")
+		l.emitJump("passed")
 	}
 	// The deparser comes here when the packet's bytes are as they shall be.
-	l.at("sent")
+	l.placeLabel("sent")
 	l.emit(asm.Mov.Imm(regTmp, FateForwarded))
-	l.at("done")
+	l.placeLabel("done")
 	for _, j := range l.journal {
 		skip := l.newLabel()
-		l.get(asm.R0, j.at)
+		l.loadScratch(asm.R0, j.at)
 		l.emit(
 			asm.JEq.Imm(asm.R0, 0, skip),
 			asm.Sub.Imm(asm.R0, 1),
@@ -421,19 +373,19 @@ func (l *lowering) epilogue() {
 			asm.Mov.Imm(asm.R1, 1),
 			asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, 0),
 		)
-		l.get(asm.R1, l.length)
+		l.loadScratch(asm.R1, l.length)
 		l.emit(asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, 8))
-		l.at(skip)
+		l.placeLabel(skip)
 	}
 	l.emit(asm.JEq.Imm(regTmp, FateForwarded, "redirect"))
-	l.fate()
+	l.emitCountFate()
 	l.emit(asm.Mov.Imm(asm.R0, 2), asm.Return()) // TC_ACT_SHOT
-	l.at("passed")
-	l.fate()
-	l.at("out")
-	l.again()
-	l.at("redirect")
-	l.get(asm.R0, l.outPort)
+	l.placeLabel("passed")
+	l.emitCountFate()
+	l.placeLabel("out")
+	l.emitRecirculate()
+	l.placeLabel("redirect")
+	l.loadScratch(asm.R0, l.outPort)
 	l.emit(
 		asm.StoreMem(asm.R10, -4, asm.R0, asm.Word),
 		asm.StoreMem(regCtx, skbCB, asm.R0, asm.Word),
@@ -444,22 +396,22 @@ func (l *lowering) epilogue() {
 		asm.JEq.Imm(regScratch, 0, "port_down"),
 		asm.Mov.Reg(regTmp, asm.R0),
 	)
-	l.enqueue()
+	l.emitEnqueue()
 	l.emit(asm.Mov.Reg(regControl, regScratch), asm.Mov.Imm(regTmp, FateForwarded))
-	l.fate()
+	l.emitCountFate()
 	l.emit(asm.Mov.Reg(asm.R1, regControl), asm.Mov.Imm(asm.R2, 0), asm.FnRedirect.Call(), asm.Return())
-	l.at("port_down")
+	l.placeLabel("port_down")
 	l.emit(asm.Mov.Imm(regTmp, FatePortDown))
-	l.jump("gone")
-	l.at("no_port")
+	l.emitJump("gone")
+	l.placeLabel("no_port")
 	l.emit(asm.Mov.Imm(regTmp, FateNoPort))
-	l.at("gone")
-	l.fate()
+	l.placeLabel("gone")
+	l.emitCountFate()
 	l.emit(asm.Mov.Imm(asm.R0, 2), asm.Return())
 }
 
-// again ends with a packet that goes up.
-func (l *lowering) again() {
+// emitRecirculate emits the end of a path on which the packet is passed up to the interpreter.
+func (l *lowering) emitRecirculate() {
 	if l.cfg.Mark == 0 {
 		l.emit(asm.Mov.Imm(asm.R0, 0), asm.Return()) // TC_ACT_OK
 		return
@@ -474,8 +426,8 @@ func (l *lowering) again() {
 	)
 }
 
-// fate counts the packet under the fate in regTmp and marks it.
-func (l *lowering) fate() {
+// emitCountFate emits code that counts the packet under the outcome in regTmp, and marks the packet with it.
+func (l *lowering) emitCountFate() {
 	skip := l.newLabel()
 	l.emit(
 		asm.StoreMem(asm.R10, -4, regTmp, asm.Word),
@@ -488,7 +440,7 @@ func (l *lowering) fate() {
 		asm.Add.Imm(asm.R1, 1),
 		asm.StoreMem(asm.R0, 0, asm.R1, asm.DWord),
 	)
-	l.at(skip)
+	l.placeLabel(skip)
 	l.emit(
 		asm.Mov.Reg(asm.R0, regTmp),
 		asm.Add.Imm(asm.R0, 1),

@@ -9,10 +9,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/program"
 )
 
-// span translates the code from pc to its halt, or to an action's return.
-// Labels of the span start with prefix. A halt goes to the label end; a
-// return, where ret is given, is what ret emits.
-func (l *lowering) span(pc uint32, prefix, end string, ret func()) {
+// lowerSpan compiles the code from pc to its halt, or to an action's return. Labels of the span start with prefix. A
+// halt jumps to the label end; a return executes the code that ret emits, if ret is given.
+func (l *lowering) lowerSpan(pc uint32, prefix, end string, ret func()) {
 	code := l.p.Code
 	last := int(pc)
 	targets := map[int]bool{}
@@ -35,26 +34,26 @@ func (l *lowering) span(pc uint32, prefix, end string, ret func()) {
 	exits := false
 	for at := int(pc); at <= last; at++ {
 		if targets[at] {
-			l.at(fmt.Sprintf("%s%d", prefix, at))
+			l.placeLabel(fmt.Sprintf("%s%d", prefix, at))
 		}
 		in := &code[at]
 		exits = exits || in.Op == program.OpExit
 		switch {
 		case in.Op == program.OpHalt:
-			l.jump(end)
+			l.emitJump(end)
 		case in.Op == program.OpRet && exits:
-			l.get(asm.R0, l.isExit)
+			l.loadScratch(asm.R0, l.isExit)
 			l.emit(asm.JNE.Imm(asm.R0, 0, end))
 			ret()
 		case in.Op == program.OpRet:
 			ret()
 		default:
-			l.inst(in, prefix, end)
+			l.lowerInst(in, prefix, end)
 		}
 	}
 }
 
-func target(prefix string, in *program.Inst) string { return fmt.Sprintf("%s%d", prefix, in.Imm) }
+func jumpLabel(prefix string, in *program.Inst) string { return fmt.Sprintf("%s%d", prefix, in.Imm) }
 
 var lowerALU = map[program.Opcode]asm.ALUOp{
 	program.OpAdd: asm.Add, program.OpSub: asm.Sub, program.OpMul: asm.Mul,
@@ -69,78 +68,78 @@ var lowerJump = map[program.Opcode]asm.JumpOp{
 	program.OpJEq: asm.JEq, program.OpJNe: asm.JNE, program.OpJLtU: asm.JLT, program.OpJGeU: asm.JGE, program.OpJLeU: asm.JLE, program.OpJGtU: asm.JGT,
 }
 
-// inst translates one instruction.
-func (l *lowering) inst(in *program.Inst, prefix, end string) {
+// lowerInst translates one instruction.
+func (l *lowering) lowerInst(in *program.Inst, prefix, end string) {
 	switch in.Op {
 	case program.OpMov, program.OpNot:
-		l.load(asm.R0, in.A)
+		l.loadSlot(asm.R0, in.A)
 		if in.Op == program.OpNot {
 			l.emit(asm.Xor.Imm(asm.R0, -1))
 		}
-		l.mask(asm.R0, in.Imm)
-		l.store(in.Dst, asm.R0)
+		l.maskRegister(asm.R0, in.Imm)
+		l.storeSlot(in.Dst, asm.R0)
 	case program.OpAdd, program.OpSub, program.OpMul, program.OpAnd, program.OpOr, program.OpXor:
-		l.load(asm.R0, in.A)
-		l.load(asm.R1, in.B)
+		l.loadSlot(asm.R0, in.A)
+		l.loadSlot(asm.R1, in.B)
 		l.emit(lowerALU[in.Op].Reg(asm.R0, asm.R1))
-		l.mask(asm.R0, in.Imm)
-		l.store(in.Dst, asm.R0)
+		l.maskRegister(asm.R0, in.Imm)
+		l.storeSlot(in.Dst, asm.R0)
 	case program.OpDivU, program.OpModU:
 		zero := l.newLabel()
-		l.load(asm.R1, in.B)
+		l.loadSlot(asm.R1, in.B)
 		l.emit(asm.Mov.Imm(asm.R0, 0), asm.JEq.Imm(asm.R1, 0, zero))
-		l.load(asm.R0, in.A)
+		l.loadSlot(asm.R0, in.A)
 		l.emit(lowerALU[in.Op].Reg(asm.R0, asm.R1))
-		l.at(zero)
-		l.store(in.Dst, asm.R0)
+		l.placeLabel(zero)
+		l.storeSlot(in.Dst, asm.R0)
 	case program.OpShl, program.OpShr, program.OpSar:
-		l.shift(in)
+		l.lowerShift(in)
 	case program.OpEq, program.OpNe, program.OpLtU, program.OpLeU, program.OpLtS, program.OpLeS:
-		l.load(asm.R1, in.A)
-		l.load(asm.R2, in.B)
+		l.loadSlot(asm.R1, in.A)
+		l.loadSlot(asm.R2, in.B)
 		yes := l.newLabel()
 		l.emit(asm.Mov.Imm(asm.R0, 1), lowerCompare[in.Op].Reg(asm.R1, asm.R2, yes), asm.Mov.Imm(asm.R0, 0))
-		l.at(yes)
-		l.store(in.Dst, asm.R0)
+		l.placeLabel(yes)
+		l.storeSlot(in.Dst, asm.R0)
 	case program.OpNonZ, program.OpIsZ:
-		l.load(asm.R1, in.A)
+		l.loadSlot(asm.R1, in.A)
 		yes := l.newLabel()
 		op := asm.JNE
 		if in.Op == program.OpIsZ {
 			op = asm.JEq
 		}
 		l.emit(asm.Mov.Imm(asm.R0, 1), op.Imm(asm.R1, 0, yes), asm.Mov.Imm(asm.R0, 0))
-		l.at(yes)
-		l.store(in.Dst, asm.R0)
+		l.placeLabel(yes)
+		l.storeSlot(in.Dst, asm.R0)
 	case program.OpSext:
-		l.load(asm.R0, in.A)
+		l.loadSlot(asm.R0, in.A)
 		l.emit(asm.LSh.Imm(asm.R0, int32(in.Imm&63)), asm.ArSh.Imm(asm.R0, int32(in.Imm&63)))
-		l.store(in.Dst, asm.R0)
+		l.storeSlot(in.Dst, asm.R0)
 	case program.OpMinU, program.OpClampS, program.OpClampB, program.OpSel:
-		l.choose(in)
+		l.lowerSelect(in)
 	case program.OpJmp:
-		l.jump(target(prefix, in))
+		l.emitJump(jumpLabel(prefix, in))
 	case program.OpJz, program.OpJnz:
-		l.load(asm.R0, in.A)
+		l.loadSlot(asm.R0, in.A)
 		op := asm.JEq
 		if in.Op == program.OpJnz {
 			op = asm.JNE
 		}
-		l.emit(op.Imm(asm.R0, 0, target(prefix, in)))
+		l.emit(op.Imm(asm.R0, 0, jumpLabel(prefix, in)))
 	case program.OpJEq, program.OpJNe, program.OpJLtU, program.OpJGeU, program.OpJLeU, program.OpJGtU:
-		l.load(asm.R0, in.A)
-		l.load(asm.R1, in.B)
-		l.emit(lowerJump[in.Op].Reg(asm.R0, asm.R1, target(prefix, in)))
+		l.loadSlot(asm.R0, in.A)
+		l.loadSlot(asm.R1, in.B)
+		l.emit(lowerJump[in.Op].Reg(asm.R0, asm.R1, jumpLabel(prefix, in)))
 	default:
 		l.stateInst(in, prefix, end)
 	}
 }
 
-// stateInst translates what is not arithmetic.
+// stateInst compiles instructions on state: headers, tables, registers, counters.
 func (l *lowering) stateInst(in *program.Inst, prefix, end string) {
 	switch in.Op {
 	case program.OpCheckExit:
-		l.get(asm.R0, l.isExit)
+		l.loadScratch(asm.R0, l.isExit)
 		l.emit(asm.JNE.Imm(asm.R0, 0, end))
 	case program.OpExit:
 		l.putImm(l.isExit, 1)
@@ -149,38 +148,38 @@ func (l *lowering) stateInst(in *program.Inst, prefix, end string) {
 	case program.OpSetInvalid:
 		l.putImm(int(l.p.Headers[in.Imm].ValidSlot())*8, 0)
 	case program.OpDirty:
-		l.get(asm.R0, int(in.Dst)*8)
+		l.loadScratch(asm.R0, int(in.Dst)*8)
 		if in.Imm <= 1<<31-1 {
 			l.emit(asm.Or.Imm(asm.R0, int32(in.Imm)))
 		} else {
-			l.imm(asm.R1, in.Imm)
+			l.loadImmediate(asm.R1, in.Imm)
 			l.emit(asm.Or.Reg(asm.R0, asm.R1))
 		}
-		l.store(in.Dst, asm.R0)
+		l.storeSlot(in.Dst, asm.R0)
 	case program.OpDrop:
-		l.imm(asm.R0, l.drop)
-		l.store(in.Dst, asm.R0)
+		l.loadImmediate(asm.R0, l.drop)
+		l.storeSlot(in.Dst, asm.R0)
 		if in.A != program.SlotZero {
 			l.putImm(int(in.A)*8, 0)
 		}
 	case program.OpCount:
-		l.count(in)
+		l.noteCount(in)
 	case program.OpRegRead:
 		l.readRegister(in)
 	case program.OpTable:
-		l.table(int(in.Imm), prefix, end)
+		l.lowerTable(int(in.Imm), prefix, end)
 	case program.OpCallAction:
 		what := l.what
 		if i := l.actionAt(in.A); i >= 0 {
 			l.what = fmt.Sprintf("action %q", l.p.Actions[i].Info.Name)
 		}
-		l.span(in.A, l.newLabel()+"_", end, func() { l.jump(target(prefix, in)) })
+		l.lowerSpan(in.A, l.newLabel()+"_", end, func() { l.emitJump(jumpLabel(prefix, in)) })
 		l.what = what
 	case program.OpCall:
-		l.call(&l.p.Calls[in.Imm])
+		l.lowerCall(&l.p.Calls[in.Imm])
 	default:
 		if !l.wideInst(in) {
-			l.up(nameOf(in.Op))
+			l.passUp(nameOf(in.Op))
 		}
 	}
 }
@@ -211,61 +210,61 @@ func nameOf(op program.Opcode) string {
 	return "an operand of more than 64 bits"
 }
 
-// shift translates shifts, whose counts may be 64 and more.
-func (l *lowering) shift(in *program.Inst) {
+// lowerShift translates shifts, whose counts may be 64 and more.
+func (l *lowering) lowerShift(in *program.Inst) {
 	op := map[program.Opcode]asm.ALUOp{program.OpShl: asm.LSh, program.OpShr: asm.RSh, program.OpSar: asm.ArSh}[in.Op]
-	l.load(asm.R0, in.A)
+	l.loadSlot(asm.R0, in.A)
 	if n, ok := l.konst[in.B]; ok && n < 64 {
 		l.emit(op.Imm(asm.R0, int32(n)))
 	} else {
 		fits, done := l.newLabel(), l.newLabel()
-		l.load(asm.R1, in.B)
+		l.loadSlot(asm.R1, in.B)
 		l.emit(asm.JLT.Imm(asm.R1, 64, fits))
 		if in.Op == program.OpSar {
 			l.emit(asm.ArSh.Imm(asm.R0, 63))
 		} else {
 			l.emit(asm.Mov.Imm(asm.R0, 0))
 		}
-		l.jump(done)
-		l.at(fits)
+		l.emitJump(done)
+		l.placeLabel(fits)
 		l.emit(op.Reg(asm.R0, asm.R1))
-		l.at(done)
+		l.placeLabel(done)
 	}
-	l.mask(asm.R0, in.Imm)
-	l.store(in.Dst, asm.R0)
+	l.maskRegister(asm.R0, in.Imm)
+	l.storeSlot(in.Dst, asm.R0)
 }
 
-// choose translates minima, clamps and the conditional operator.
-func (l *lowering) choose(in *program.Inst) {
+// lowerSelect compiles minima, clamps and the conditional operator.
+func (l *lowering) lowerSelect(in *program.Inst) {
 	done := l.newLabel()
-	l.load(asm.R0, in.A)
+	l.loadSlot(asm.R0, in.A)
 	switch in.Op {
 	case program.OpMinU:
-		l.imm(asm.R1, in.Imm)
+		l.loadImmediate(asm.R1, in.Imm)
 		l.emit(asm.JLE.Reg(asm.R0, asm.R1, done), asm.Mov.Reg(asm.R0, asm.R1))
 	case program.OpClampS:
 		pos := l.newLabel()
 		l.emit(asm.JSGE.Imm(asm.R0, 0, pos), asm.Mov.Imm(asm.R0, 0))
-		l.at(pos)
-		l.imm(asm.R1, in.Imm)
+		l.placeLabel(pos)
+		l.loadImmediate(asm.R1, in.Imm)
 		l.emit(asm.JLE.Reg(asm.R0, asm.R1, done), asm.Mov.Reg(asm.R0, asm.R1))
 	case program.OpClampB:
 		low := l.newLabel()
-		l.imm(asm.R1, in.Imm)
+		l.loadImmediate(asm.R1, in.Imm)
 		l.emit(asm.JSLE.Reg(asm.R0, asm.R1, low), asm.Mov.Reg(asm.R0, asm.R1))
-		l.at(low)
-		l.imm(asm.R1, -in.Imm-1)
+		l.placeLabel(low)
+		l.loadImmediate(asm.R1, -in.Imm-1)
 		l.emit(asm.JSGE.Reg(asm.R0, asm.R1, done), asm.Mov.Reg(asm.R0, asm.R1))
 	case program.OpSel:
 		other := l.newLabel()
 		l.emit(asm.JEq.Imm(asm.R0, 0, other))
-		l.load(asm.R0, in.B)
-		l.jump(done)
-		l.at(other)
-		l.load(asm.R0, uint32(in.Imm))
+		l.loadSlot(asm.R0, in.B)
+		l.emitJump(done)
+		l.placeLabel(other)
+		l.loadSlot(asm.R0, uint32(in.Imm))
 	}
-	l.at(done)
-	l.store(in.Dst, asm.R0)
+	l.placeLabel(done)
+	l.storeSlot(in.Dst, asm.R0)
 }
 
 // setValid makes a header valid, and its siblings in a union invalid.
@@ -279,18 +278,18 @@ func (l *lowering) setValid(id int) {
 	l.putImm(int(h.ValidSlot())*8, 1)
 }
 
-// count notes what to count when the packet is done with.
-func (l *lowering) count(in *program.Inst) {
-	j := journalSite{at: l.take(8), kind: fmt.Sprintf("c%d", in.Imm)}
+// noteCount records a counter increment, which is added when the packet is finished.
+func (l *lowering) noteCount(in *program.Inst) {
+	j := journalSite{at: l.takeScratch(8), kind: fmt.Sprintf("c%d", in.Imm)}
 	if !slices.Contains(l.out.Counted, program.CounterID(in.Imm)) {
 		l.out.Counted = append(l.out.Counted, program.CounterID(in.Imm))
 	}
 	skip := l.newLabel()
-	l.load(asm.R0, in.A)
-	l.imm(asm.R1, uint64(l.p.Counters[in.Imm].Size))
+	l.loadSlot(asm.R0, in.A)
+	l.loadImmediate(asm.R1, uint64(l.p.Counters[in.Imm].Size))
 	l.emit(asm.JGE.Reg(asm.R0, asm.R1, skip), asm.Add.Imm(asm.R0, 1))
-	l.put(j.at, asm.R0)
-	l.at(skip)
+	l.storeScratch(j.at, asm.R0)
+	l.placeLabel(skip)
 	l.journal = append(l.journal, j)
 }
 
@@ -298,14 +297,14 @@ func (l *lowering) count(in *program.Inst) {
 func (l *lowering) readRegister(in *program.Inst) {
 	r := &l.p.Registers[in.Imm]
 	if r.Width > 64 || in.N != 1 || r.Size == 0 {
-		l.up("a register of more than 64 bits")
+		l.passUp("a register of more than 64 bits")
 		return
 	}
 	if !slices.Contains(l.out.Read, program.RegisterID(in.Imm)) {
 		l.out.Read = append(l.out.Read, program.RegisterID(in.Imm))
 	}
 	skip := l.newLabel()
-	l.load(asm.R0, in.A)
+	l.loadSlot(asm.R0, in.A)
 	l.emit(
 		asm.JGE.Imm(asm.R0, int32(r.Size), skip),
 		asm.StoreMem(asm.R10, -4, asm.R0, asm.Word),
@@ -316,9 +315,9 @@ func (l *lowering) readRegister(in *program.Inst) {
 		asm.JEq.Imm(asm.R0, 0, skip),
 		asm.LoadMem(asm.R0, asm.R0, 0, asm.DWord),
 	)
-	l.mask(asm.R0, program.MaskOf(int(in.B)))
-	l.store(in.Dst, asm.R0)
-	l.at(skip)
+	l.maskRegister(asm.R0, program.MaskOf(int(in.B)))
+	l.storeSlot(in.Dst, asm.R0)
+	l.placeLabel(skip)
 }
 
 var callNames = map[program.CallKind]string{
@@ -330,13 +329,13 @@ var callNames = map[program.CallKind]string{
 	program.CallTruncate: "truncate", program.CallLog: "log_msg",
 }
 
-// call translates the rarer primitives.
-func (l *lowering) call(k *program.Call) {
+// lowerCall compiles a primitive without an opcode of its own.
+func (l *lowering) lowerCall(k *program.Call) {
 	switch k.Kind {
 	case program.CallAddHeader, program.CallRemoveHeader:
 		id, ok := l.konst[k.A]
 		if !ok || id >= uint64(len(l.p.Headers)) || l.p.Headers[id].Type.Varbit >= 0 {
-			l.up("a header named at run time, or of variable length")
+			l.passUp("a header named at run time, or of variable length")
 			return
 		}
 		members := []int{int(id)}
@@ -345,7 +344,7 @@ func (l *lowering) call(k *program.Call) {
 		}
 		for _, m := range members {
 			if l.p.Headers[m].Type.Varbit >= 0 {
-				l.up("a header named at run time, or of variable length")
+				l.passUp("a header named at run time, or of variable length")
 				return
 			}
 		}
@@ -356,7 +355,7 @@ func (l *lowering) call(k *program.Call) {
 		d, ok1 := l.konst[k.A]
 		s, ok2 := l.konst[k.B]
 		if n := uint64(len(l.p.Headers)); !ok1 || !ok2 || d >= n || s >= n {
-			l.up("a header named at run time")
+			l.passUp("a header named at run time")
 			return
 		}
 		l.assignHeader(int(d), int(s), k.ID != 0)
@@ -364,15 +363,15 @@ func (l *lowering) call(k *program.Call) {
 		l.hashCall(k)
 	case program.CallRandom:
 		if !l.cfg.Random {
-			l.up(callNames[k.Kind])
+			l.passUp(callNames[k.Kind])
 			return
 		}
-		l.random(k)
+		l.lowerRandom(k)
 	case program.CallAssert, program.CallAssume:
-		l.load(asm.R0, k.A)
+		l.loadSlot(asm.R0, k.A)
 		l.emit(asm.JEq.Imm(asm.R0, 0, l.upLabel("a failed assert")))
 	default:
-		l.up(callNames[k.Kind])
+		l.passUp(callNames[k.Kind])
 	}
 }
 
@@ -382,7 +381,7 @@ func (l *lowering) addHeader(id int, add bool) {
 		return
 	}
 	done := l.newLabel()
-	l.load(asm.R0, h.ValidSlot())
+	l.loadSlot(asm.R0, h.ValidSlot())
 	if add {
 		l.emit(asm.JNE.Imm(asm.R0, 0, done))
 		for i := range h.Type.Size {
@@ -397,31 +396,31 @@ func (l *lowering) addHeader(id int, add bool) {
 	if !add {
 		n = -n
 	}
-	l.get(asm.R0, l.pktLen)
+	l.loadScratch(asm.R0, l.pktLen)
 	l.emit(asm.Add.Imm(asm.R0, n))
-	l.put(l.pktLen, asm.R0)
-	l.at(done)
+	l.storeScratch(l.pktLen, asm.R0)
+	l.placeLabel(done)
 }
 
 func (l *lowering) assignHeader(dst, src int, alone bool) {
 	d, c := &l.p.Headers[dst], &l.p.Headers[src]
 	invalid, done := l.newLabel(), l.newLabel()
 	if !c.Meta {
-		l.load(asm.R0, c.ValidSlot())
+		l.loadSlot(asm.R0, c.ValidSlot())
 		l.emit(asm.JEq.Imm(asm.R0, 0, invalid))
 	}
 	for i := range min(d.Type.Valid, c.Type.Valid) {
-		l.get(asm.R0, int(c.Base+i)*8)
-		l.put(int(d.Base+i)*8, asm.R0)
+		l.loadScratch(asm.R0, int(c.Base+i)*8)
+		l.storeScratch(int(d.Base+i)*8, asm.R0)
 	}
 	l.setValid(dst)
-	l.jump(done)
-	l.at(invalid)
+	l.emitJump(done)
+	l.placeLabel(invalid)
 	l.putImm(int(d.ValidSlot())*8, 0)
 	if alone && d.Union >= 0 {
 		for _, m := range l.p.Unions[d.Union].Headers {
 			l.putImm(int(l.p.Headers[m].ValidSlot())*8, 0)
 		}
 	}
-	l.at(done)
+	l.placeLabel(done)
 }

@@ -10,22 +10,22 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/program"
 )
 
-// crc leaves a CRC of the first n bytes of the hash area in R0, a table's step
-// per byte; false when the way goes up.
-func (l *lowering) crc(c *program.Calculation, n int) bool {
+// lowerCRC emits code that computes a CRC of the first n bytes of the hash area into R0, one table step per byte; false
+// if the packet must be passed up.
+func (l *lowering) lowerCRC(c *program.Calculation, n int) bool {
 	width, init, xor, refl, table := crcSteps(&c.Hash)
 	at := slices.Index(l.out.CRCs, table)
 	if at < 0 {
 		at = len(l.out.CRCs)
 		if at >= 15 { // a 16-bit offset reaches no further
-			l.up("more than 15 CRCs")
+			l.passUp("more than 15 CRCs")
 			return false
 		}
 		l.out.CRCs = append(l.out.CRCs, table)
 	}
 	l.mapValue("crc")
 	l.emit(asm.Mov.Reg(regTmp, asm.R0))
-	l.imm(asm.R0, init)
+	l.loadImmediate(asm.R0, init)
 	for i := range n {
 		l.emit(asm.LoadMem(asm.R1, regScratch, int16(l.hash+i), asm.Byte))
 		if refl {
@@ -39,12 +39,12 @@ func (l *lowering) crc(c *program.Calculation, n int) bool {
 			l.emit(asm.RSh.Imm(asm.R0, 8), asm.Xor.Reg(asm.R0, asm.R1))
 		} else {
 			l.emit(asm.LSh.Imm(asm.R0, 8), asm.Xor.Reg(asm.R0, asm.R1))
-			l.mask(asm.R0, program.MaskOf(width))
+			l.maskRegister(asm.R0, program.MaskOf(width))
 		}
 	}
-	l.imm(asm.R1, xor)
+	l.loadImmediate(asm.R1, xor)
 	l.emit(asm.Xor.Reg(asm.R0, asm.R1))
-	l.mask(asm.R0, program.MaskOf(width))
+	l.maskRegister(asm.R0, program.MaskOf(width))
 	return true
 }
 

@@ -25,26 +25,26 @@ func (l *lowering) emitChecks() {
 			continue
 		}
 		skip := l.newLabel()
-		l.load(asm.R0, k.Field.Guard())
+		l.loadSlot(asm.R0, k.Field.Guard())
 		l.emit(asm.JEq.Imm(asm.R0, 0, skip))
-		l.applies(k, skip)
-		if l.calculate(k.Calculation) {
-			l.load(asm.R1, k.Field.Slot())
+		l.emitChecksumCondition(k, skip)
+		if l.lowerCalculation(k.Calculation) {
+			l.loadSlot(asm.R1, k.Field.Slot())
 			l.emit(asm.JEq.Reg(asm.R0, asm.R1, skip))
 			l.putImm(int(std.ChecksumError.Slot)*8, 1)
 		}
-		l.at(skip)
+		l.placeLabel(skip)
 	}
 }
 
-// applies goes to skip when the checksum's condition does not hold.
-func (l *lowering) applies(k *program.Checksum, skip string) {
+// emitChecksumCondition emits a jump to skip if the checksum's condition does not hold.
+func (l *lowering) emitChecksumCondition(k *program.Checksum, skip string) {
 	if k.Cond != 0 {
 		end := l.newLabel()
-		l.span(k.Cond, end+"_", end, nil)
-		l.at(end)
+		l.lowerSpan(k.Cond, end+"_", end, nil)
+		l.placeLabel(end)
 	}
-	l.load(asm.R0, k.Slot)
+	l.loadSlot(asm.R0, k.Slot)
 	l.emit(asm.JEq.Imm(asm.R0, 0, skip))
 }
 
@@ -59,57 +59,79 @@ func (l *lowering) updateChecks() {
 			continue
 		}
 		skip := l.newLabel()
-		l.applies(k, skip)
-		if l.calculate(k.Calculation) {
-			l.mask(asm.R0, program.MaskOf(k.Field.Field.Width))
-			l.store(k.Field.Slot(), asm.R0)
+		l.emitChecksumCondition(k, skip)
+		if l.lowerCalculation(k.Calculation) {
+			l.maskRegister(asm.R0, program.MaskOf(k.Field.Field.Width))
+			l.storeSlot(k.Field.Slot(), asm.R0)
 		}
-		l.at(skip)
+		l.placeLabel(skip)
 	}
 }
 
-// calculate leaves a calculation's value in R0; false when the way goes up.
-func (l *lowering) calculate(id int) bool {
+// lowerCalculation emits code that computes a calculation into R0; false if the packet must be passed up.
+func (l *lowering) lowerCalculation(id int) bool {
 	c := &l.p.Calculations[id]
 	if c.Payload {
-		l.up("a checksum or hash over the payload")
+		l.passUp("a checksum or hash over the payload")
 		return false
 	}
-	bits, ok := l.inputs(c)
+	bits, ok := l.layCalculationInputs(c)
 	if !ok {
 		return false
 	}
 	n := (bits + 7) / 8
 	switch c.Hash.Kind {
 	case program.HashCsum16:
-		l.sum(l.hash, n)
+		l.lowerChecksum(l.hash, n)
 	case program.HashCRC32, program.HashCRC:
-		return l.crc(c, n)
+		return l.lowerCRC(c, n)
+	case program.HashIdentity:
+		l.emit(asm.LoadMem(asm.R0, regScratch, int16(l.hash), asm.DWord), asm.HostTo(asm.BE, asm.R0, asm.DWord))
+		if n == 0 {
+			l.emit(asm.Mov.Imm(asm.R0, 0))
+		} else if n < 8 {
+			l.emit(asm.RSh.Imm(asm.R0, int32(64-8*n)))
+		}
+	case program.HashXor16:
+		l.xorFold(n, asm.Half)
+	case program.HashXor32:
+		l.xorFold(n, asm.Word)
 	default:
-		l.up("a hash that is neither a CRC nor csum16")
+		l.passUp("a hash that is not a CRC, csum16, identity, xor16 or xor32")
 		return false
 	}
 	return true
 }
 
-// inputs lays a calculation's fields as bits into the hash area and returns
-// how many they are. A field of a header that is not valid is left out by the
-// interpreter: such packets go up.
-func (l *lowering) inputs(c *program.Calculation) (bits int, ok bool) {
+// xorFold leaves the exclusive or of the words of n bytes of the hash area, the last padded with zeros, in R0.
+func (l *lowering) xorFold(n int, size asm.Size) {
+	l.emit(asm.Mov.Imm(asm.R0, 0))
+	for i := 0; i < n; i += size.Sizeof() {
+		l.emit(
+			asm.LoadMem(asm.R1, regScratch, int16(l.hash+i), size),
+			asm.HostTo(asm.BE, asm.R1, size),
+			asm.Xor.Reg(asm.R0, asm.R1),
+		)
+	}
+}
+
+// layCalculationInputs emits code that copies a calculation's fields as bits into the hash area, and returns their
+// number of bits. If a header with such a field is invalid, the packet is passed up.
+func (l *lowering) layCalculationInputs(c *program.Calculation) (bits int, ok bool) {
 	for _, st := range c.Steps {
 		switch st.Kind {
 		case program.EmitHeader:
-			l.up("a checksum or hash over a whole header")
+			l.passUp("a checksum or hash over a whole header")
 			return 0, false
 		case program.EmitVar:
-			l.get(asm.R0, int(st.LenSlot)*8)
+			l.loadScratch(asm.R0, int(st.LenSlot)*8)
 			l.emit(asm.JNE.Imm(asm.R0, 0, l.upLabel("a field of variable length that is not empty")))
 		default:
 			bits += st.Width
 		}
 	}
 	if bits > 128*8 {
-		l.up("a checksum or hash over more than 128 bytes")
+		l.passUp("a checksum or hash over more than 128 bytes")
 		return 0, false
 	}
 	for i := 0; i < (bits+7)/8; i += 8 {
@@ -120,7 +142,7 @@ func (l *lowering) inputs(c *program.Calculation) (bits int, ok bool) {
 	for _, st := range c.Steps {
 		if st.Guard != program.SlotOne && !seen[st.Guard] {
 			seen[st.Guard] = true
-			l.load(asm.R0, st.Guard)
+			l.loadSlot(asm.R0, st.Guard)
 			l.emit(asm.JEq.Imm(asm.R0, 0, l.upLabel("a checksum or hash over a header that is not there")))
 		}
 		if st.Kind == program.EmitVar {
@@ -134,8 +156,8 @@ func (l *lowering) inputs(c *program.Calculation) (bits int, ok bool) {
 	return bits, true
 }
 
-// sum leaves the Internet checksum of n bytes of scratch in R0.
-func (l *lowering) sum(base, n int) {
+// lowerChecksum emits code that computes the Internet checksum of n bytes of scratch into R0.
+func (l *lowering) lowerChecksum(base, n int) {
 	l.emit(asm.Mov.Imm(asm.R0, 0))
 	for i := 0; i < n; {
 		size := asm.Word
@@ -161,12 +183,12 @@ func (l *lowering) sum(base, n int) {
 	l.emit(asm.Xor.Imm(asm.R0, -1), asm.And.Imm(asm.R0, 0xffff))
 }
 
-// deparse puts the valid headers before the payload and sends the packet.
-func (l *lowering) deparse() {
+// lowerDeparser emits code that writes the valid headers before the payload and sends the packet.
+func (l *lowering) lowerDeparser() {
 	l.what = "deparser"
 	if l.p.DeparsePC != 0 {
-		l.span(l.p.DeparsePC, "dp", "deparse", nil)
-		l.at("deparse")
+		l.lowerSpan(l.p.DeparsePC, "dp", "deparse", nil)
+		l.placeLabel("deparse")
 	}
 	l.putImm(l.written, 0)
 	for i := range l.p.Deparser {
@@ -174,12 +196,12 @@ func (l *lowering) deparse() {
 			return
 		}
 	}
-	l.get(regTmp, l.written)
+	l.loadScratch(regTmp, l.written)
 	fits, same, empty := l.newLabel(), l.newLabel(), l.newLabel()
-	l.emit(asm.JLE.Imm(regTmp, outBytes, fits))
-	l.up(fmt.Sprintf("headers of more than %d bytes", outBytes))
-	l.at(fits)
-	l.get(asm.R2, l.pos)
+	l.emit(asm.JLE.Imm(regTmp, maxOutputBytes, fits))
+	l.passUp(fmt.Sprintf("headers of more than %d bytes", maxOutputBytes))
+	l.placeLabel(fits)
+	l.loadScratch(asm.R2, l.pos)
 	l.emit(
 		asm.JEq.Reg(asm.R2, regTmp, same),
 		asm.JGT.Reg(asm.R2, regTmp, l.upLabel("headers that are fewer bytes than they were")),
@@ -191,10 +213,10 @@ func (l *lowering) deparse() {
 		asm.FnSkbChangeHead.Call(),
 		asm.JNE.Imm(asm.R0, 0, l.upLabel("headers for which there is no room")),
 	)
-	l.at(same)
+	l.placeLabel(same)
 	l.emit(
 		asm.JEq.Imm(regTmp, 0, empty),
-		asm.JGT.Imm(regTmp, outBytes, empty),
+		asm.JGT.Imm(regTmp, maxOutputBytes, empty),
 		asm.Mov.Reg(asm.R1, regCtx),
 		asm.Mov.Imm(asm.R2, 0),
 		asm.Mov.Reg(asm.R3, regScratch),
@@ -204,8 +226,8 @@ func (l *lowering) deparse() {
 		asm.FnSkbStoreBytes.Call(),
 		asm.JNE.Imm(asm.R0, 0, "not_written"),
 	)
-	l.at(empty)
-	l.jump("sent")
+	l.placeLabel(empty)
+	l.emitJump("sent")
 }
 
 // deparseHeader appends one header, when it is valid. How long the headers before it are is kept in scratch: a
@@ -214,12 +236,12 @@ func (l *lowering) deparseHeader(d *program.DeparseStep) bool {
 	e := &l.p.Extractions[d.ID]
 	base := l.image[d.ID]
 	skip, built, fields := l.newLabel(), l.newLabel(), l.newLabel()
-	l.load(asm.R0, d.Valid)
+	l.loadSlot(asm.R0, d.Valid)
 	l.emit(asm.JEq.Imm(asm.R0, 0, skip))
 	if e.Raw != 0 {
-		l.load(asm.R0, d.Raw)
+		l.loadSlot(asm.R0, d.Raw)
 		l.emit(asm.JEq.Imm(asm.R0, 0, fields))
-		l.load(asm.R3, d.Dirty)
+		l.loadSlot(asm.R3, d.Dirty)
 		l.emit(asm.JEq.Imm(asm.R3, 0, built))
 		for k, ps := range d.Patches {
 			if len(ps) == 0 {
@@ -234,17 +256,17 @@ func (l *lowering) deparseHeader(d *program.DeparseStep) bool {
 			for i := range ps {
 				l.writePart(base, &ps[i])
 			}
-			l.at(clean)
+			l.placeLabel(clean)
 		}
-		l.jump(built)
-		l.at(fields)
+		l.emitJump(built)
+		l.placeLabel(fields)
 	}
 	for i := 0; i < d.Bytes; i += 8 {
 		l.putImm(base+i, 0)
 	}
 	h := &l.p.Headers[d.ID]
 	if e.Varbit {
-		l.get(asm.R0, int(h.Base+h.Type.VarLen)*8)
+		l.loadScratch(asm.R0, int(h.Base+h.Type.VarLen)*8)
 		l.emit(asm.JNE.Imm(asm.R0, 0, l.upLabel("a field of variable length that is not empty")))
 	}
 	off := 0
@@ -258,48 +280,48 @@ func (l *lowering) deparseHeader(d *program.DeparseStep) bool {
 		}
 		off += f.Width
 	}
-	l.at(built)
+	l.placeLabel(built)
 	if d.Sum != nil {
 		plain := l.newLabel()
-		l.applies(d.Sum, plain)
+		l.emitChecksumCondition(d.Sum, plain)
 		at := int16(base + d.Sum.At)
 		l.emit(asm.StoreImm(regScratch, at, 0, asm.Half))
-		l.sum(base, d.Bytes)
+		l.lowerChecksum(base, d.Bytes)
 		l.emit(asm.HostTo(asm.BE, asm.R0, asm.Half), asm.StoreMem(regScratch, at, asm.R0, asm.Half))
-		l.at(plain)
+		l.placeLabel(plain)
 	}
-	if d.Bytes > outBytes {
-		l.up(fmt.Sprintf("headers of more than %d bytes", outBytes))
+	if d.Bytes > maxOutputBytes {
+		l.passUp(fmt.Sprintf("headers of more than %d bytes", maxOutputBytes))
 		return false
 	}
-	l.get(regTmp, l.written)
+	l.loadScratch(regTmp, l.written)
 	l.emit(
-		asm.JGT.Imm(regTmp, int32(outBytes-d.Bytes), l.upLabel(fmt.Sprintf("headers of more than %d bytes", outBytes))),
+		asm.JGT.Imm(regTmp, int32(maxOutputBytes-d.Bytes), l.upLabel(fmt.Sprintf("headers of more than %d bytes", maxOutputBytes))),
 		asm.Mov.Reg(asm.R1, regScratch),
 		asm.Add.Imm(asm.R1, int32(l.deparsed)),
 		asm.Add.Reg(asm.R1, regTmp),
 	)
 	for i := 0; i < d.Bytes; i += 8 {
-		l.get(asm.R0, base+i)
+		l.loadScratch(asm.R0, base+i)
 		l.emit(asm.StoreMem(asm.R1, int16(i), asm.R0, asm.DWord))
 	}
 	l.emit(asm.Add.Imm(regTmp, int32(d.Bytes)))
-	l.put(l.written, regTmp)
-	l.at(skip)
+	l.storeScratch(l.written, regTmp)
+	l.placeLabel(skip)
 	return true
 }
 
 // hashCall translates dst = base + calculation modulo size.
 func (l *lowering) hashCall(k *program.Call) {
-	if !l.calculate(k.ID) {
+	if !l.lowerCalculation(k.ID) {
 		return
 	}
-	l.load(asm.R1, k.B)
+	l.loadSlot(asm.R1, k.B)
 	ok := l.newLabel()
 	l.emit(asm.JNE.Imm(asm.R1, 0, ok), asm.Mov.Imm(asm.R1, 1))
-	l.at(ok)
+	l.placeLabel(ok)
 	l.emit(asm.Mod.Reg(asm.R0, asm.R1))
-	l.load(asm.R1, k.A)
+	l.loadSlot(asm.R1, k.A)
 	l.emit(asm.Add.Reg(asm.R0, asm.R1))
-	l.store(k.Dst, asm.R0)
+	l.storeSlot(k.Dst, asm.R0)
 }

@@ -19,26 +19,26 @@ type parseNode struct {
 	label string
 }
 
-func (l *lowering) parser() {
+func (l *lowering) lowerParser() {
 	l.putImm(l.code, int32(l.p.Errors.None))
 	fill := make([]int, len(l.p.Stacks))
-	l.jump(l.node(l.p.Parser.Init, 0, fill))
+	l.emitJump(l.parseNodeLabel(l.p.Parser.Init, 0, fill))
 	for len(l.pending) > 0 {
 		n := l.pending[0]
 		l.pending = l.pending[1:]
 		l.parseState(n)
 	}
 	l.what = "parser"
-	l.at("parsed")
+	l.placeLabel("parsed")
 	std := &l.p.Standard
-	l.get(asm.R0, l.code)
+	l.loadScratch(asm.R0, l.code)
 	if std.ParserError.Has {
 		l.setStd(std.ParserError, asm.R0)
 	}
 }
 
-// node returns the label of a state that is reached with the parser at pos.
-func (l *lowering) node(state int32, pos int, fill []int) string {
+// parseNodeLabel returns the label of a parser state, for a given parser position and fill of header stacks.
+func (l *lowering) parseNodeLabel(state int32, pos int, fill []int) string {
 	key := fmt.Sprintf("s%d at %d %v", state, pos, fill)
 	if n, ok := l.nodes[key]; ok {
 		return n
@@ -53,27 +53,27 @@ func (l *lowering) node(state int32, pos int, fill []int) string {
 	return n.label
 }
 
-// stop ends parsing at pos with an error that is in the program.
-func (l *lowering) stop(pos int, code uint64) {
+// endParsing emits the end of parsing at pos with a parser error.
+func (l *lowering) endParsing(pos int, code uint64) {
 	l.putImm(l.pos, int32(pos))
 	l.putImm(l.code, int32(code))
-	l.jump("parsed")
+	l.emitJump("parsed")
 }
 
-// need stops parsing when the packet has not n bytes from its start.
-func (l *lowering) need(n, pos int) {
+// checkPacketLength emits code that stops parsing if the packet is shorter than n bytes after pos.
+func (l *lowering) checkPacketLength(n, pos int) {
 	ok := l.newLabel()
-	l.get(asm.R0, l.length)
+	l.loadScratch(asm.R0, l.length)
 	l.emit(asm.JGE.Imm(asm.R0, int32(n), ok))
-	l.stop(pos, l.p.Errors.TooShort)
-	l.at(ok)
+	l.endParsing(pos, l.p.Errors.TooShort)
+	l.placeLabel(ok)
 }
 
 func (l *lowering) parseState(n parseNode) {
-	l.at(n.label)
+	l.placeLabel(n.label)
 	if n.state < 0 {
 		l.putImm(l.pos, int32(n.pos))
-		l.jump("parsed")
+		l.emitJump("parsed")
 		return
 	}
 	st := &l.p.Parser.States[n.state]
@@ -86,87 +86,87 @@ func (l *lowering) parseState(n parseNode) {
 	l.selectNext(st, &n)
 }
 
-// parseOp is false when the way goes up here.
+// parseOp compiles a parser operation; false if the packet must be passed up here.
 func (l *lowering) parseOp(op *program.ParseOp, n *parseNode) bool {
 	if op.PC != 0 {
 		end := l.newLabel()
-		l.span(op.PC, end+"_", end, nil)
-		l.at(end)
+		l.lowerSpan(op.PC, end+"_", end, nil)
+		l.placeLabel(end)
 	}
 	switch op.Kind {
 	case program.ParseExtract:
-		return l.extract(op, op.ID, n)
+		return l.lowerExtract(op, op.ID, n)
 	case program.ParseExtractStack:
 		k := &l.p.Stacks[op.ID]
 		at := n.fill[op.ID]
 		if at >= len(k.Headers) {
-			l.stop(n.pos, l.p.Errors.Stack)
+			l.endParsing(n.pos, l.p.Errors.Stack)
 			return false
 		}
-		if !l.extract(op, k.Headers[at], n) {
+		if !l.lowerExtract(op, k.Headers[at], n) {
 			return false
 		}
 		n.fill[op.ID] = at + 1
 		l.putImm(int(k.Next)*8, int32(at+1))
 	case program.ParseRun:
 	case program.ParseLookahead:
-		return l.lookahead(op, n)
+		return l.lowerLookahead(op, n)
 	case program.ParseAdvance:
 		by, ok := l.konst[op.Slot]
 		if !ok {
-			l.up("advance by a number of bits known at run time only")
+			l.passUp("advance by a number of bits known at run time only")
 			return false
 		}
 		if by%8 != 0 {
-			l.stop(n.pos, l.p.Errors.Invalid)
+			l.endParsing(n.pos, l.p.Errors.Invalid)
 			return false
 		}
-		if by > headBytes*8 {
-			l.up(fmt.Sprintf("headers of more than %d bytes", headBytes))
+		if by > maxHeaderBytes*8 {
+			l.passUp(fmt.Sprintf("headers of more than %d bytes", maxHeaderBytes))
 			return false
 		}
-		l.need(n.pos+int(by/8), n.pos)
+		l.checkPacketLength(n.pos+int(by/8), n.pos)
 		n.pos += int(by / 8)
 	case program.ParseVerify:
 		ok := l.newLabel()
-		l.load(asm.R0, op.Slot)
+		l.loadSlot(asm.R0, op.Slot)
 		l.emit(asm.JNE.Imm(asm.R0, 0, ok))
-		l.load(asm.R0, op.Slot2)
-		l.mask(asm.R0, 1<<32-1)
-		l.put(l.code, asm.R0)
+		l.loadSlot(asm.R0, op.Slot2)
+		l.maskRegister(asm.R0, 1<<32-1)
+		l.storeScratch(l.code, asm.R0)
 		l.putImm(l.pos, int32(n.pos))
-		l.jump("parsed")
-		l.at(ok)
+		l.emitJump("parsed")
+		l.placeLabel(ok)
 	default:
-		l.up("extract into a stack of header unions")
+		l.passUp("extract into a stack of header unions")
 		return false
 	}
 	return true
 }
 
-func (l *lowering) extract(op *program.ParseOp, id int, n *parseNode) bool {
+func (l *lowering) lowerExtract(op *program.ParseOp, id int, n *parseNode) bool {
 	e := &l.p.Extractions[id]
 	if e.Varbit {
 		if !op.Sized {
-			l.up("a header that computes its own length")
+			l.passUp("a header that computes its own length")
 			return false
 		}
-		l.load(asm.R0, op.Slot)
+		l.loadSlot(asm.R0, op.Slot)
 		l.emit(asm.JNE.Imm(asm.R0, 0, l.upLabel("a field of variable length that is not empty")))
 		return l.extractEmpty(e, id, n)
 	}
-	if n.pos+e.Bytes > headBytes {
-		l.up(fmt.Sprintf("headers of more than %d bytes", headBytes))
+	if n.pos+e.Bytes > maxHeaderBytes {
+		l.passUp(fmt.Sprintf("headers of more than %d bytes", maxHeaderBytes))
 		return false
 	}
-	l.need(n.pos+e.Bytes, n.pos)
+	l.checkPacketLength(n.pos+e.Bytes, n.pos)
 	for i := range e.Fields {
 		l.readPart(l.head+n.pos, &e.Fields[i])
 	}
 	if e.Raw != 0 {
 		for i := 0; i < e.Bytes; i += 8 {
-			l.get(asm.R0, l.head+n.pos+i)
-			l.put(l.image[id]+i, asm.R0)
+			l.loadScratch(asm.R0, l.head+n.pos+i)
+			l.storeScratch(l.image[id]+i, asm.R0)
 		}
 		l.putImm(int(e.Raw)*8, 1)
 		l.putImm(int(e.Dirty)*8, 0)
@@ -178,11 +178,15 @@ func (l *lowering) extract(op *program.ParseOp, id int, n *parseNode) bool {
 
 // extractEmpty extracts a header whose field of variable length is empty.
 func (l *lowering) extractEmpty(e *program.Extraction, id int, n *parseNode) bool {
-	if n.pos+e.Bytes > headBytes {
-		l.up(fmt.Sprintf("headers of more than %d bytes", headBytes))
+	if e.Bits%8 != 0 {
+		l.endParsing(n.pos, l.p.Errors.Invalid)
 		return false
 	}
-	l.need(n.pos+e.Bytes, n.pos)
+	if n.pos+e.Bytes > maxHeaderBytes {
+		l.passUp(fmt.Sprintf("headers of more than %d bytes", maxHeaderBytes))
+		return false
+	}
+	l.checkPacketLength(n.pos+e.Bytes, n.pos)
 	for _, f := range e.Slow {
 		if f.Varbit {
 			for w := range f.Words {
@@ -201,9 +205,9 @@ func (l *lowering) extractEmpty(e *program.Extraction, id int, n *parseNode) boo
 	return true
 }
 
-// whole reports whether a part is one, two, four or eight whole bytes; at is
+// wholeBytes reports whether a part is one, two, four or eight whole bytes; at is
 // where they are.
-func whole(p *program.Part) (at int, size asm.Size, ok bool) {
+func wholeBytes(p *program.Part) (at int, size asm.Size, ok bool) {
 	if p.Shift%8 != 0 {
 		return 0, 0, false
 	}
@@ -215,7 +219,7 @@ func whole(p *program.Part) (at int, size asm.Size, ok bool) {
 	return 0, 0, false
 }
 
-func swap(r asm.Register, s asm.Size) []asm.Instruction {
+func swapBytes(r asm.Register, s asm.Size) []asm.Instruction {
 	if s == asm.Byte {
 		return nil
 	}
@@ -229,55 +233,55 @@ func (l *lowering) readPart(base int, f *program.Part) {
 		l.emit(asm.LSh.Imm(asm.R0, int32(f.Right)))
 	}
 	if f.Right != 0 || f.More {
-		l.get(asm.R1, int(f.Slot)*8)
-		l.mask(asm.R1, ^(f.Mask << f.Right))
+		l.loadScratch(asm.R1, int(f.Slot)*8)
+		l.maskRegister(asm.R1, ^(f.Mask << f.Right))
 		l.emit(asm.Or.Reg(asm.R0, asm.R1))
 	}
-	l.store(f.Slot, asm.R0)
+	l.storeSlot(f.Slot, asm.R0)
 }
 
 // bitsAt brings a run of bits into R0.
 func (l *lowering) bitsAt(base int, f *program.Part) {
-	if at, size, ok := whole(f); ok {
+	if at, size, ok := wholeBytes(f); ok {
 		l.emit(asm.LoadMem(asm.R0, regScratch, int16(base+at), size))
-		l.emit(swap(asm.R0, size)...)
+		l.emit(swapBytes(asm.R0, size)...)
 		return
 	}
 	l.emit(asm.LoadMem(asm.R0, regScratch, int16(base+int(f.Byte)), asm.DWord), asm.HostTo(asm.BE, asm.R0, asm.DWord))
 	if f.Shift != 0 {
 		l.emit(asm.RSh.Imm(asm.R0, int32(f.Shift)))
 	}
-	l.mask(asm.R0, f.Mask)
+	l.maskRegister(asm.R0, f.Mask)
 }
 
 // writePart is the reverse of readPart.
 func (l *lowering) writePart(base int, f *program.Part) {
-	l.load(asm.R0, f.Slot)
+	l.loadSlot(asm.R0, f.Slot)
 	if f.Right != 0 {
 		l.emit(asm.RSh.Imm(asm.R0, int32(f.Right)))
 	}
-	if at, size, ok := whole(f); ok {
-		l.emit(swap(asm.R0, size)...)
+	if at, size, ok := wholeBytes(f); ok {
+		l.emit(swapBytes(asm.R0, size)...)
 		l.emit(asm.StoreMem(regScratch, int16(base+at), asm.R0, size))
 		return
 	}
-	l.mask(asm.R0, f.Mask)
+	l.maskRegister(asm.R0, f.Mask)
 	if f.Shift != 0 {
 		l.emit(asm.LSh.Imm(asm.R0, int32(f.Shift)))
 	}
 	at := int16(base + int(f.Byte))
 	l.emit(asm.LoadMem(asm.R1, regScratch, at, asm.DWord), asm.HostTo(asm.BE, asm.R1, asm.DWord))
-	l.mask(asm.R1, ^(f.Mask << f.Shift))
+	l.maskRegister(asm.R1, ^(f.Mask << f.Shift))
 	l.emit(asm.Or.Reg(asm.R1, asm.R0), asm.HostTo(asm.BE, asm.R1, asm.DWord), asm.StoreMem(regScratch, at, asm.R1, asm.DWord))
 }
 
-// ahead brings the bits of a lookahead into R0; false when the way goes up.
-func (l *lowering) ahead(off, width int, n *parseNode) bool {
-	if width > 64 || n.pos+(off+width+7)/8 > headBytes {
-		l.up("a lookahead of more than 64 bits or too far")
+// loadLookahead emits code that loads the bits of a lookahead into R0; false if the packet must be passed up.
+func (l *lowering) loadLookahead(off, width int, n *parseNode) bool {
+	if width > 64 || n.pos+(off+width+7)/8 > maxHeaderBytes {
+		l.passUp("a lookahead of more than 64 bits or too far")
 		return false
 	}
-	l.need(n.pos+(off+width+7)/8, n.pos)
+	l.checkPacketLength(n.pos+(off+width+7)/8, n.pos)
 	ps := program.Parts(0, off, width)
 	l.emit(asm.Mov.Imm(asm.R3, 0))
 	for i := range ps {
@@ -291,28 +295,28 @@ func (l *lowering) ahead(off, width int, n *parseNode) bool {
 	return true
 }
 
-func (l *lowering) lookahead(op *program.ParseOp, n *parseNode) bool {
+func (l *lowering) lowerLookahead(op *program.ParseOp, n *parseNode) bool {
 	if op.Dst.Field.Words != 1 {
-		l.up("a lookahead of more than 64 bits or too far")
+		l.passUp("a lookahead of more than 64 bits or too far")
 		return false
 	}
-	if !l.ahead(op.Offset, op.Width, n) {
+	if !l.loadLookahead(op.Offset, op.Width, n) {
 		return false
 	}
-	l.mask(asm.R0, program.MaskOf(op.Dst.Field.Width))
-	l.store(op.Dst.Slot, asm.R0)
+	l.maskRegister(asm.R0, program.MaskOf(op.Dst.Field.Width))
+	l.storeSlot(op.Dst.Slot, asm.R0)
 	return true
 }
 
 func (l *lowering) selectNext(st *program.ParseState, n *parseNode) {
 	if st.Words == 0 {
-		l.jump(l.node(st.Next, n.pos, n.fill))
+		l.emitJump(l.parseNodeLabel(st.Next, n.pos, n.fill))
 		return
 	}
 	if st.KeyPC != 0 {
 		end := l.newLabel()
-		l.span(st.KeyPC, end+"_", end, nil)
-		l.at(end)
+		l.lowerSpan(st.KeyPC, end+"_", end, nil)
+		l.placeLabel(end)
 	}
 	for w := range st.Words {
 		l.putImm(l.key+8*w, 0)
@@ -321,11 +325,11 @@ func (l *lowering) selectNext(st *program.ParseState, n *parseNode) {
 		k := &st.Key[i]
 		for w := range int(k.Words) {
 			if k.Lookahead {
-				if !l.ahead(k.Offset, k.Width, n) {
+				if !l.loadLookahead(k.Offset, k.Width, n) {
 					return
 				}
 			} else {
-				l.load(asm.R0, k.Slot+uint32(w))
+				l.loadSlot(asm.R0, k.Slot+uint32(w))
 			}
 			l.addKey(int(k.Word)+w, k.Shift)
 		}
@@ -333,28 +337,28 @@ func (l *lowering) selectNext(st *program.ParseState, n *parseNode) {
 	for i := range st.Cases {
 		c := &st.Cases[i]
 		if c.ValueSetUse >= 0 {
-			l.up("a value set")
+			l.passUp("a value set")
 			return
 		}
 		no := l.newLabel()
 		for w := range st.Words {
-			l.get(asm.R0, l.key+8*w)
-			l.mask(asm.R0, c.Mask[w])
-			l.imm(asm.R1, c.Value[w])
+			l.loadScratch(asm.R0, l.key+8*w)
+			l.maskRegister(asm.R0, c.Mask[w])
+			l.loadImmediate(asm.R1, c.Value[w])
 			l.emit(asm.JNE.Reg(asm.R0, asm.R1, no))
 		}
-		l.jump(l.node(c.Next, n.pos, n.fill))
-		l.at(no)
+		l.emitJump(l.parseNodeLabel(c.Next, n.pos, n.fill))
+		l.placeLabel(no)
 	}
-	l.jump(l.node(st.Next, n.pos, n.fill))
+	l.emitJump(l.parseNodeLabel(st.Next, n.pos, n.fill))
 }
 
-// addKey puts R0 into a word of the key.
+// addKey emits code that stores R0 as a word of the key.
 func (l *lowering) addKey(word int, shift uint8) {
 	if shift != 0 {
 		l.emit(asm.LSh.Imm(asm.R0, int32(shift)))
 	}
-	l.get(asm.R1, l.key+8*word)
+	l.loadScratch(asm.R1, l.key+8*word)
 	l.emit(asm.Or.Reg(asm.R0, asm.R1))
-	l.put(l.key+8*word, asm.R0)
+	l.storeScratch(l.key+8*word, asm.R0)
 }

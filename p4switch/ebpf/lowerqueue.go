@@ -18,6 +18,7 @@ type loweredPort struct {
 	Rate    uint64 // ns that 1024 bytes take; 0: not known, packets leave at once
 	Longest uint64 // ns that a packet waits at most
 	Mean    uint64 // bytes of late packets, times 8
+	Device  uint64 // address of the interface in the kernel; 0: not known
 }
 
 // Waits is how long a packet waits at a time on the switch's clock, in ns, and behind how many.
@@ -46,11 +47,11 @@ const (
 	portRate    = 16
 	portLongest = 24
 	portMean    = 32
+	portDevice  = 40
 )
 
-// queues gives the program its queue's depth, if it reads one, where the traffic
-// manager's code has left room for that.
-func (l *lowering) queues() {
+// emitQueueDepth emits code that sets the P4 program's queue depth, if the program reads it.
+func (l *lowering) emitQueueDepth() {
 	s := &l.p.Standard
 	read := func(f program.StdSlot) bool { return f.Has && l.loaded[f.Slot] }
 	if l.out.Queues = read(s.EnqDepth) || read(s.DeqDepth) || read(s.DeqDelta); !l.out.Queues {
@@ -58,7 +59,7 @@ func (l *lowering) queues() {
 	}
 	before, none := l.ins, l.newLabel()
 	l.ins = nil
-	l.get(asm.R0, l.outPort)
+	l.loadScratch(asm.R0, l.outPort)
 	l.emit(asm.StoreMem(asm.R10, -4, asm.R0, asm.Word))
 	l.portOf(none)
 	l.emit(
@@ -66,7 +67,7 @@ func (l *lowering) queues() {
 		asm.LoadMem(asm.R1, regTmp, portRate, asm.DWord),
 		asm.JEq.Imm(asm.R1, 0, none),
 	)
-	l.clock()
+	l.emitNanoseconds()
 	l.emit(
 		asm.LoadMem(asm.R2, regTmp, portEmpty, asm.DWord),
 		asm.JLE.Reg(asm.R2, asm.R0, none),
@@ -77,7 +78,7 @@ func (l *lowering) queues() {
 	l.keepR2(func() {
 		l.setStd(s.DeqDelta, asm.R0)
 		if read(s.EnqTS) { // it leaves now, and came so much before
-			l.load(asm.R1, s.EnqTS.Slot)
+			l.loadSlot(asm.R1, s.EnqTS.Slot)
 			l.emit(asm.Sub.Reg(asm.R1, asm.R0))
 			l.setStd(s.EnqTS, asm.R1)
 		}
@@ -97,7 +98,7 @@ func (l *lowering) queues() {
 		l.emit(asm.Mov.Reg(asm.R1, asm.R0))
 		l.setStd(f, asm.R1)
 	}
-	l.at(none)
+	l.placeLabel(none)
 	l.emit(asm.Mov.Reg(regCtx, regCtx))
 	l.ins = slices.Insert(before, l.queuesAt, l.ins...)
 }
@@ -120,8 +121,9 @@ func (l *lowering) portOf(missing string) {
 	)
 }
 
-// enqueue lets the packet, which is sent, wait behind those before it. R7 is its port's value, and stays.
-func (l *lowering) enqueue() {
+// emitEnqueue emits code that delays the packet behind those sent before it by the same port. R7 has the port's value,
+// and keeps it.
+func (l *lowering) emitEnqueue() {
 	if !l.out.Queues {
 		return
 	}
@@ -134,13 +136,13 @@ func (l *lowering) enqueue() {
 	)
 	l.mapValue("control")
 	l.emit(asm.Mov.Reg(regControl, asm.R0))
-	l.clock()
+	l.emitNanoseconds()
 	l.emit(
 		asm.LoadMem(asm.R1, asm.R10, -16, asm.DWord),
 		asm.JGE.Reg(asm.R1, asm.R0, late),
 		asm.Mov.Reg(asm.R1, asm.R0),
 	)
-	l.at(late)
+	l.placeLabel(late)
 	l.emit(
 		asm.LoadMem(asm.R2, regTmp, portLongest, asm.DWord),
 		asm.Add.Reg(asm.R0, asm.R2), // when it has to have left
@@ -150,7 +152,7 @@ func (l *lowering) enqueue() {
 		asm.Mov.Reg(asm.R4, asm.R3),
 		asm.LSh.Imm(asm.R4, 3),
 	)
-	l.at(known)
+	l.placeLabel(known)
 	l.emit(
 		asm.Mov.Reg(asm.R5, asm.R4),
 		asm.RSh.Imm(asm.R5, 3),
@@ -164,14 +166,14 @@ func (l *lowering) enqueue() {
 		asm.JLE.Reg(asm.R1, asm.R0, fits),
 		asm.Mov.Reg(asm.R1, asm.R0),
 	)
-	l.at(fits)
+	l.placeLabel(fits)
 	l.emit(asm.StoreMem(regTmp, portEmpty, asm.R1, asm.DWord))
-	l.at(none)
+	l.placeLabel(none)
 	l.emit(asm.Mov.Reg(regCtx, regCtx))
 }
 
-// random translates a random number in a..b.
-func (l *lowering) random(k *program.Call) {
+// lowerRandom translates a random number in a..b.
+func (l *lowering) lowerRandom(k *program.Call) {
 	done, whole := l.newLabel(), l.newLabel()
 	l.emit(
 		asm.FnGetPrandomU32.Call(),
@@ -182,8 +184,8 @@ func (l *lowering) random(k *program.Call) {
 		asm.LoadMem(asm.R1, asm.R10, -16, asm.DWord),
 		asm.Or.Reg(asm.R0, asm.R1),
 	)
-	l.load(asm.R1, k.A)
-	l.load(asm.R2, k.B)
+	l.loadSlot(asm.R1, k.A)
+	l.loadSlot(asm.R2, k.B)
 	l.emit(
 		asm.JGT.Reg(asm.R1, asm.R2, done),
 		asm.Sub.Reg(asm.R2, asm.R1),
@@ -191,8 +193,8 @@ func (l *lowering) random(k *program.Call) {
 		asm.JEq.Imm(asm.R2, 0, whole),
 		asm.Mod.Reg(asm.R0, asm.R2),
 	)
-	l.at(whole)
+	l.placeLabel(whole)
 	l.emit(asm.Add.Reg(asm.R0, asm.R1))
-	l.store(k.Dst, asm.R0)
-	l.at(done)
+	l.storeSlot(k.Dst, asm.R0)
+	l.placeLabel(done)
 }

@@ -1,13 +1,11 @@
 package ebpf
 
 import (
-	"encoding/binary"
 	"fmt"
-	"iter"
+	"slices"
 
 	"github.com/cilium/ebpf/asm"
 
-	"github.com/ethereal-fabric/ethereal/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/p4switch/program"
 )
 
@@ -20,44 +18,66 @@ import (
 type loweredTable struct {
 	ID                 program.TableID
 	Trie               bool
-	Keyed              bool // false: only a default; packets go up while a table with a range field has entries
+	Keyed              bool // false: only a default
 	KeySize, ValueSize int  // bytes
+	MaskSize           int  // bytes; 0: no masks
+	MaxMasks           int
 	MaxEntries         int
+	MaxKeys            int  // of entries: those with ranges have several
 	Counted            bool // has a map d of direct counters
 
 	control int // offset of its part of control
 }
 
-// maxMasks is how many masks of a ternary table the kernel tries.
-func maxMasks(t *program.Table) int { return min(64, max(1, t.Info.Size)) }
-
-// Parts of a table's control: whether it goes up, its default's action plus
-// one, then the default's arguments, and of a ternary table how many masks and
-// these.
+// How many masks of a table, and of all tables, the kernel tries. The verifier follows the instructions of each, 140 or
+// so, of the million that it follows at most.
 const (
-	controlUp = iota * 8
+	maxMasks = 512
+	allMasks = 2048
+	minMasks = 32 // of a table, when the verifier refuses more
+)
+
+// maxRanged is how many keys the entries of a table with ranges may have.
+const maxRanged = 1 << 20
+
+// Parts of a table's control: whether it goes up, of a table with masks where in their array they begin and how many
+// they are, the default's action plus one and its arguments.
+const (
+	controlPassUp = iota * 8
+	controlFirst
+	controlMasks
 	controlDefault
 	controlArgs
 )
 
-// goesUp is the action of an entry that the kernel does not carry out.
-const goesUp = 1 << 20
+// Parts of a mask in the array.
+const (
+	maskNumber = iota * 8
+	maskRank
+	maskOr
+	maskWords
+)
 
-// refused says why a table is not looked up in the kernel; "" when it is.
-func refused(t *program.Table) string {
+// verdictUp is the action of an entry that the kernel does not carry out.
+const verdictUp = 1 << 20
+
+// whyNotInKernel returns why a table cannot be looked up in the kernel; "" if it can.
+func whyNotInKernel(t *program.Table) string {
 	switch {
 	case t.Timeout:
 		return "idle timeouts"
-	case t.Kind == program.LPM && t.Key[t.LPM].Words > 1 && t.Key[t.LPM].Width%64 != 0:
+	case t.Kind == program.LPM && (t.Key[t.LPM].Words > 1 && t.Key[t.LPM].Width%64 != 0 || t.Key[t.LPM].Width == 0):
 		return fmt.Sprintf("an LPM field of %d bits", t.Key[t.LPM].Width)
+	case slices.ContainsFunc(t.Ranges, func(f int) bool { return t.Key[f].Words > 1 }):
+		return "a range field of more than 64 bits"
 	case t.Words > 16:
 		return "a key of more than 1024 bits"
 	}
 	return ""
 }
 
-// fixed reports whether the table can only run its default.
-func fixed(t *program.Table) bool {
+// onlyDefault reports whether the table can only execute its default action.
+func onlyDefault(t *program.Table) bool {
 	return len(t.Key) == 0 && t.Info.ConstDefault && t.Info.Profile < 0 && !t.Info.HasDirectCounter && t.Info.DirectMeter < 0
 }
 
@@ -65,24 +85,44 @@ func (l *lowering) controlLayout() {
 	at := 16
 	for i := range l.p.Tables {
 		t := &l.p.Tables[i]
-		if refused(t) != "" || fixed(t) {
+		if whyNotInKernel(t) != "" || onlyDefault(t) {
 			continue
 		}
 		lt := &loweredTable{
-			ID: program.TableID(i), Keyed: len(t.Key) > 0 && t.Kind != program.Range, Counted: t.Info.HasDirectCounter,
+			ID: program.TableID(i), Keyed: len(t.Key) > 0, Counted: t.Info.HasDirectCounter,
 			KeySize: 8 * t.Words, ValueSize: 24 + 8*t.ArgMax, MaxEntries: max(t.Info.Size, 1), control: at,
 		}
 		at += controlArgs + 8*t.ArgMax
+		lt.MaxKeys = lt.MaxEntries
 		switch t.Kind {
 		case program.LPM:
 			lt.Trie, lt.KeySize = true, 4+8*l.trieWords(t)
-		case program.Ternary:
+		case program.Ternary, program.Range:
 			lt.KeySize += 8
-			at += 8 + 8*maxMasks(t)*t.Words
+			lt.MaskSize, lt.MaxMasks = maskWords+8*t.Words, min(maxMasks, lt.MaxEntries)
+			if t.Kind == program.Range {
+				lt.MaxMasks, lt.MaxKeys = maxMasks, min(64*lt.MaxEntries, maxRanged)
+			}
 		}
 		l.tables[i] = lt
 	}
 	l.out.ControlSize = at
+	l.shareMasks()
+	l.profileLayout()
+}
+
+// shareMasks bounds the number of masks of all tables.
+func (l *lowering) shareMasks() {
+	for most := l.cfg.Masks; ; most /= 2 {
+		sum := 0
+		for _, lt := range l.tables {
+			lt.MaxMasks = min(lt.MaxMasks, most)
+			sum += lt.MaxMasks
+		}
+		if sum <= allMasks || most == 1 {
+			return
+		}
+	}
 }
 
 func (l *lowering) trieWords(t *program.Table) int {
@@ -93,72 +133,77 @@ func (l *lowering) trieWords(t *program.Table) int {
 	return n
 }
 
-// table applies a table: what it does on each way is inlined.
-func (l *lowering) table(id int, prefix, end string) {
+// lowerTable compiles the application of a table; the code of each action is inlined.
+func (l *lowering) lowerTable(id int, prefix, end string) {
 	t := &l.p.Tables[id]
 	where := l.what
 	defer func() { l.what = where }()
 	l.what = fmt.Sprintf("table %q", t.Info.Name)
-	goOn := func(pc int32) { l.jump(fmt.Sprintf("%s%d", prefix, pc)) }
-	if why := refused(t); why != "" {
-		l.up(why)
+	goOn := func(pc int32) { l.emitJump(fmt.Sprintf("%s%d", prefix, pc)) }
+	if why := whyNotInKernel(t); why != "" {
+		l.passUp(why)
 		return
 	}
-	if fixed(t) {
+	if onlyDefault(t) {
 		if t.Default < 0 {
 			goOn(t.MissPC)
 			return
 		}
 		for i, v := range t.DefaultArgs {
-			l.imm(asm.R0, v)
-			l.put((int(l.p.Args)+i)*8, asm.R0)
+			l.loadImmediate(asm.R0, v)
+			l.storeScratch((int(l.p.Args)+i)*8, asm.R0)
 		}
 		l.runAction(t, t.Default, end, func() { goOn(t.Actions[t.Default].Miss) })
 		return
 	}
 	lt := l.tables[id]
-	if lt.control+controlArgs+8*t.ArgMax+8*maxMasks(t)*(t.Words+1) > maxLowered {
-		l.up("a control state that is too large")
+	if lt.control+controlArgs+8*t.ArgMax > maxLowered {
+		l.passUp("a control state that is too large")
 		return
 	}
 	l.emit(
-		asm.LoadMem(asm.R0, regControl, int16(lt.control+controlUp), asm.DWord),
+		asm.LoadMem(asm.R0, regControl, int16(lt.control+controlPassUp), asm.DWord),
 		asm.JNE.Imm(asm.R0, 0, l.upLabel("entries that the kernel does not take")),
 	)
 	l.putImm(l.act, 0)
 	if lt.Keyed {
-		l.lookup(t, lt)
+		l.lowerLookup(t, lt)
 	}
-	// A miss: the default.
-	run := l.newLabel()
+	run, found, miss := l.newLabel(), l.newLabel(), l.newLabel()
 	l.putImm(l.hit, 1)
-	l.get(asm.R0, l.act)
-	l.emit(asm.JNE.Imm(asm.R0, 0, run))
+	l.loadScratch(asm.R0, l.act)
+	l.emit(asm.JNE.Imm(asm.R0, 0, found))
+	l.placeLabel(miss) // the default
 	l.putImm(l.hit, 0)
 	if lt.Counted { // behind those of the entries
-		l.putImm(l.journalOf(lt), int32(lt.MaxEntries)+1)
+		l.putImm(l.missJournal(t, lt), int32(lt.MaxEntries)+1)
 	}
 	l.emit(asm.LoadMem(asm.R0, regControl, int16(lt.control+controlDefault), asm.DWord))
-	l.put(l.act, asm.R0)
+	l.storeScratch(l.act, asm.R0)
 	for i := range t.ArgMax {
 		l.emit(asm.LoadMem(asm.R1, regControl, int16(lt.control+controlArgs+8*i), asm.DWord))
-		l.put((int(l.p.Args)+i)*8, asm.R1)
+		l.storeScratch((int(l.p.Args)+i)*8, asm.R1)
 	}
-	l.at(run)
-	l.get(asm.R0, l.act)
+	l.emitJump(run)
+	l.placeLabel(found)
+	if t.Info.Profile >= 0 {
+		l.lowerActionProfile(t, miss)
+	}
+	l.placeLabel(run)
+	l.loadScratch(asm.R0, l.act)
 	var acts []string
 	for k := range t.Actions {
 		acts = append(acts, l.newLabel())
 		l.emit(asm.JEq.Imm(asm.R0, int32(k+1), acts[k]))
 	}
-	l.emit(asm.JEq.Imm(asm.R0, goesUp, l.upLabel("an action profile or a configured meter")))
+	l.emit(asm.JEq.Imm(asm.R0, verdictUp, l.upLabel("a configured meter, or a default action of an action profile")))
 	goOn(t.MissPC)
 	for k := range t.Actions {
 		a := &t.Actions[k]
-		l.at(acts[k])
+		l.placeLabel(acts[k])
 		l.runAction(t, k, end, func() {
 			if a.Hit != a.Miss {
-				l.get(asm.R0, l.hit)
+				l.loadScratch(asm.R0, l.hit)
 				l.emit(asm.JNE.Imm(asm.R0, 0, fmt.Sprintf("%s%d", prefix, a.Hit)))
 			}
 			goOn(a.Miss)
@@ -169,16 +214,16 @@ func (l *lowering) table(id int, prefix, end string) {
 func (l *lowering) runAction(t *program.Table, k int, end string, then func()) {
 	where := l.what
 	l.what = fmt.Sprintf("action %q", t.Info.Actions[k].Name)
-	l.span(t.Actions[k].PC, l.newLabel()+"_", end, then)
+	l.lowerSpan(t.Actions[k].PC, l.newLabel()+"_", end, then)
 	l.what = where
 }
 
-// lookup leaves the action's index plus one in act, 0 after a miss, and its arguments.
-func (l *lowering) lookup(t *program.Table, lt *loweredTable) {
+// lowerLookup leaves the action's index plus one in act, 0 after a miss, and its arguments.
+func (l *lowering) lowerLookup(t *program.Table, lt *loweredTable) {
 	if t.Kind == program.LPM {
 		l.trieKey(t)
-		l.find(lt, l.key+4)
-		l.take1(t, lt)
+		l.emitLookup(lt, l.key+4)
+		l.keepBetterEntry(t, lt)
 		return
 	}
 	for w := range t.Words {
@@ -193,41 +238,62 @@ func (l *lowering) lookup(t *program.Table, lt *loweredTable) {
 	}
 	for w, m := range t.KeyMask {
 		if m != ^uint64(0) {
-			l.get(asm.R0, l.key+8*w)
-			l.mask(asm.R0, m)
-			l.put(l.key+8*w, asm.R0)
+			l.loadScratch(asm.R0, l.key+8*w)
+			l.maskRegister(asm.R0, m)
+			l.storeScratch(l.key+8*w, asm.R0)
 		}
 	}
 	if t.Kind == program.Exact {
-		l.find(lt, l.key)
-		l.take1(t, lt)
+		l.emitLookup(lt, l.key)
+		l.keepBetterEntry(t, lt)
 		return
 	}
+	l.tryMasks(t, lt)
+}
+
+// tryMasks looks the key up under each mask, until no later one has an entry of a larger rank.
+func (l *lowering) tryMasks(t *program.Table, lt *loweredTable) {
+	next, done := l.newLabel(), l.newLabel()
 	l.putImm(l.prio, 0)
-	masks := lt.control + controlArgs + 8*t.ArgMax
-	done := l.newLabel()
-	for i := range maxMasks(t) {
-		l.emit(asm.LoadMem(asm.R0, regControl, int16(masks), asm.DWord), asm.JLE.Imm(asm.R0, int32(i), done))
-		l.putImm(l.key2, int32(i))
-		for w := range t.Words {
-			l.get(asm.R0, l.key+8*w)
-			l.emit(asm.LoadMem(asm.R1, regControl, int16(masks+8+8*(i*t.Words+w)), asm.DWord), asm.And.Reg(asm.R0, asm.R1))
-			l.put(l.key2+8*(w+1), asm.R0)
-		}
-		l.find(lt, l.key2)
-		l.take1(t, lt)
+	l.emit(asm.Mov.Imm(regTmp, 0))
+	l.placeLabel(next)
+	l.emit(
+		asm.LoadMem(asm.R0, regControl, int16(lt.control+controlMasks), asm.DWord),
+		asm.JGE.Reg(regTmp, asm.R0, done),
+		asm.LoadMem(asm.R0, regControl, int16(lt.control+controlFirst), asm.DWord),
+		asm.Add.Reg(asm.R0, regTmp),
+		asm.StoreMem(asm.R10, -4, asm.R0, asm.Word),
+		asm.Mov.Reg(asm.R2, asm.R10),
+		asm.Add.Imm(asm.R2, -4),
+		asm.LoadMapPtr(asm.R1, 0).WithReference(fmt.Sprintf("m%d", lt.ID)),
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, done),
+	)
+	l.loadScratch(asm.R2, l.prio)
+	l.emit(asm.LoadMem(asm.R1, asm.R0, maskOr, asm.DWord), asm.Or.Reg(asm.R2, asm.R1))
+	l.storeScratch(l.prio, asm.R2)
+	l.emit(asm.LoadMem(asm.R1, asm.R0, maskRank, asm.DWord), asm.JLE.Reg(asm.R1, asm.R2, done))
+	l.emit(asm.LoadMem(asm.R1, asm.R0, maskNumber, asm.DWord))
+	l.storeScratch(l.key2, asm.R1)
+	for w := range t.Words {
+		l.loadScratch(asm.R1, l.key+8*w)
+		l.emit(asm.LoadMem(asm.R2, asm.R0, int16(maskWords+8*w), asm.DWord), asm.And.Reg(asm.R1, asm.R2))
+		l.storeScratch(l.key2+8*(w+1), asm.R1)
 	}
-	l.at(done)
+	l.emitLookup(lt, l.key2)
+	l.keepBetterEntry(t, lt)
+	l.emit(asm.Add.Imm(regTmp, 1), asm.JLT.Imm(regTmp, int32(lt.MaxMasks), next))
+	l.placeLabel(done)
 }
 
 // keyWord brings a word of a key field into R0, 0 when its header is not valid.
 func (l *lowering) keyWord(k *program.KeyPiece, w int) {
-	l.load(asm.R0, k.Slot+uint32(w))
+	l.loadSlot(asm.R0, k.Slot+uint32(w))
 	if k.Guard != program.SlotOne {
 		ok := l.newLabel()
-		l.load(asm.R1, k.Guard)
+		l.loadSlot(asm.R1, k.Guard)
 		l.emit(asm.JNE.Imm(asm.R1, 0, ok), asm.Mov.Imm(asm.R0, 0))
-		l.at(ok)
+		l.placeLabel(ok)
 	}
 }
 
@@ -242,7 +308,7 @@ func (l *lowering) trieKey(t *program.Table) {
 		for w := range int(k.Words) {
 			l.keyWord(k, w)
 			l.staticMask(t, k, w)
-			l.put(at, asm.R0)
+			l.storeScratch(at, asm.R0)
 			at, bits = at+8, bits+64
 		}
 	}
@@ -254,7 +320,7 @@ func (l *lowering) trieKey(t *program.Table) {
 			l.emit(asm.LSh.Imm(asm.R0, int32(64-k.Width)))
 		}
 		l.emit(asm.HostTo(asm.BE, asm.R0, asm.DWord))
-		l.put(at, asm.R0)
+		l.storeScratch(at, asm.R0)
 		at += 8
 	}
 	l.emit(asm.StoreImm(regScratch, int16(l.key+4), int64(bits+k.Width), asm.Word))
@@ -262,11 +328,11 @@ func (l *lowering) trieKey(t *program.Table) {
 
 func (l *lowering) staticMask(t *program.Table, k *program.KeyPiece, w int) {
 	if t.KeyMask != nil {
-		l.mask(asm.R0, t.KeyMask[int(k.Word)+w]>>k.Shift)
+		l.maskRegister(asm.R0, t.KeyMask[int(k.Word)+w]>>k.Shift)
 	}
 }
 
-func (l *lowering) find(lt *loweredTable, key int) {
+func (l *lowering) emitLookup(lt *loweredTable, key int) {
 	l.emit(
 		asm.Mov.Reg(asm.R2, regScratch),
 		asm.Add.Imm(asm.R2, int32(key)),
@@ -275,30 +341,41 @@ func (l *lowering) find(lt *loweredTable, key int) {
 	)
 }
 
-// take1 takes what find found, if it is better than what was found before.
-func (l *lowering) take1(t *program.Table, lt *loweredTable) {
+// keepBetterEntry emits code that keeps the entry just found if it has a higher priority than the best one so far.
+func (l *lowering) keepBetterEntry(t *program.Table, lt *loweredTable) {
 	none := l.newLabel()
 	l.emit(asm.JEq.Imm(asm.R0, 0, none))
-	if t.Kind == program.Ternary {
+	if lt.MaxMasks > 0 {
 		l.emit(asm.LoadMem(asm.R1, asm.R0, 8, asm.DWord))
-		l.get(asm.R2, l.prio)
+		l.loadScratch(asm.R2, l.prio)
 		l.emit(asm.JLE.Reg(asm.R1, asm.R2, none))
-		l.put(l.prio, asm.R1)
+		l.storeScratch(l.prio, asm.R1)
 	}
 	l.emit(asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord))
-	l.put(l.act, asm.R1)
+	l.storeScratch(l.act, asm.R1)
 	if t.MeterTo.Field != nil { // an entry with a configured meter goes up: the others' packets are green
 		l.putImm(int(t.MeterTo.Slot)*8, 0)
 	}
 	if lt.Counted {
 		l.emit(asm.LoadMem(asm.R1, asm.R0, 16, asm.DWord), asm.Add.Imm(asm.R1, 1))
-		l.put(l.journalOf(lt), asm.R1)
+		l.storeScratch(l.journalOf(lt), asm.R1)
 	}
 	for i := range t.ArgMax {
 		l.emit(asm.LoadMem(asm.R1, asm.R0, int16(24+8*i), asm.DWord))
-		l.put((int(l.p.Args)+i)*8, asm.R1)
+		l.storeScratch((int(l.p.Args)+i)*8, asm.R1)
 	}
-	l.at(none)
+	l.placeLabel(none)
+}
+
+// missJournal is where the default entry to count is noted: in a table with a profile beside the entry whose group is
+// empty.
+func (l *lowering) missJournal(t *program.Table, lt *loweredTable) int {
+	if t.Info.Profile < 0 {
+		return l.journalOf(lt)
+	}
+	j := journalSite{at: l.takeScratch(8), kind: fmt.Sprintf("d%d", lt.ID)}
+	l.journal = append(l.journal, j)
+	return j.at
 }
 
 // journalOf is where the entry to count is noted; a table is applied once.
@@ -309,117 +386,7 @@ func (l *lowering) journalOf(lt *loweredTable) int {
 			return j.at
 		}
 	}
-	j := journalSite{at: l.take(8), kind: name}
+	j := journalSite{at: l.takeScratch(8), kind: name}
 	l.journal = append(l.journal, j)
 	return j.at
-}
-
-// loweredEntry is a key and value of a table's map.
-type loweredEntry struct {
-	Key, Value []byte
-}
-
-// entries yields what a table's map has to hold for the table to be as it is in
-// the switch. Of entries with equal masks and keys only the first counts.
-func (lt *loweredTable) entries(s *interp.Switch, p *program.Program) iter.Seq[loweredEntry] {
-	return func(yield func(loweredEntry) bool) {
-		t := &p.Tables[lt.ID]
-		for r := range s.Rows(lt.ID) {
-			if t.Kind == program.Ternary && r.Group >= maxMasks(t) {
-				return
-			}
-			value := make([]byte, 0, lt.ValueSize)
-			act := uint64(r.Target) + 1
-			if r.Kind != interp.ByAction || r.Metered {
-				act = goesUp
-			}
-			value = binary.NativeEndian.AppendUint64(value, act)
-			value = binary.NativeEndian.AppendUint64(value, uint64(int64(r.Priority)+1<<32))
-			value = binary.NativeEndian.AppendUint64(value, uint64(r.Place))
-			for _, a := range r.Args {
-				value = binary.NativeEndian.AppendUint64(value, a)
-			}
-			if !yield(loweredEntry{lt.keyOf(t, r.Key, r.Group, r.PrefixLen), value}) {
-				return
-			}
-		}
-	}
-}
-
-func (lt *loweredTable) keyOf(t *program.Table, key []uint64, group, plen int) []byte {
-	var b []byte
-	put := func(x uint64) { b = binary.NativeEndian.AppendUint64(b, x) }
-	if t.Kind != program.LPM {
-		if t.Kind == program.Ternary {
-			put(uint64(group))
-		}
-		for _, x := range key {
-			put(x)
-		}
-		return b
-	}
-	bits := plen
-	b = make([]byte, 4)
-	word := func(k *program.KeyPiece, w int) uint64 {
-		if k.Words > 1 {
-			return key[int(k.Word)+w]
-		}
-		return key[k.Word] >> k.Shift & program.MaskOf(k.Width)
-	}
-	for i := range t.Key {
-		if k := &t.Key[i]; i != t.LPM {
-			for w := range int(k.Words) {
-				put(word(k, w))
-				bits += 64
-			}
-		}
-	}
-	k := &t.Key[t.LPM]
-	for w := int(k.Words) - 1; w >= 0; w-- {
-		b = binary.BigEndian.AppendUint64(b, word(k, w)<<max(0, 64-k.Width))
-	}
-	binary.NativeEndian.PutUint32(b, uint32(bits))
-	return b
-}
-
-// controlValue returns the control value for the switch's tables as they are.
-// clock masks the kernel's clock, whose reading less epoch, both ns, is the
-// switch's time.
-func (o *lowered) controlValue(s *interp.Switch, clock, epoch uint64) []byte {
-	b := make([]byte, o.ControlSize)
-	put := func(at int, v uint64) { binary.NativeEndian.PutUint64(b[at:], v) }
-	put(0, clock)
-	put(8, epoch)
-	for i := range o.Tables {
-		lt := &o.Tables[i]
-		t := &o.p.Tables[lt.ID]
-		if d, set := s.DefaultRow(lt.ID); set {
-			put(lt.control+controlDefault, uint64(d.Target)+1)
-			if d.Kind != interp.ByAction || d.Metered {
-				put(lt.control+controlDefault, goesUp)
-			}
-			for k, a := range d.Args {
-				put(lt.control+controlArgs+8*k, a)
-			}
-		}
-		if n := s.Len(lt.ID); n > lt.MaxEntries || t.Kind == program.Range && n > 0 {
-			put(lt.control+controlUp, 1)
-		}
-		if t.Kind != program.Ternary {
-			continue
-		}
-		at := lt.control + controlArgs + 8*t.ArgMax
-		masks := s.Masks(lt.ID)
-		if len(masks) > maxMasks(t) {
-			put(lt.control+controlUp, 1)
-			continue
-		}
-		put(at, uint64(len(masks)))
-		for g, mask := range masks {
-			for w, m := range mask {
-				put(at+8+8*(g*t.Words+w), m)
-			}
-		}
-	}
-	return b
 }

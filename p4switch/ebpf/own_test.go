@@ -173,7 +173,7 @@ func roce(dst uint32, sport uint16) []byte {
 // TestOwnProgram holds the project's program against the interpreter with
 // packets of hosts, some with a byte changed, while ports die and come back.
 // Packets down and up by a label are the kernel's; those that a dead port turns
-// into notices, and packets that a selector guides, are not.
+// into notices are not.
 func TestOwnProgram(t *testing.T) {
 	sw, judge := own(t), own(t)
 	k := load(t, sw)

@@ -9,12 +9,12 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/port"
 )
 
-// Queues reads what the queueing disciplines of a network namespace's interfaces hold packets back with: a token bucket
-// filter, or the first class of a hierarchy of them (HTB), which is what Mininet's links have. It reads the interfaces'
-// counters, too.
+// Queues reads the queueing disciplines of a network namespace's interfaces, as far as they limit the rate: token
+// bucket filters (TBF), or the first class of a hierarchical one (HTB), as Mininet's links have. It also reads the
+// interfaces' counters.
 type Queues struct{ netlink *netlink.Handle }
 
-// OpenQueues reads the calling thread's network namespace.
+// OpenQueues opens the calling thread's network namespace.
 func OpenQueues() (*Queues, error) {
 	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -23,11 +23,11 @@ func OpenQueues() (*Queues, error) {
 	return &Queues{h}, nil
 }
 
-// manyFrames is what the queue of an HTB class holds where nothing else is said, in bytes: a
+// htbQueueBytes is what the queue of an HTB class holds where nothing else is said, in bytes: a
 // thousand packets.
-const manyFrames = 1000 * 1514
+const htbQueueBytes = 1000 * 1514
 
-// Read returns the queues by interface index.
+// Read returns the rate and size of the queues by interface index.
 func (q *Queues) Read() (map[uint32]Queue, error) {
 	disciplines, err := q.netlink.QdiscList(nil)
 	if err != nil {
@@ -46,7 +46,7 @@ func (q *Queues) Read() (map[uint32]Queue, error) {
 			}
 			for _, c := range classes {
 				if h, ok := c.(*netlink.HtbClass); ok && out[uint32(index)].Rate == 0 {
-					out[uint32(index)] = Queue{h.Rate, manyFrames}
+					out[uint32(index)] = Queue{h.Rate, htbQueueBytes}
 				}
 			}
 		}
@@ -54,7 +54,7 @@ func (q *Queues) Read() (map[uint32]Queue, error) {
 	return out, nil
 }
 
-// Counters is what an interface has counted, of all senders and receivers.
+// Counters returns an interface's counters.
 func (q *Queues) Counters(index int) (c port.Counters, err error) {
 	l, err := q.netlink.LinkByIndex(index)
 	if err != nil {
@@ -66,5 +66,5 @@ func (q *Queues) Counters(index int) (c port.Counters, err error) {
 	return c, nil
 }
 
-// Close frees the reader.
+// Close frees the sockets.
 func (q *Queues) Close() { q.netlink.Close() }

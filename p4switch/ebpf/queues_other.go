@@ -8,16 +8,16 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/port"
 )
 
-// Queues are Linux's.
+// Queues reads the tc queues of interfaces, which only Linux has.
 type Queues struct{}
 
-// OpenQueues fails.
+// OpenQueues returns an error: it needs Linux.
 func OpenQueues() (*Queues, error) { return nil, errors.ErrUnsupported }
 
-// Read fails.
+// Read returns an error: it needs Linux.
 func (*Queues) Read() (map[uint32]Queue, error) { return nil, errors.ErrUnsupported }
 
-// Counters fails.
+// Counters returns an error: it needs Linux.
 func (*Queues) Counters(int) (port.Counters, error) { return port.Counters{}, errors.ErrUnsupported }
 
 // Close does nothing.

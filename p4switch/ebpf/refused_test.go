@@ -30,6 +30,29 @@ func TestRefusedByVerifier(t *testing.T) {
 	load(t, sw)
 }
 
+// TestFewerMasks: only a refusal of the verifier is an occasion to try fewer masks, and the error is of the whole
+// program.
+func TestFewerMasks(t *testing.T) {
+	first, other := fmt.Errorf("%w: first", ebpf.ErrVerifier), errors.New("no memory")
+	for _, c := range []struct {
+		errs  []error
+		tries int
+		want  error
+	}{
+		{[]error{nil}, 1, nil},
+		{[]error{first, nil}, 2, nil},
+		{[]error{other, nil}, 1, other},
+		{[]error{first, ebpf.ErrVerifier, ebpf.ErrVerifier, nil}, 3, first},
+		{[]error{first, other, nil}, 2, first},
+	} {
+		tries := 0
+		err := ebpf.Fewer(func(int) error { tries++; return c.errs[tries-1] })
+		if !errors.Is(err, c.want) || tries != c.tries {
+			t.Errorf("%v: %v after %d tries, want %v after %d", c.errs, err, tries, c.want, c.tries)
+		}
+	}
+}
+
 // TestRefusedForSize loads programs whose actions have more and more statements, until jumps over them are longer
 // than an instruction says.
 func TestRefusedForSize(t *testing.T) {

@@ -140,7 +140,7 @@ func (w *ways) packet(sw *interp.Switch, k *ebpf.Switch, in interp.Input, emit f
 		sw.Process(in, emit)
 		return nil
 	}
-	if err := k.SyncChanged(); err != nil {
+	if err := k.Sync(); err != nil {
 		return err
 	}
 	if err := k.SetPort(in.Port, 1); err != nil {

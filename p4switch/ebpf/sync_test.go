@@ -33,7 +33,7 @@ func BenchmarkSync(b *testing.B) {
 			for b.Loop() {
 				add(i)
 				i++
-				if err := k.Sync(id); err != nil {
+				if err := k.Sync(); err != nil {
 					b.Fatal(err)
 				}
 			}

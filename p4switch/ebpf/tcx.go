@@ -15,7 +15,7 @@ type tcx struct {
 }
 
 func attachTCX(index int) (Hook, error) {
-	pass, err := small("pass", asm.Mov.Imm(asm.R0, -1), asm.Return()) // TCX_NEXT
+	pass, err := loadSmall("pass", asm.Mov.Imm(asm.R0, -1), asm.Return()) // TCX_NEXT
 	if err != nil {
 		return nil, err
 	}

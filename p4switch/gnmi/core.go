@@ -19,18 +19,18 @@ type Config struct {
 	Ports *portstate.Ports
 	// Now is the time in ns since the Unix epoch. Required.
 	Now func() int64
-	// MinInterval is the shortest sample and heartbeat interval, in ns; a sample interval of 0 means the same. 0:
-	// 10 ms.
+	// MinInterval is the shortest interval of samples and heartbeats, in ns. A requested sample interval of 0 means
+	// this. 0: 10 ms.
 	MinInterval int64
 	// DefaultInterval is the sample interval, in ns, of counters under
 	// TARGET_DEFINED. 0: 10 s.
 	DefaultInterval int64
-	// Budget bounds clients' requests.
+	// Budget limits clients' requests.
 	Budget rpc.Budget
 }
 
-// Core is the gNMI side of one switch: openconfig-interfaces over its ports. It has no goroutine, socket or clock,
-// and is not safe for concurrent use.
+// Core answers gNMI requests about one switch: the OpenConfig model openconfig-interfaces of its ports. It has no
+// goroutine, socket or clock, and is not safe for concurrent use.
 type Core struct {
 	cfg    Config
 	budget rpc.Budget
@@ -38,8 +38,8 @@ type Core struct {
 	subs   []*Subscription
 }
 
-// models are the schema modules served.
-var models = []struct{ name, version string }{
+// servedModels are the schema modules served.
+var servedModels = []struct{ name, version string }{
 	{"openconfig-interfaces", "3.7.2"},
 	{"openconfig-p4rt", "1.0.0"},
 	{ethernetModule, "2.14.0"},
@@ -47,7 +47,7 @@ var models = []struct{ name, version string }{
 	{herculesModule, ""},
 }
 
-// New makes the gNMI side of the ports.
+// New returns the gNMI core of a switch.
 func New(cfg Config) (*Core, error) {
 	if cfg.Ports == nil || cfg.Now == nil {
 		return nil, fmt.Errorf("switch: gnmi config: Ports and Now are required")
@@ -78,7 +78,7 @@ func (g *Core) Capabilities(req *gnmipb.CapabilityRequest) (*gnmipb.CapabilityRe
 	if v, ok := proto.GetExtension(gnmipb.File_github_com_openconfig_gnmi_proto_gnmi_gnmi_proto.Options(), gnmipb.E_GnmiService).(string); ok {
 		resp.GNMIVersion = v
 	}
-	for _, m := range models {
+	for _, m := range servedModels {
 		resp.SupportedModels = append(resp.SupportedModels, &gnmipb.ModelData{Name: m.name, Organization: "OpenConfig working group", Version: m.version})
 	}
 	return resp, nil
@@ -95,7 +95,7 @@ func checkEncoding(e gnmipb.Encoding) error {
 func checkModels(use []*gnmipb.ModelData) error {
 	for _, u := range use {
 		known := false
-		for _, m := range models {
+		for _, m := range servedModels {
 			known = known || m.name == u.GetName()
 		}
 		if !known {
@@ -138,11 +138,11 @@ func checkExtensions(exts []*gnmi_ext.Extension) error {
 
 // Get answers the Get RPC: one notification per path, and per interface that a path names.
 func (g *Core) Get(req *gnmipb.GetRequest) (*gnmipb.GetResponse, error) {
-	resp, err := g.get(req)
+	resp, err := g.serveGet(req)
 	return resp, rpc.Status(err)
 }
 
-func (g *Core) get(req *gnmipb.GetRequest) (*gnmipb.GetResponse, error) {
+func (g *Core) serveGet(req *gnmipb.GetRequest) (*gnmipb.GetResponse, error) {
 	if err := checkEncoding(req.GetEncoding()); err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func (g *Core) get(req *gnmipb.GetRequest) (*gnmipb.GetResponse, error) {
 	if err := checkExtensions(req.GetExtension()); err != nil {
 		return nil, err
 	}
-	keep, err := classes(req.GetType())
+	keep, err := classFilter(req.GetType())
 	if err != nil {
 		return nil, err
 	}
@@ -161,11 +161,11 @@ func (g *Core) get(req *gnmipb.GetRequest) (*gnmipb.GetResponse, error) {
 	}
 	resp, sent := &gnmipb.GetResponse{}, 0
 	for _, path := range req.GetPath() {
-		pat, err := g.compile(req.GetPrefix(), path)
+		pat, err := g.compilePath(req.GetPrefix(), path)
 		if err != nil {
 			return nil, err
 		}
-		refs, err := g.resolve(pat)
+		refs, err := g.leavesOf(pat)
 		if err != nil {
 			return nil, err
 		}
@@ -183,14 +183,14 @@ func (g *Core) get(req *gnmipb.GetRequest) (*gnmipb.GetResponse, error) {
 		}
 		for first := true; first || len(kept) > 0; first = false {
 			k := len(kept)
-			if pat.depth(2) == 2 { // below the list: each interface of a wildcard is a path
-				k = slices.IndexFunc(kept, func(r ref) bool { return r.port != kept[0].port })
+			if pat.depthIn(2) == 2 { // below the list: each interface of a wildcard is a path
+				k = slices.IndexFunc(kept, func(r leafRef) bool { return r.port != kept[0].port })
 				if k < 0 {
 					k = len(kept)
 				}
 			}
 			n := &gnmipb.Notification{Timestamp: g.cfg.Now(), Prefix: answerPrefix(req.GetPrefix(), path)}
-			if n.Update, err = g.updates(pat, kept[:k], req.GetEncoding()); err != nil {
+			if n.Update, err = g.encodeUpdates(pat, kept[:k], req.GetEncoding()); err != nil {
 				return nil, err
 			}
 			resp.Notification = append(resp.Notification, n)
@@ -200,8 +200,8 @@ func (g *Core) get(req *gnmipb.GetRequest) (*gnmipb.GetResponse, error) {
 	return resp, nil
 }
 
-// classes returns a test for the leaves that a Get of a data type returns.
-func classes(t gnmipb.GetRequest_DataType) (func(class) bool, error) {
+// classFilter returns a test for the leaves that a Get of a data type returns.
+func classFilter(t gnmipb.GetRequest_DataType) (func(class) bool, error) {
 	switch t {
 	case gnmipb.GetRequest_ALL:
 		return func(class) bool { return true }, nil
@@ -232,7 +232,7 @@ func (g *Core) NextDeadline() (int64, bool) {
 	var next int64
 	ok := false
 	for _, s := range g.subs {
-		if t, has := s.next(); has && (!ok || t < next) {
+		if t, has := s.nextDue(); has && (!ok || t < next) {
 			next, ok = t, true
 		}
 	}
@@ -253,15 +253,15 @@ func (g *Core) portChanged(ev portstate.Event) {
 			continue
 		}
 		now := snapshot(s, nil)
-		var changed []ref
+		var changed []leafRef
 		for l := range leaves {
 			if now[l] != g.values[i][l] {
-				changed = append(changed, ref{port: i, leaf: l})
+				changed = append(changed, leafRef{port: i, leaf: l})
 			}
 		}
 		g.values[i] = now
 		for _, sub := range g.subs {
-			sub.changed(changed, ev.Now)
+			sub.queueChanged(changed, ev.Now)
 		}
 	}
 }

@@ -19,8 +19,8 @@ type patternElem struct {
 	key  string // of the list interface: "" or "*": any
 }
 
-// compile checks a path and joins it to its prefix.
-func (g *Core) compile(prefix, path *gnmipb.Path) (*pattern, error) {
+// compilePath checks a path and joins it to its prefix.
+func (g *Core) compilePath(prefix, path *gnmipb.Path) (*pattern, error) {
 	for _, o := range []string{prefix.GetOrigin(), path.GetOrigin()} {
 		if o != "" && o != "openconfig" {
 			return nil, rpc.Errorf(codes.Unimplemented, "origin %q is not served; use openconfig", rpc.Cut(o))
@@ -79,8 +79,8 @@ func (p *pattern) String() string {
 	return rpc.Cut(b.String())
 }
 
-// depth returns the number of elements of the pattern's node on a path of length full.
-func (p *pattern) depth(full int) int {
+// depthIn returns the number of elements of the pattern's node on a path of length full.
+func (p *pattern) depthIn(full int) int {
 	for _, e := range p.elems {
 		if e.name == "..." {
 			return full
@@ -127,8 +127,8 @@ func (e patternElem) hasKey(name string, key *string) bool {
 	return e.key == "" || e.key == "*" || name == "interface" && (key == nil || *key == e.key)
 }
 
-// resolve lists the leaves of a pattern. The error is UNIMPLEMENTED if the served schema has no such path.
-func (g *Core) resolve(p *pattern) ([]ref, error) {
+// leavesOf lists the leaves of a pattern. The error is UNIMPLEMENTED if the served schema has no such path.
+func (g *Core) leavesOf(p *pattern) ([]leafRef, error) {
 	var which []int
 	full := make([][]string, len(leaves))
 	for l := range leaves {
@@ -143,14 +143,14 @@ func (g *Core) resolve(p *pattern) ([]ref, error) {
 	if len(which) == 0 {
 		return nil, rpc.Errorf(codes.Unimplemented, "%s is not served; see Capabilities for the models", p)
 	}
-	var out []ref
+	var out []leafRef
 	for i, s := range g.cfg.Ports.States() {
 		for _, l := range which {
 			if has := leaves[l].has; has != nil && !has(s) {
 				continue
 			}
 			if matchLeaf(p.elems, full[l], &s.Name) {
-				out = append(out, ref{port: i, leaf: l})
+				out = append(out, leafRef{port: i, leaf: l})
 			}
 		}
 	}

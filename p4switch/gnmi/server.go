@@ -26,7 +26,7 @@ type Server struct {
 	core *Core
 }
 
-// NewServer makes a server. mu guards the core.
+// NewServer returns a server for a core, whose calls mu serialises.
 func NewServer(mu sync.Locker, core *Core) *Server {
 	return &Server{Clock: rpc.NewClock(mu, core.cfg.Now, core), mu: mu, core: core}
 }

@@ -18,34 +18,34 @@ import (
 // changes are the settings in a Set, by index of the port.
 type changes map[int]map[setting]value
 
-func (c changes) want(port int, s setting, v value) {
+func (c changes) setValue(port int, s setting, v value) {
 	if c[port] == nil {
 		c[port] = map[setting]value{}
 	}
 	c[port][s] = v
 }
 
-// join adds the settings of another part of a union, which must not contradict.
-func (c changes) join(other changes, ports []*portstate.State) error {
+// merge merges the settings of another part of a union, which must not contradict.
+func (c changes) merge(other changes, ports []*portstate.State) error {
 	for port, settings := range other {
 		for s, v := range settings {
 			if had, ok := c[port][s]; ok && had != v {
 				return rpc.Invalidf("another union_replace sets %s of interface %s to another value", settingNames[s], ports[port].Name)
 			}
-			c.want(port, s, v)
+			c.setValue(port, s, v)
 		}
 	}
 	return nil
 }
 
-// Set answers the Set RPC. Leaves with a [setting] can be set, singly or within a subtree. Either all of a request
-// is carried out, or nothing.
+// Set answers the Set RPC. Writable leaves can be set, singly or within a subtree. Either the whole request takes
+// effect, or nothing.
 func (g *Core) Set(req *gnmipb.SetRequest) (*gnmipb.SetResponse, error) {
-	resp, err := g.set(req)
+	resp, err := g.serveSet(req)
 	return resp, rpc.Status(err)
 }
 
-func (g *Core) set(req *gnmipb.SetRequest) (*gnmipb.SetResponse, error) {
+func (g *Core) serveSet(req *gnmipb.SetRequest) (*gnmipb.SetResponse, error) {
 	n := len(req.GetDelete()) + len(req.GetUnionReplace()) + len(req.GetReplace()) + len(req.GetUpdate())
 	if most := g.budget.Paths; n > most {
 		return nil, rpc.Over("paths", n, most, "split the request")
@@ -62,7 +62,7 @@ func (g *Core) set(req *gnmipb.SetRequest) (*gnmipb.SetResponse, error) {
 		resp.Response = append(resp.Response, &gnmipb.UpdateResult{Path: path, Op: op})
 	}
 	for _, path := range req.GetDelete() {
-		if err := g.delete(want, req.GetPrefix(), path); err != nil {
+		if err := g.resetSettings(want, req.GetPrefix(), path); err != nil {
 			return nil, rpc.Within("delete", err)
 		}
 		done(path, gnmipb.UpdateResult_DELETE)
@@ -70,27 +70,27 @@ func (g *Core) set(req *gnmipb.SetRequest) (*gnmipb.SetResponse, error) {
 	union := changes{} // gNMI 3.4.4: the values are joined, then they replace all that their paths cover
 	for _, u := range req.GetUnionReplace() {
 		part := changes{}
-		if err := g.assign(want, part, req.GetPrefix(), u); err != nil {
+		if err := g.applyUpdate(want, part, req.GetPrefix(), u); err != nil {
 			return nil, rpc.Within("union_replace", err)
 		}
-		if err := union.join(part, g.cfg.Ports.States()); err != nil {
+		if err := union.merge(part, g.cfg.Ports.States()); err != nil {
 			return nil, rpc.Within("union_replace", err)
 		}
 		done(u.GetPath(), gnmipb.UpdateResult_UNION_REPLACE)
 	}
 	for port, settings := range union {
 		for s, v := range settings {
-			want.want(port, s, v)
+			want.setValue(port, s, v)
 		}
 	}
 	for _, u := range req.GetReplace() {
-		if err := g.assign(want, want, req.GetPrefix(), u); err != nil {
+		if err := g.applyUpdate(want, want, req.GetPrefix(), u); err != nil {
 			return nil, rpc.Within("replace", err)
 		}
 		done(u.GetPath(), gnmipb.UpdateResult_REPLACE)
 	}
 	for _, u := range req.GetUpdate() {
-		if err := g.assign(nil, want, req.GetPrefix(), u); err != nil {
+		if err := g.applyUpdate(nil, want, req.GetPrefix(), u); err != nil {
 			return nil, rpc.Within("update", err)
 		}
 		done(u.GetPath(), gnmipb.UpdateResult_UPDATE)
@@ -134,18 +134,18 @@ func (g *Core) carryOut(want changes, now int64) error {
 	return nil
 }
 
-// settable reports whether a Set may change a leaf.
-func (g *Core) settable(l int) bool {
-	return leaves[l].sets != fixed && (leaves[l].sets != viableSetting || g.cfg.Ports.Watched)
+// isSettable reports whether a Set may change a leaf.
+func (g *Core) isSettable(l int) bool {
+	return leaves[l].sets != readOnly && (leaves[l].sets != viableSetting || g.cfg.Ports.Watched)
 }
 
-// delete resets the settings that path covers to their defaults.
-func (g *Core) delete(want changes, prefix, path *gnmipb.Path) error {
-	pat, err := g.compile(prefix, path)
+// resetSettings resets the settings that path covers to their defaults.
+func (g *Core) resetSettings(want changes, prefix, path *gnmipb.Path) error {
+	pat, err := g.compilePath(prefix, path)
 	if err != nil {
 		return err
 	}
-	refs, err := g.resolve(pat)
+	refs, err := g.leavesOf(pat)
 	if err != nil {
 		return err
 	}
@@ -157,8 +157,8 @@ func (g *Core) delete(want changes, prefix, path *gnmipb.Path) error {
 		case keyLeaf:
 			touched = touched || len(pat.elems) <= 2
 		}
-		if g.settable(r.leaf) {
-			want.want(r.port, leaves[r.leaf].sets, unset[leaves[r.leaf].sets])
+		if g.isSettable(r.leaf) {
+			want.setValue(r.port, leaves[r.leaf].sets, defaultSettings[leaves[r.leaf].sets])
 		}
 	}
 	if !touched {
@@ -167,9 +167,10 @@ func (g *Core) delete(want changes, prefix, path *gnmipb.Path) error {
 	return nil
 }
 
-// assign carries out one update, or a replace, which resets in reset what its path covers; nil: an update.
-func (g *Core) assign(reset, want changes, prefix *gnmipb.Path, u *gnmipb.Update) error {
-	pat, err := g.compile(prefix, u.GetPath())
+// applyUpdate applies one update to the changes want. For a replace, reset collects the settings that its path covers;
+// nil: an update.
+func (g *Core) applyUpdate(reset, want changes, prefix *gnmipb.Path, u *gnmipb.Update) error {
+	pat, err := g.compilePath(prefix, u.GetPath())
 	if err != nil {
 		return err
 	}
@@ -189,36 +190,36 @@ func (g *Core) assign(reset, want changes, prefix *gnmipb.Path, u *gnmipb.Update
 			}
 		}
 	}
-	if _, err := g.resolve(pat); err != nil {
+	if _, err := g.leavesOf(pat); err != nil {
 		return rpc.NotFoundf("%s is not in the schema served", pat)
 	}
 	if n, most := proto.Size(u.GetVal()), g.budget.Value; n > most {
 		return rpc.Within(pat.String(), rpc.Over("value", n, most, "set fewer leaves at a time"))
 	}
-	data, err := plain(u.GetVal())
+	data, err := decodeTyped(u.GetVal())
 	if err != nil {
 		return rpc.Within(pat.String(), err)
 	}
 	if reset != nil {
-		refs, err := g.resolve(pat)
+		refs, err := g.leavesOf(pat)
 		if err != nil {
 			return err
 		}
 		for _, r := range refs {
-			if g.settable(r.leaf) { // unless the value says otherwise
-				reset.want(r.port, leaves[r.leaf].sets, unset[leaves[r.leaf].sets])
+			if g.isSettable(r.leaf) { // unless the value says otherwise
+				reset.setValue(r.port, leaves[r.leaf].sets, defaultSettings[leaves[r.leaf].sets])
 			}
 		}
 	}
-	return rpc.Within(pat.String(), g.walk(want, path, port, data, 0))
+	return rpc.Within(pat.String(), g.splitIntoLeaves(want, path, port, data, 0))
 }
 
 func (g *Core) portIndex(name string) int {
 	return slices.IndexFunc(g.cfg.Ports.States(), func(s *portstate.State) bool { return s.Name == name })
 }
 
-// plain decodes a typed value to the types that encoding/json uses for JSON.
-func plain(v *gnmipb.TypedValue) (any, error) {
+// decodeTyped decodes a typed value to the types that encoding/json uses for JSON.
+func decodeTyped(v *gnmipb.TypedValue) (any, error) {
 	var raw []byte
 	switch x := v.GetValue().(type) {
 	case *gnmipb.TypedValue_BoolVal:
@@ -248,8 +249,8 @@ func plain(v *gnmipb.TypedValue) (any, error) {
 // maxJSONDepth is the largest nesting of a value; the schema is shallower.
 const maxJSONDepth = 8
 
-// walk divides a value into leaves. path is the schema path of the node, port its interface, or -1 above one.
-func (g *Core) walk(want changes, path []string, port int, data any, depth int) error {
+// splitIntoLeaves splits a value into leaves. path is the schema path of the node, port its interface, or -1 above one.
+func (g *Core) splitIntoLeaves(want changes, path []string, port int, data any, depth int) error {
 	if depth > maxJSONDepth {
 		return rpc.Invalidf("the value is nested too deeply")
 	}
@@ -265,7 +266,7 @@ func (g *Core) walk(want changes, path []string, port int, data any, depth int) 
 		}
 		for _, k := range slices.Sorted(maps.Keys(x)) {
 			name := k[strings.Index(k, ":")+1:]
-			if err := g.walk(want, append(slices.Clone(path), name), port, x[k], depth+1); err != nil {
+			if err := g.splitIntoLeaves(want, append(slices.Clone(path), name), port, x[k], depth+1); err != nil {
 				return err
 			}
 		}
@@ -301,7 +302,7 @@ func (g *Core) walkItem(want changes, path []string, item map[string]any, depth 
 	if port < 0 {
 		return rpc.NotFoundf("there is no interface %q", rpc.Cut(name))
 	}
-	return g.walk(want, path, port, item, depth+1)
+	return g.splitIntoLeaves(want, path, port, item, depth+1)
 }
 
 func (g *Core) assignLeaf(want changes, path []string, port int, data any) error {
@@ -312,13 +313,13 @@ func (g *Core) assignLeaf(want changes, path []string, port int, data any) error
 	switch {
 	case l < 0:
 		return rpc.NotFoundf("%s is not in the schema served, or no leaf", rpc.Cut(strings.Join(path[2:], "/")))
-	case g.settable(l):
-		v, ok := text(""), false
+	case g.isSettable(l):
+		v, ok := stringValue(""), false
 		switch x := data.(type) {
 		case bool:
-			v, ok = boolean(x), leaves[l].sets != healthSetting
+			v, ok = boolValue(x), leaves[l].sets != healthSetting
 		case string:
-			v, ok = text(x), leaves[l].sets == healthSetting && slices.Contains([]string{"GOOD", "BAD", "UNKNOWN"}, x)
+			v, ok = stringValue(x), leaves[l].sets == healthSetting && slices.Contains([]string{"GOOD", "BAD", "UNKNOWN"}, x)
 		}
 		if !ok {
 			kind := "a boolean"
@@ -327,7 +328,7 @@ func (g *Core) assignLeaf(want changes, path []string, port int, data any) error
 			}
 			return rpc.Invalidf("%s is %s, the value is %s", strings.Join(path[2:], "/"), kind, rpc.Cut(fmt.Sprint(data)))
 		}
-		want.want(port, leaves[l].sets, v)
+		want.setValue(port, leaves[l].sets, v)
 		return nil
 	}
 	s := g.cfg.Ports.States()[port]

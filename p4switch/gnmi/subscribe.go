@@ -9,27 +9,27 @@ import (
 // maxBundle is the largest number of updates in one notification.
 const maxBundle = 128
 
-// Subscription is one Subscribe RPC.
+// Subscription is one Subscribe RPC of a client.
 type Subscription struct {
 	g        *Core
 	send     func(*gnmipb.SubscribeResponse) bool
 	list     *gnmipb.SubscriptionList
 	prefix   *gnmipb.Path
 	streams  []*stream
-	onChange map[ref]bool
-	all      []ref // every subscribed leaf, once, in order
+	onChange map[leafRef]bool
+	all      []leafRef // every subscribed leaf, once, in order
 
 	// Unsent values: the latest one of each leaf, so there are at most as many as leaves.
 	pending []pendingUpdate
-	at      map[ref]int // index into pending
-	sync    bool        // a sync_response follows what is pending
+	at      map[leafRef]int // index into pending
+	sync    bool            // a sync_response follows what is pending
 	synced  bool
 	closed  bool
 	rate    float64 // sampled leaves per second
 }
 
 type pendingUpdate struct {
-	ref        ref
+	ref        leafRef
 	value      value
 	time       int64 // Unix ns
 	duplicates uint32
@@ -37,14 +37,14 @@ type pendingUpdate struct {
 
 // stream is one of the subscription list's paths, with its timers.
 type stream struct {
-	sampled   []ref // leaves sent at every interval
-	beating   []ref // leaves sent at every heartbeat
-	interval  int64 // ns; 0: no samples
-	heartbeat int64 // ns; 0: none
+	sampled   []leafRef // leaves sent at every interval
+	beating   []leafRef // leaves sent at every heartbeat
+	interval  int64     // ns; 0: no samples
+	heartbeat int64     // ns; 0: none
 	suppress  bool
 	sampleAt  int64 // Unix ns
 	beatAt    int64 // Unix ns
-	last      map[ref]value
+	last      map[leafRef]value
 }
 
 // Subscribe starts the subscription in req. send takes a response and returns true, or returns false if the
@@ -81,15 +81,15 @@ func (g *Core) subscribe(req *gnmipb.SubscribeRequest, send func(*gnmipb.Subscri
 		return nil, rpc.Invalidf("mode %v", list.GetMode())
 	}
 	now := g.cfg.Now()
-	s := &Subscription{g: g, send: send, list: list, onChange: map[ref]bool{}, at: map[ref]int{}}
+	s := &Subscription{g: g, send: send, list: list, onChange: map[leafRef]bool{}, at: map[leafRef]int{}}
 	s.prefix = answerPrefix(list.GetPrefix(), list.GetSubscription()[0].GetPath())
-	seen := map[ref]bool{}
+	seen := map[leafRef]bool{}
 	for _, sub := range list.GetSubscription() {
-		pat, err := g.compile(list.GetPrefix(), sub.GetPath())
+		pat, err := g.compilePath(list.GetPrefix(), sub.GetPath())
 		if err != nil {
 			return nil, err
 		}
-		refs, err := g.resolve(pat)
+		refs, err := g.leavesOf(pat)
 		if err != nil {
 			return nil, err
 		}
@@ -114,22 +114,22 @@ func (g *Core) subscribe(req *gnmipb.SubscribeRequest, send func(*gnmipb.Subscri
 		return nil, rpc.Over("sample-rate", int(rate), most, "sample fewer leaves, or less often")
 	}
 	g.subs = append(g.subs, s)
-	s.snapshot(now)
+	s.sendSnapshot(now)
 	return s, nil
 }
 
 // addStream sets up one path of a STREAM subscription.
-func (s *Subscription) addStream(sub *gnmipb.Subscription, pat *pattern, refs []ref, now int64) error {
+func (s *Subscription) addStream(sub *gnmipb.Subscription, pat *pattern, refs []leafRef, now int64) error {
 	g := s.g
-	interval, err := g.interval("sample_interval", sub.GetSampleInterval())
+	interval, err := g.checkInterval("sample_interval", sub.GetSampleInterval())
 	if err != nil {
 		return rpc.Within(pat.String(), err)
 	}
-	heartbeat, err := g.interval("heartbeat_interval", sub.GetHeartbeatInterval())
+	heartbeat, err := g.checkInterval("heartbeat_interval", sub.GetHeartbeatInterval())
 	if err != nil {
 		return rpc.Within(pat.String(), err)
 	}
-	st := &stream{heartbeat: heartbeat, suppress: sub.GetSuppressRedundant(), last: map[ref]value{}}
+	st := &stream{heartbeat: heartbeat, suppress: sub.GetSuppressRedundant(), last: map[leafRef]value{}}
 	switch sub.GetMode() {
 	case gnmipb.SubscriptionMode_SAMPLE:
 		if st.interval = interval; interval == 0 {
@@ -171,9 +171,9 @@ func (s *Subscription) addStream(sub *gnmipb.Subscription, pat *pattern, refs []
 	}
 	s.rate += perSecond(len(st.sampled), st.interval) + perSecond(len(st.beating), st.heartbeat)
 	st.sampleAt, st.beatAt = rpc.After(now, st.interval), rpc.After(now, st.heartbeat)
-	rd := &reader{g: g}
+	rd := &leafReader{g: g}
 	for _, r := range st.sampled {
-		st.last[r] = rd.read(r)
+		st.last[r] = rd.readLeaf(r)
 	}
 	s.streams = append(s.streams, st)
 	return nil
@@ -187,20 +187,20 @@ func perSecond(n int, interval int64) float64 {
 	return float64(n) * 1e9 / float64(interval)
 }
 
-// interval checks a client's interval; 0 stays 0.
-func (g *Core) interval(name string, ns uint64) (int64, error) {
+// checkInterval checks a client's interval; 0 stays 0.
+func (g *Core) checkInterval(name string, ns uint64) (int64, error) {
 	if ns != 0 && (ns < uint64(g.cfg.MinInterval) || ns > 1<<62) {
 		return 0, rpc.Invalidf("%s is %d ns; the shortest is %d", name, ns, g.cfg.MinInterval)
 	}
 	return int64(ns), nil
 }
 
-// snapshot sends the current values and a sync_response; with updates_only only the latter.
-func (s *Subscription) snapshot(now int64) {
+// sendSnapshot sends the current values and a sync_response; with updates_only only the latter.
+func (s *Subscription) sendSnapshot(now int64) {
 	if !s.list.GetUpdatesOnly() {
-		rd := &reader{g: s.g}
+		rd := &leafReader{g: s.g}
 		for _, r := range s.all {
-			s.queue(r, rd.read(r), now)
+			s.enqueue(r, rd.readLeaf(r), now)
 		}
 	}
 	s.sync = true
@@ -220,7 +220,7 @@ func (s *Subscription) Recv(req *gnmipb.SubscribeRequest) error {
 	case s.list.GetMode() != gnmipb.SubscriptionList_POLL:
 		return rpc.Status(rpc.Invalidf("poll is for POLL subscriptions, this one is %v", s.list.GetMode()))
 	}
-	s.snapshot(s.g.cfg.Now())
+	s.sendSnapshot(s.g.cfg.Now())
 	return nil
 }
 
@@ -246,8 +246,8 @@ func (s *Subscription) Close() {
 	}
 }
 
-// queue queues a value. A waiting value of the same leaf is replaced, and counted as a duplicate.
-func (s *Subscription) queue(r ref, v value, now int64) {
+// enqueue queues a value. A waiting value of the same leaf is replaced, and counted as a duplicate.
+func (s *Subscription) enqueue(r leafRef, v value, now int64) {
 	if i, ok := s.at[r]; ok {
 		p := &s.pending[i]
 		p.value, p.time = v, now
@@ -273,7 +273,7 @@ func (s *Subscription) Drain() {
 			if err != nil {
 				continue // a scalar always has an encoding
 			}
-			n.Update = append(n.Update, &gnmipb.Update{Path: &gnmipb.Path{Elem: s.g.path(p.ref)}, Val: v, Duplicates: p.duplicates})
+			n.Update = append(n.Update, &gnmipb.Update{Path: &gnmipb.Path{Elem: s.g.leafPath(p.ref)}, Val: v, Duplicates: p.duplicates})
 		}
 		if !s.send(&gnmipb.SubscribeResponse{Response: &gnmipb.SubscribeResponse_Update{Update: n}}) {
 			break
@@ -294,13 +294,13 @@ func (s *Subscription) Drain() {
 	}
 }
 
-// changed queues the changed leaves that are subscribed ON_CHANGE.
-func (s *Subscription) changed(refs []ref, now int64) {
-	rd := &reader{g: s.g}
+// queueChanged queues the changed leaves that are subscribed ON_CHANGE.
+func (s *Subscription) queueChanged(refs []leafRef, now int64) {
+	rd := &leafReader{g: s.g}
 	queued := false
 	for _, r := range refs {
 		if s.onChange[r] {
-			s.queue(r, rd.read(r), now)
+			s.enqueue(r, rd.readLeaf(r), now)
 			queued = true
 		}
 	}
@@ -309,8 +309,8 @@ func (s *Subscription) changed(refs []ref, now int64) {
 	}
 }
 
-// next returns the time of the next sample or heartbeat.
-func (s *Subscription) next() (int64, bool) {
+// nextDue returns the time of the next sample or heartbeat.
+func (s *Subscription) nextDue() (int64, bool) {
 	var next int64
 	ok := false
 	consider := func(t int64) {
@@ -331,14 +331,14 @@ func (s *Subscription) next() (int64, bool) {
 
 // advance queues the samples and heartbeats due at now.
 func (s *Subscription) advance(now int64) {
-	rd := &reader{g: s.g}
+	rd := &leafReader{g: s.g}
 	queued := false
 	for _, st := range s.streams {
 		if st.heartbeat > 0 && now >= st.beatAt {
 			st.beatAt += (now - st.beatAt + st.heartbeat) / st.heartbeat * st.heartbeat
 			for _, r := range st.beating {
-				v := rd.read(r)
-				s.queue(r, v, now)
+				v := rd.readLeaf(r)
+				s.enqueue(r, v, now)
 				st.last[r] = v
 				queued = true
 			}
@@ -346,12 +346,12 @@ func (s *Subscription) advance(now int64) {
 		if st.interval > 0 && now >= st.sampleAt {
 			st.sampleAt += (now - st.sampleAt + st.interval) / st.interval * st.interval
 			for _, r := range st.sampled {
-				v := rd.read(r)
+				v := rd.readLeaf(r)
 				if st.suppress && v == st.last[r] {
 					continue
 				}
 				st.last[r] = v
-				s.queue(r, v, now)
+				s.enqueue(r, v, now)
 				queued = true
 			}
 		}

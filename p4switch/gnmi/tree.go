@@ -16,8 +16,8 @@ import (
 type class uint8
 
 const (
-	keyLeaf         class = iota // the list key
-	configLeaf                   // config true
+	keyLeaf         class = iota // the leaf that is the list's key: the interface name
+	configLeaf                   // a settable leaf: YANG's "config true"
 	stateLeaf                    // config false, applied configuration
 	operationalLeaf              // config false, not from configuration
 )
@@ -26,11 +26,11 @@ const (
 type kind uint8
 
 const (
-	stringKind kind = iota // and enumerations
+	stringKind kind = iota // strings and enumerations
 	identityKind
 	boolKind
 	uint32Kind
-	uint64Kind // a string in JSON_IETF
+	uint64Kind // 64-bit integers, which JSON_IETF writes as strings
 )
 
 // value is a leaf's value.
@@ -40,10 +40,10 @@ type value struct {
 	u    uint64
 }
 
-func text(s string) value   { return value{kind: stringKind, s: s} }
-func number(u uint64) value { return value{kind: uint64Kind, u: u} }
-func small(u uint32) value  { return value{kind: uint32Kind, u: uint64(u)} }
-func boolean(b bool) value {
+func stringValue(s string) value { return value{kind: stringKind, s: s} }
+func uint64Value(u uint64) value { return value{kind: uint64Kind, u: u} }
+func uint32Value(u uint32) value { return value{kind: uint32Kind, u: uint64(u)} }
+func boolValue(b bool) value {
 	v := value{kind: boolKind}
 	if b {
 		v.u = 1
@@ -55,14 +55,14 @@ func boolean(b bool) value {
 type setting uint8
 
 const (
-	fixed setting = iota
+	readOnly setting = iota
 	adminSetting
 	viableSetting
 	healthSetting
 )
 
-// unset are the settings' default values.
-var unset = [...]value{adminSetting: boolean(true), viableSetting: boolean(true), healthSetting: text("GOOD")}
+// defaultSettings are the settings' default values.
+var defaultSettings = [...]value{adminSetting: boolValue(true), viableSetting: boolValue(true), healthSetting: stringValue("GOOD")}
 
 // settingNames are the settings' leaves, for errors.
 var settingNames = [...]string{adminSetting: "enabled", viableSetting: "forwarding-viable", healthSetting: "health-indicator"}
@@ -84,20 +84,20 @@ const (
 	interfacesModule = "openconfig-interfaces"
 	ethernetModule   = "openconfig-if-ethernet"
 	sdnModule        = "openconfig-if-sdn-ext"
-	herculesModule   = "openconfig-hercules-interfaces" // as in Stratum
+	herculesModule   = "openconfig-hercules-interfaces" // YANG module of Hercules' port settings
 )
 
 func upDown(up bool) value {
 	if up {
-		return text("UP")
+		return stringValue("UP")
 	}
-	return text("DOWN")
+	return stringValue("DOWN")
 }
 
 func counterLeaf(name string, get func(*portstate.Counters) uint64) leafSpec {
 	return leafSpec{
 		path: []string{"state", "counters", name}, class: operationalLeaf, counter: true,
-		get: func(_ *portstate.State, c *portstate.Counters) value { return number(get(c)) },
+		get: func(_ *portstate.State, c *portstate.Counters) value { return uint64Value(get(c)) },
 	}
 }
 
@@ -110,31 +110,31 @@ func castLeaf(name string, get func(*portstate.Counters) uint64) leafSpec {
 
 // leaves is the tree below interfaces/interface[name], in schema order. It is never changed.
 var leaves = []leafSpec{
-	{path: []string{"name"}, class: keyLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return text(s.Name) }},
-	{path: []string{"config", "name"}, class: configLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return text(s.Name) }},
-	{path: []string{"config", "type"}, class: configLeaf, get: ethernet},
+	{path: []string{"name"}, class: keyLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return stringValue(s.Name) }},
+	{path: []string{"config", "name"}, class: configLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return stringValue(s.Name) }},
+	{path: []string{"config", "type"}, class: configLeaf, get: interfaceType},
 	{path: []string{"config", "mtu"}, class: configLeaf, has: hasMTU, get: mtu},
-	{path: []string{"config", "enabled"}, class: configLeaf, sets: adminSetting, get: func(s *portstate.State, _ *portstate.Counters) value { return boolean(s.Enabled) }},
-	{path: []string{"config", "id"}, module: "openconfig-p4rt", class: configLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return small(s.Number) }},
-	{path: []string{"config", "forwarding-viable"}, module: sdnModule, class: configLeaf, sets: viableSetting, get: viable},
+	{path: []string{"config", "enabled"}, class: configLeaf, sets: adminSetting, get: func(s *portstate.State, _ *portstate.Counters) value { return boolValue(s.Enabled) }},
+	{path: []string{"config", "id"}, module: "openconfig-p4rt", class: configLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return uint32Value(s.Number) }},
+	{path: []string{"config", "forwarding-viable"}, module: sdnModule, class: configLeaf, sets: viableSetting, get: linkViable},
 	{path: []string{"config", "health-indicator"}, module: herculesModule, class: configLeaf, sets: healthSetting, get: healthConfig},
-	{path: []string{"state", "name"}, class: stateLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return text(s.Name) }},
-	{path: []string{"state", "type"}, class: stateLeaf, get: ethernet},
+	{path: []string{"state", "name"}, class: stateLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return stringValue(s.Name) }},
+	{path: []string{"state", "type"}, class: stateLeaf, get: interfaceType},
 	{path: []string{"state", "mtu"}, class: stateLeaf, has: hasMTU, get: mtu},
-	{path: []string{"state", "enabled"}, class: stateLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return boolean(s.Enabled) }},
-	{path: []string{"state", "id"}, module: "openconfig-p4rt", class: stateLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return small(s.Number) }},
-	{path: []string{"state", "ifindex"}, class: operationalLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return small(s.IfIndex) }},
+	{path: []string{"state", "enabled"}, class: stateLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return boolValue(s.Enabled) }},
+	{path: []string{"state", "id"}, module: "openconfig-p4rt", class: stateLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return uint32Value(s.Number) }},
+	{path: []string{"state", "ifindex"}, class: operationalLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return uint32Value(s.IfIndex) }},
 	{path: []string{"state", "admin-status"}, class: operationalLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return upDown(s.Enabled) }},
 	{path: []string{"state", "oper-status"}, class: operationalLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return upDown(s.Oper) }},
-	{path: []string{"state", "last-change"}, class: operationalLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return number(uint64(s.LastChange)) }},
+	{path: []string{"state", "last-change"}, class: operationalLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return uint64Value(uint64(s.LastChange)) }},
 	{path: []string{"state", "forwarding-viable"}, module: sdnModule, class: operationalLeaf, get: viableNow},
-	{path: []string{"state", "health-indicator"}, module: herculesModule, class: operationalLeaf, get: health},
+	{path: []string{"state", "health-indicator"}, module: herculesModule, class: operationalLeaf, get: configuredHealth},
 	{path: []string{"ethernet", "config", "mac-address"}, outer: ethernetModule, class: configLeaf, has: hasMAC, get: macAddress},
 	{path: []string{"ethernet", "config", "port-speed"}, outer: ethernetModule, class: configLeaf, has: hasSpeed, get: portSpeed},
 	{path: []string{"ethernet", "config", "auto-negotiate"}, outer: ethernetModule, class: configLeaf, has: hasAutoneg, get: autoneg},
 	{
 		path: []string{"ethernet", "config", "forwarding-viable"}, module: herculesModule, outer: ethernetModule,
-		class: configLeaf, sets: viableSetting, get: viable,
+		class: configLeaf, sets: viableSetting, get: linkViable,
 	},
 	{path: []string{"ethernet", "state", "mac-address"}, outer: ethernetModule, class: stateLeaf, has: hasMAC, get: macAddress},
 	{path: []string{"ethernet", "state", "hw-mac-address"}, outer: ethernetModule, class: operationalLeaf, has: hasMAC, get: macAddress},
@@ -162,11 +162,11 @@ var leaves = []leafSpec{
 	counterLeaf("out-errors", func(c *portstate.Counters) uint64 { return c.OutErrors }),
 	{
 		path: []string{"state", "counters", "carrier-transitions"}, class: operationalLeaf, counter: true,
-		get: func(s *portstate.State, _ *portstate.Counters) value { return number(s.Changes) },
+		get: func(s *portstate.State, _ *portstate.Counters) value { return uint64Value(s.Changes) },
 	},
 }
 
-func ethernet(*portstate.State, *portstate.Counters) value {
+func interfaceType(*portstate.State, *portstate.Counters) value {
 	return value{kind: identityKind, s: "iana-if-type:ethernetCsmacd"}
 }
 
@@ -182,42 +182,43 @@ func hasMAC(s *portstate.State) bool   { return s.MAC != [6]byte{} }
 func hasSpeed(s *portstate.State) bool { return s.Speed != "" }
 
 func macAddress(s *portstate.State, _ *portstate.Counters) value {
-	return text(net.HardwareAddr(s.MAC[:]).String())
+	return stringValue(net.HardwareAddr(s.MAC[:]).String())
 }
 
 func hasMTU(s *portstate.State) bool { return s.MTU != 0 }
 
-func mtu(s *portstate.State, _ *portstate.Counters) value { return small(uint32(s.MTU)) }
+func mtu(s *portstate.State, _ *portstate.Counters) value { return uint32Value(uint32(s.MTU)) }
 
 func hasAutoneg(s *portstate.State) bool { return s.Autoneg != nil }
 
 func autoneg(s *portstate.State, _ *portstate.Counters) value {
-	return boolean(s.Autoneg != nil && *s.Autoneg)
+	return boolValue(s.Autoneg != nil && *s.Autoneg)
 }
 
-func viable(s *portstate.State, _ *portstate.Counters) value { return boolean(s.Viable) }
+func linkViable(s *portstate.State, _ *portstate.Counters) value { return boolValue(s.Viable) }
 
 func viableNow(s *portstate.State, _ *portstate.Counters) value {
-	return boolean(s.Viable && s.Enabled)
+	return boolValue(s.Viable && s.Enabled)
 }
 
-func healthConfig(s *portstate.State, _ *portstate.Counters) value { return text(s.Health) }
+func healthConfig(s *portstate.State, _ *portstate.Counters) value { return stringValue(s.Health) }
 
-// health returns the configured health of a port. If that is good, it returns whether an enabled port has a link.
-func health(s *portstate.State, _ *portstate.Counters) value {
+// configuredHealth returns the configured health of a port. If that is good, it returns whether an enabled port has a
+// link.
+func configuredHealth(s *portstate.State, _ *portstate.Counters) value {
 	switch {
 	case s.Health != "GOOD":
-		return text(s.Health)
+		return stringValue(s.Health)
 	case !s.Enabled:
-		return text("UNKNOWN")
+		return stringValue("UNKNOWN")
 	case s.Oper:
-		return text("GOOD")
+		return stringValue("GOOD")
 	}
-	return text("BAD")
+	return stringValue("BAD")
 }
 
-// ref identifies a leaf of a port.
-type ref struct {
+// leafRef identifies a leaf of a port.
+type leafRef struct {
 	port int // index into Ports.States
 	leaf int // index into leaves
 }
@@ -234,14 +235,14 @@ func snapshot(s *portstate.State, c *portstate.Counters) []value {
 	return out
 }
 
-// reader reads leaves, and each port's counters once.
-type reader struct {
+// leafReader reads leaves, and each port's counters once.
+type leafReader struct {
 	g        *Core
 	port     int
 	counters *portstate.Counters
 }
 
-func (rd *reader) read(r ref) value {
+func (rd *leafReader) readLeaf(r leafRef) value {
 	s := rd.g.cfg.Ports.States()[r.port]
 	l := &leaves[r.leaf]
 	if l.counter && (rd.counters == nil || rd.port != r.port) {
@@ -251,8 +252,8 @@ func (rd *reader) read(r ref) value {
 	return l.get(s, rd.counters)
 }
 
-// path returns the full path of a leaf.
-func (g *Core) path(r ref) []*gnmipb.PathElem {
+// leafPath returns the full path of a leaf.
+func (g *Core) leafPath(r leafRef) []*gnmipb.PathElem {
 	out := []*gnmipb.PathElem{
 		{Name: "interfaces"},
 		{Name: "interface", Key: map[string]string{"name": g.cfg.Ports.States()[r.port].Name}},
@@ -309,27 +310,27 @@ func typedJSON(x any, e gnmipb.Encoding) (*gnmipb.TypedValue, error) {
 	return &gnmipb.TypedValue{Value: &gnmipb.TypedValue_JsonVal{JsonVal: b}}, nil
 }
 
-// updates encodes leaves: PROTO as one update each, JSON as one subtree per node of the pattern.
-func (g *Core) updates(pat *pattern, refs []ref, e gnmipb.Encoding) ([]*gnmipb.Update, error) {
-	rd := &reader{g: g}
+// encodeUpdates encodes leaves: PROTO as one update each, JSON as one subtree per node of the pattern.
+func (g *Core) encodeUpdates(pat *pattern, refs []leafRef, e gnmipb.Encoding) ([]*gnmipb.Update, error) {
+	rd := &leafReader{g: g}
 	var out []*gnmipb.Update
 	if e == gnmipb.Encoding_PROTO {
 		for _, r := range refs {
-			v, err := rd.read(r).typed(e)
+			v, err := rd.readLeaf(r).typed(e)
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, &gnmipb.Update{Path: &gnmipb.Path{Elem: g.path(r)}, Val: v})
+			out = append(out, &gnmipb.Update{Path: &gnmipb.Path{Elem: g.leafPath(r)}, Val: v})
 		}
 		return out, nil
 	}
 	for len(refs) > 0 {
-		depth := pat.depth(len(g.path(refs[0])))
+		depth := pat.depthIn(len(g.leafPath(refs[0])))
 		n := 1
-		for n < len(refs) && pat.depth(len(g.path(refs[n]))) == depth && g.samePrefix(refs[0], refs[n], depth) {
+		for n < len(refs) && pat.depthIn(len(g.leafPath(refs[n]))) == depth && g.samePrefix(refs[0], refs[n], depth) {
 			n++
 		}
-		u, err := g.subtree(rd, refs[:n], depth, e)
+		u, err := g.encodeSubtree(rd, refs[:n], depth, e)
 		if err != nil {
 			return nil, err
 		}
@@ -340,7 +341,7 @@ func (g *Core) updates(pat *pattern, refs []ref, e gnmipb.Encoding) ([]*gnmipb.U
 }
 
 // samePrefix reports whether two leaves are below the same node.
-func (g *Core) samePrefix(a, b ref, depth int) bool {
+func (g *Core) samePrefix(a, b leafRef, depth int) bool {
 	if depth < 2 {
 		return true
 	}
@@ -356,14 +357,14 @@ func (g *Core) samePrefix(a, b ref, depth int) bool {
 	return true
 }
 
-// subtree encodes the leaves below one node as JSON.
-func (g *Core) subtree(rd *reader, refs []ref, depth int, e gnmipb.Encoding) (*gnmipb.Update, error) {
+// encodeSubtree encodes the leaves below one node as JSON.
+func (g *Core) encodeSubtree(rd *leafReader, refs []leafRef, depth int, e gnmipb.Encoding) (*gnmipb.Update, error) {
 	ietf := e == gnmipb.Encoding_JSON_IETF
-	path := g.path(refs[0])
+	path := g.leafPath(refs[0])
 	u := &gnmipb.Update{Path: &gnmipb.Path{Elem: path[:depth]}}
 	var err error
 	if depth == len(path) {
-		u.Val, err = rd.read(refs[0]).typed(e)
+		u.Val, err = rd.readLeaf(refs[0]).typed(e)
 		return u, err
 	}
 	qualified := func(module, name string, top bool) string {
@@ -399,7 +400,7 @@ func (g *Core) subtree(rd *reader, refs []ref, depth int, e gnmipb.Encoding) (*g
 				key = name // as its parent
 			}
 			if i == len(below)-1 {
-				node[key] = rd.read(r).json(ietf)
+				node[key] = rd.readLeaf(r).json(ietf)
 				break
 			}
 			next, ok := node[key].(map[string]any)

@@ -49,9 +49,9 @@ func open(t *testing.T, conn *grpc.ClientConn) grpc.ClientStream {
 
 func request(s *Service, device uint64, number uint32, packet string) *dynamicpb.Message {
 	m := dynamicpb.NewMessage(s.schema.request)
-	set(m, "device_id", device)
-	set(m, "port", number)
-	set(m, "packet", []byte(packet))
+	setField(m, "device_id", device)
+	setField(m, "port", number)
+	setField(m, "packet", []byte(packet))
 	return m
 }
 
@@ -72,7 +72,7 @@ func TestPackets(t *testing.T) {
 	}
 	stream := open(t, dial(t, s))
 	in := request(s, 3, 9, "in")
-	set(in, "id", uint64(42))
+	setField(in, "id", uint64(42))
 	if err := stream.SendMsg(in); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestPackets(t *testing.T) {
 	if err := stream.RecvMsg(m); err != nil {
 		t.Fatal(err)
 	}
-	if string(get(m, "packet").Bytes()) != "out" || get(m, "port").Uint() != 1 || get(m, "device_id").Uint() != 3 || get(m, "id").Uint() != 42 {
+	if string(getField(m, "packet").Bytes()) != "out" || getField(m, "port").Uint() != 1 || getField(m, "device_id").Uint() != 3 || getField(m, "id").Uint() != 42 {
 		t.Errorf("the client has %v", m)
 	}
 	if c := s.Ports()[0].Counters(); c.OutPkts != 1 || c.OutOctets != 3 {
@@ -127,7 +127,7 @@ func TestRefused(t *testing.T) {
 	}
 	s.Ports()[0].Send([][]byte{[]byte("late")})
 	m := dynamicpb.NewMessage(s.schema.response)
-	if err := first.RecvMsg(m); err != nil || string(get(m, "packet").Bytes()) != "late" {
+	if err := first.RecvMsg(m); err != nil || string(getField(m, "packet").Bytes()) != "late" {
 		t.Errorf("%v, %v", m, err)
 	}
 	if err := first.RecvMsg(m); !errors.Is(err, io.EOF) {
@@ -147,9 +147,9 @@ func TestOperStatus(t *testing.T) {
 	conn := dial(t, s)
 	call := func(number uint32, oper int32) error {
 		m := dynamicpb.NewMessage(s.schema.operRequest)
-		set(m, "device_id", uint64(3))
-		set(m, "port", number)
-		set(m, "oper_status", oper)
+		setField(m, "device_id", uint64(3))
+		setField(m, "port", number)
+		setField(m, "oper_status", oper)
 		return conn.Invoke(t.Context(), "/"+serviceName+"/SetPortOperStatus", m, dynamicpb.NewMessage(s.schema.operResponse))
 	}
 	if err := call(9, operDown); err != nil {

@@ -46,10 +46,10 @@ func newSchema() (*schema, error) {
 	return &schema{m.Get(0), m.Get(1), m.Get(2), m.Get(3)}, nil
 }
 
-func get(m *dynamicpb.Message, name protoreflect.Name) protoreflect.Value {
+func getField(m *dynamicpb.Message, name protoreflect.Name) protoreflect.Value {
 	return m.Get(m.Descriptor().Fields().ByName(name))
 }
 
-func set(m *dynamicpb.Message, name protoreflect.Name, v any) {
+func setField(m *dynamicpb.Message, name protoreflect.Name, v any) {
 	m.Set(m.Descriptor().Fields().ByName(name), protoreflect.ValueOf(v))
 }

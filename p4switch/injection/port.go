@@ -27,7 +27,7 @@ type packet struct {
 	id    uint64
 }
 
-// Number returns the port's number in the program.
+// Number returns the port number in the P4 program.
 func (p *Port) Number() uint32 { return p.number }
 
 func (p *Port) deliver(frame []byte, request uint64) {
@@ -71,16 +71,17 @@ func (p *Port) Receive(limit int, f func([]byte)) int {
 	return n
 }
 
-// Tag returns the id of the request whose packet Receive is passing on.
+// Tag returns the ID of the client's request whose packet [Port.Receive] is delivering.
 func (p *Port) Tag() uint64 { return p.tag }
 
 // Send implements [port.Port].
 func (p *Port) Send(frames [][]byte) int { return p.SendTagged(frames, make([]uint64, len(frames))) }
 
-// SendTagged sends frames with the ids of their requests. Without a client they are lost.
+// SendTagged sends frames to the client, each with the ID of the request that caused it. Without a client they are
+// lost.
 func (p *Port) SendTagged(frames [][]byte, tags []uint64) int {
 	for i, b := range frames {
-		sent := p.service.send(p.number, b, tags[i])
+		sent := p.service.sendToClient(p.number, b, tags[i])
 		p.mu.Lock()
 		if sent {
 			p.counters.OutPkts++
@@ -103,7 +104,7 @@ func (p *Port) Counters() port.Counters {
 // Close implements [port.Port].
 func (p *Port) Close() error { return nil }
 
-// Links are the states of the ports, which the client sets. It implements process.Links.
+// Links is the link states of the ports, which the client sets. It implements [process.Links].
 type Links struct {
 	mu      sync.Mutex
 	all     []port.Link

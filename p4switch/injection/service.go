@@ -21,9 +21,9 @@ import (
 // maxWaiting is the largest number of packets that wait for the client; further ones are lost, and counted.
 const maxWaiting = 4096
 
-// quiet is the time without outgoing packets after which the packets of a client that sends no more count as
+// quietInterval is the time without outgoing packets after which the packets of a client that sends no more count as
 // finished.
-const quiet = 200 * time.Millisecond
+const quietInterval = 200 * time.Millisecond
 
 // Oper statuses of p4.bm.PortOperStatus.
 const (
@@ -31,7 +31,7 @@ const (
 	operUp   = 2
 )
 
-// Service is the ports of one switch.
+// Service lets a test client inject packets into one switch and receive its output, over gRPC.
 type Service struct {
 	schema *schema
 	device uint64
@@ -79,13 +79,13 @@ func (s *Service) register(srv *grpc.Server) {
 				return intercept(ctx, m, &grpc.UnaryServerInfo{Server: s, FullMethod: "/" + serviceName + "/SetPortOperStatus"}, do)
 			}}},
 		Streams: []grpc.StreamDesc{{StreamName: "PacketStream", ServerStreams: true, ClientStreams: true,
-			Handler: func(_ any, stream grpc.ServerStream) error { return s.packets(stream) }}},
+			Handler: func(_ any, stream grpc.ServerStream) error { return s.servePacketStream(stream) }}},
 	}, s)
 }
 
 // Serve serves on a listener, which it closes, until ctx ends.
 func (s *Service) Serve(ctx context.Context, l net.Listener) error {
-	srv := grpc.NewServer(grpc.InTapHandle(s.claim))
+	srv := grpc.NewServer(grpc.InTapHandle(s.admitStream))
 	s.register(srv)
 	stop := context.AfterFunc(ctx, srv.Stop)
 	defer stop()
@@ -96,7 +96,7 @@ func (s *Service) Serve(ctx context.Context, l net.Listener) error {
 	return ctx.Err()
 }
 
-func (s *Service) find(number uint32) (int, error) {
+func (s *Service) portIndex(number uint32) (int, error) {
 	i, ok := s.byNum[number]
 	if !ok {
 		return 0, status.Errorf(codes.InvalidArgument, "switch: there is no port %d", number)
@@ -105,7 +105,7 @@ func (s *Service) find(number uint32) (int, error) {
 }
 
 func (s *Service) checkDevice(m *dynamicpb.Message) error {
-	if id := get(m, "device_id").Uint(); id != s.device {
+	if id := getField(m, "device_id").Uint(); id != s.device {
 		return status.Errorf(codes.NotFound, "switch: no device %d; this switch is device %d", id, s.device)
 	}
 	return nil
@@ -115,11 +115,11 @@ func (s *Service) setOper(m *dynamicpb.Message) (*dynamicpb.Message, error) {
 	if err := s.checkDevice(m); err != nil {
 		return nil, err
 	}
-	i, err := s.find(uint32(get(m, "port").Uint()))
+	i, err := s.portIndex(uint32(getField(m, "port").Uint()))
 	if err != nil {
 		return nil, err
 	}
-	switch oper := get(m, "oper_status").Int(); oper {
+	switch oper := getField(m, "oper_status").Int(); oper {
 	case operDown, operUp:
 		s.links.setUp(i, oper == operUp)
 	default:
@@ -128,9 +128,9 @@ func (s *Service) setOper(m *dynamicpb.Message) (*dynamicpb.Message, error) {
 	return dynamicpb.NewMessage(s.schema.operResponse), nil
 }
 
-// claim admits one PacketStream. It is called for streams in the order of their arrival; their handlers start in
+// admitStream admits one PacketStream. It is called for streams in the order of their arrival; their handlers start in
 // any order.
-func (s *Service) claim(ctx context.Context, call *tap.Info) (context.Context, error) {
+func (s *Service) admitStream(ctx context.Context, call *tap.Info) (context.Context, error) {
 	if call.FullMethodName != "/"+serviceName+"/PacketStream" {
 		return ctx, nil
 	}
@@ -143,9 +143,9 @@ func (s *Service) claim(ctx context.Context, call *tap.Info) (context.Context, e
 	return ctx, nil
 }
 
-// packets serves one PacketStream. When the client sends no more, it still receives outgoing packets until there
-// are no more.
-func (s *Service) packets(stream grpc.ServerStream) error {
+// servePacketStream serves one PacketStream. When the client sends no more, it still receives outgoing packets until
+// there are no more.
+func (s *Service) servePacketStream(stream grpc.ServerStream) error {
 	s.mu.Lock()
 	out := s.client
 	s.mu.Unlock()
@@ -155,7 +155,7 @@ func (s *Service) packets(stream grpc.ServerStream) error {
 		s.mu.Unlock()
 	}()
 	received := make(chan error, 1)
-	go func() { received <- s.receive(stream) }()
+	go func() { received <- s.receivePackets(stream) }()
 	var silence <-chan time.Time // runs once the client sends no more
 	for {
 		select {
@@ -164,13 +164,13 @@ func (s *Service) packets(stream grpc.ServerStream) error {
 				return err
 			}
 			if silence != nil {
-				silence = time.After(quiet)
+				silence = time.After(quietInterval)
 			}
 		case err := <-received:
 			if err != nil {
 				return err
 			}
-			received, silence = nil, time.After(quiet)
+			received, silence = nil, time.After(quietInterval)
 		case <-silence:
 			return nil
 		case <-stream.Context().Done():
@@ -179,8 +179,8 @@ func (s *Service) packets(stream grpc.ServerStream) error {
 	}
 }
 
-// receive passes packets to the switch until the client closes its side.
-func (s *Service) receive(stream grpc.ServerStream) error {
+// receivePackets passes packets to the switch until the client closes its side.
+func (s *Service) receivePackets(stream grpc.ServerStream) error {
 	for {
 		m := dynamicpb.NewMessage(s.schema.request)
 		if err := stream.RecvMsg(m); errors.Is(err, io.EOF) {
@@ -191,21 +191,22 @@ func (s *Service) receive(stream grpc.ServerStream) error {
 		if err := s.checkDevice(m); err != nil {
 			return err
 		}
-		i, err := s.find(uint32(get(m, "port").Uint()))
+		i, err := s.portIndex(uint32(getField(m, "port").Uint()))
 		if err != nil {
 			return err
 		}
-		s.ports[i].deliver(get(m, "packet").Bytes(), get(m, "id").Uint())
+		s.ports[i].deliver(getField(m, "packet").Bytes(), getField(m, "id").Uint())
 	}
 }
 
-// send sends a packet to the client; it returns false if the packet is lost. id is the id of the packet's request.
-func (s *Service) send(number uint32, frame []byte, id uint64) bool {
+// sendToClient sends a packet to the client; it returns false if the packet is lost. id is the id of the packet's
+// request.
+func (s *Service) sendToClient(number uint32, frame []byte, id uint64) bool {
 	m := dynamicpb.NewMessage(s.schema.response)
-	set(m, "id", id)
-	set(m, "device_id", s.device)
-	set(m, "port", number)
-	set(m, "packet", append([]byte(nil), frame...))
+	setField(m, "id", id)
+	setField(m, "device_id", s.device)
+	setField(m, "port", number)
+	setField(m, "packet", append([]byte(nil), frame...))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.client == nil {

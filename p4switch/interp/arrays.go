@@ -12,15 +12,15 @@ const (
 	pageCells = 1 << pageBits
 )
 
-// paged is an array of size cells of words uint64 each.
-type paged struct {
+// pagedArray is an array of size cells of words uint64 each.
+type pagedArray struct {
 	pages [][]uint64
 	size  uint64
 	words int
 }
 
 // cell returns the words of cell i, nil when its page was never written.
-func (a *paged) cell(i uint64) []uint64 {
+func (a *pagedArray) cell(i uint64) []uint64 {
 	pg := i >> pageBits
 	if pg >= uint64(len(a.pages)) || a.pages[pg] == nil {
 		return nil
@@ -29,8 +29,8 @@ func (a *paged) cell(i uint64) []uint64 {
 	return a.pages[pg][at : at+a.words]
 }
 
-// touch returns the words of cell i, making them.
-func (a *paged) touch(i uint64) []uint64 {
+// makeCell returns the words of cell i, and allocates its page if necessary.
+func (a *pagedArray) makeCell(i uint64) []uint64 {
 	pg := int(i >> pageBits)
 	if pg >= len(a.pages) {
 		grown := make([][]uint64, max(pg+1, min(2*len(a.pages), int((a.size+pageCells-1)>>pageBits))))
@@ -46,7 +46,7 @@ func (a *paged) touch(i uint64) []uint64 {
 }
 
 // counterArray counts packets and bytes.
-type counterArray struct{ paged }
+type counterArray struct{ pagedArray }
 
 func (c *counterArray) count(i uint64, bytes int) {
 	if i >= c.size {
@@ -54,7 +54,7 @@ func (c *counterArray) count(i uint64, bytes int) {
 	}
 	w := c.cell(i)
 	if w == nil {
-		w = c.touch(i)
+		w = c.makeCell(i)
 	}
 	w[0]++
 	w[1] += uint64(bytes)
@@ -62,7 +62,7 @@ func (c *counterArray) count(i uint64, bytes int) {
 
 // registerArray holds numbers of width bits.
 type registerArray struct {
-	paged
+	pagedArray
 	width int
 	watch func(index, value uint64) // called with each write; may be nil
 }
@@ -92,7 +92,7 @@ func (r *registerArray) write(i uint64, src []uint64) {
 	}
 	w := r.cell(i)
 	if w == nil {
-		w = r.touch(i)
+		w = r.makeCell(i)
 	}
 	copy(w, src)
 	maskWords(w, r.width)
@@ -135,8 +135,8 @@ func newMeter(c MeterConfig, now int64) *meter {
 	}}
 }
 
-// mark meters one packet of n bytes at now.
-func (m *meter) mark(packets bool, n int, now int64) uint8 {
+// meterPacket meters one packet of n bytes at now.
+func (m *meter) meterPacket(packets bool, n int, now int64) uint8 {
 	us := max(0, now-m.origin) / 1000
 	input := uint64(n)
 	if packets {
@@ -166,5 +166,5 @@ func (a *meterArray) execute(i uint64, n int, now int64) (color uint8, ok bool) 
 	if m == nil {
 		return 0, true // not configured: green
 	}
-	return m.mark(a.packets, n, now), true
+	return m.meterPacket(a.packets, n, now), true
 }

@@ -192,7 +192,7 @@ func BenchmarkStages(b *testing.B) {
 		defer cpuTime(b)()
 		for b.Loop() {
 			p.pos = p.start
-			s.parse(p)
+			s.runParser(p)
 		}
 	})
 	for i := range s.p.Tables {
@@ -203,7 +203,7 @@ func BenchmarkStages(b *testing.B) {
 		b.Run(fmt.Sprintf("table-%s", t.Info.Name), func(b *testing.B) {
 			defer cpuTime(b)()
 			for b.Loop() {
-				s.apply(p, i)
+				s.applyTable(p, i)
 			}
 		})
 	}
@@ -211,7 +211,7 @@ func BenchmarkStages(b *testing.B) {
 	b.Run("egress", func(b *testing.B) {
 		defer cpuTime(b)()
 		for b.Loop() {
-			s.run(p, s.p.Egress)
+			s.runCode(p, s.p.Egress)
 		}
 	})
 	b.Run("checksum", func(b *testing.B) {

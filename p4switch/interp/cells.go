@@ -21,16 +21,16 @@ func (s *Switch) counter(id program.CounterID, i int) (*counterArray, error) {
 	return &s.counters[id], nil
 }
 
-// Counting is who counts packets of the switch beside it: what it says is part of
-// every cell that is read. It says how many packets and bytes ever, by a cell of an
-// indirect counter and by an entry's place in its table.
+// Counting is a second counter of the switch's packets, such as the kernel's data path. Its numbers, totals since it
+// began, are added to each counter cell that is read.
 type Counting interface {
 	Counted(id program.CounterID, index int) (packets, bytes uint64, err error)
-	CountedAt(id program.TableID, place int) (packets, bytes uint64, err error) // place -1: the default entry's
+	// the direct counter of the table entry at a place; -1: of the default entry
+	CountedAt(id program.TableID, place int) (packets, bytes uint64, err error)
 }
 
-// AddCounting adds c's counts to the switch's own from now on; nil ends that and drops what c counted. The switch's own
-// cell holds the written value minus c's count, modulo 2^64.
+// AddCounting adds c's counts to the switch's own when counters are read; nil ends that. If a counter is written, the
+// switch's own count becomes the written value minus c's, modulo 2^64.
 func (s *Switch) AddCounting(c Counting) { s.external = c }
 
 func (s *Switch) externalCount(id program.CounterID, index int) (packets, bytes uint64, err error) {
@@ -47,7 +47,7 @@ func (s *Switch) countedAt(id program.TableID, place int32) (packets, bytes uint
 	return s.external.CountedAt(id, int(place))
 }
 
-// Counter reads a cell of an indirect counter.
+// Counter returns a cell of an indirect counter.
 func (s *Switch) Counter(id program.CounterID, index int) (packets, bytes uint64, err error) {
 	c, err := s.counter(id, index)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Switch) SetCounter(id program.CounterID, index int, packets, bytes uint
 	if err != nil {
 		return err
 	}
-	s.setCell(c.touch(uint64(index)), packets-p, bytes-b)
+	s.setCell(c.makeCell(uint64(index)), packets-p, bytes-b)
 	return nil
 }
 
@@ -82,24 +82,24 @@ func (s *Switch) setCell(w []uint64, packets, bytes uint64) {
 	s.onRollback(func() { w[0], w[1] = p, b })
 }
 
-func (s *Switch) direct(id program.TableID, h Handle) (*tableState, int32, error) {
-	ts, err := s.table(id)
+func (s *Switch) directCells(id program.TableID, h Handle) (*tableState, int32, error) {
+	ts, err := s.tableByID(id)
 	if err != nil {
 		return nil, 0, err
 	}
 	if !ts.t.Info.HasDirectCounter {
 		return nil, 0, fmt.Errorf("interp: table %q: %w: it has no direct counter", ts.t.Info.Name, ErrInvalid)
 	}
-	i, err := ts.place(h)
+	i, err := ts.directIndex(h)
 	return ts, i, err
 }
 
-// place is where an entry's direct counter and meter are: -1 for those of the default entry.
-func (ts *tableState) place(h Handle) (int32, error) {
+// directIndex returns the index of an entry's direct counter and meter; -1: those of the default entry.
+func (ts *tableState) directIndex(h Handle) (int32, error) {
 	if h == DefaultEntry {
 		return -1, nil
 	}
-	return ts.entry(h)
+	return ts.entryIndex(h)
 }
 
 // countOf is the direct counter at a place.
@@ -112,7 +112,7 @@ func (ts *tableState) countOf(i int32) []uint64 {
 
 // DirectCounter reads an entry's counter.
 func (s *Switch) DirectCounter(id program.TableID, h Handle) (packets, bytes uint64, err error) {
-	ts, i, err := s.direct(id, h)
+	ts, i, err := s.directCells(id, h)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -125,7 +125,7 @@ func (s *Switch) DirectCounter(id program.TableID, h Handle) (packets, bytes uin
 
 // SetDirectCounter writes an entry's counter.
 func (s *Switch) SetDirectCounter(id program.TableID, h Handle, packets, bytes uint64) error {
-	ts, i, err := s.direct(id, h)
+	ts, i, err := s.directCells(id, h)
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func checkMeter(name string, c MeterConfig) error {
 	return nil
 }
 
-// SetMeter configures a cell; its buckets start full.
+// SetMeter sets the rates of a meter's cell. Its buckets start full.
 func (s *Switch) SetMeter(id program.MeterID, index int, c MeterConfig) error {
 	a, err := s.meter(id, index)
 	if err != nil {
@@ -195,7 +195,7 @@ func putMeter[K comparable](s *Switch, m map[K]*meter, k K, v *meter) {
 	s.onRollback(func() { set(old) })
 }
 
-// ClearMeter makes a cell unconfigured: every packet is green.
+// ClearMeter removes the rates of a meter's cell: every packet is then green.
 func (s *Switch) ClearMeter(id program.MeterID, index int) error {
 	a, err := s.meter(id, index)
 	if err != nil {
@@ -205,7 +205,7 @@ func (s *Switch) ClearMeter(id program.MeterID, index int) error {
 	return nil
 }
 
-// Meter reads a cell; set is false when it is not configured.
+// Meter returns the rates of a meter's cell; set is false if it has none.
 func (s *Switch) Meter(id program.MeterID, index int) (c MeterConfig, set bool, err error) {
 	a, err := s.meter(id, index)
 	if err != nil {
@@ -218,18 +218,18 @@ func (s *Switch) Meter(id program.MeterID, index int) (c MeterConfig, set bool, 
 }
 
 func (s *Switch) directMeterOf(id program.TableID, h Handle) (*tableState, int32, error) {
-	ts, err := s.table(id)
+	ts, err := s.tableByID(id)
 	if err != nil {
 		return nil, 0, err
 	}
 	if ts.t.Info.DirectMeter < 0 {
 		return nil, 0, fmt.Errorf("interp: table %q: %w: it has no direct meter", ts.t.Info.Name, ErrInvalid)
 	}
-	i, err := ts.place(h)
+	i, err := ts.directIndex(h)
 	return ts, i, err
 }
 
-// SetDirectMeter configures an entry's meter.
+// SetDirectMeter sets the rates of a table entry's meter.
 func (s *Switch) SetDirectMeter(id program.TableID, h Handle, c MeterConfig) error {
 	ts, i, err := s.directMeterOf(id, h)
 	if err != nil {
@@ -241,23 +241,27 @@ func (s *Switch) SetDirectMeter(id program.TableID, h Handle, c MeterConfig) err
 	if ts.meters == nil {
 		ts.meters = map[int32]*meter{}
 	}
-	s.changed(id)
-	putMeter(s, ts.meters, i, newMeter(c, s.now))
+	s.putDirectMeter(id, i, newMeter(c, s.now))
 	return nil
 }
 
-// ClearDirectMeter makes an entry's meter unconfigured.
+// ClearDirectMeter removes the rates of a table entry's meter: every packet is then green.
 func (s *Switch) ClearDirectMeter(id program.TableID, h Handle) error {
-	ts, i, err := s.directMeterOf(id, h)
+	_, i, err := s.directMeterOf(id, h)
 	if err != nil {
 		return err
 	}
-	s.changed(id)
-	putMeter(s, ts.meters, i, nil)
+	s.putDirectMeter(id, i, nil)
 	return nil
 }
 
-// DirectMeter reads an entry's meter; set is false when it is not configured.
+func (s *Switch) putDirectMeter(id program.TableID, i int32, m *meter) {
+	s.onRollback(func() { s.noteChanged(id, i) })
+	putMeter(s, s.tables[id].meters, i, m)
+	s.noteChanged(id, i)
+}
+
+// DirectMeter returns the rates of a table entry's meter; set is false if it has none.
 func (s *Switch) DirectMeter(id program.TableID, h Handle) (c MeterConfig, set bool, err error) {
 	ts, i, err := s.directMeterOf(id, h)
 	if err != nil {
@@ -279,7 +283,7 @@ func (s *Switch) register(id program.RegisterID, i int) (*registerArray, error) 
 	return &s.registers[id], nil
 }
 
-// Register reads a cell as ceil(width/8) bytes.
+// Register returns the value of a register's cell, in ceil(width/8) bytes, big-endian.
 func (s *Switch) Register(id program.RegisterID, index int) ([]byte, error) {
 	r, err := s.register(id, index)
 	if err != nil {
@@ -288,7 +292,7 @@ func (s *Switch) Register(id program.RegisterID, index int) ([]byte, error) {
 	return bytesOfWords(r.cell(uint64(index)), r.width), nil
 }
 
-// SetRegister writes a cell.
+// SetRegister sets the value of a register's cell.
 func (s *Switch) SetRegister(id program.RegisterID, index int, value []byte) error {
 	r, err := s.register(id, index)
 	if err != nil {
@@ -298,7 +302,7 @@ func (s *Switch) SetRegister(id program.RegisterID, index int, value []byte) err
 	if err := putValue(w, value, r.width); err != nil {
 		return fmt.Errorf("interp: register %q: %w", s.p.Registers[id].Name, err)
 	}
-	c := r.touch(uint64(index))
+	c := r.makeCell(uint64(index))
 	old := slices.Clone(c)
 	put := func(w []uint64) {
 		copy(c, w)
@@ -309,9 +313,8 @@ func (s *Switch) SetRegister(id program.RegisterID, index int, value []byte) err
 	return nil
 }
 
-// WatchRegister has f called with every write to a register of at most 64 bits,
-// packets' and the control plane's, and now of the cells that are not 0. One
-// watches at a time; nil ends it.
+// WatchRegister makes the switch call f for every write, by a packet or the control plane, to a register of at most 64
+// bits, and now for its cells that are not 0. There is one watcher; nil removes it.
 func (s *Switch) WatchRegister(id program.RegisterID, f func(index, value uint64)) error {
 	r, err := s.register(id, 0)
 	if err != nil {

@@ -20,8 +20,8 @@ func (w *bitWriter) reset() {
 	w.acc, w.n = 0, 0
 }
 
-// put appends the low width bits of v, which has no others; width is 1 to 64.
-func (w *bitWriter) put(v uint64, width uint) {
+// appendBits appends the low width bits of v, which has no others; width is 1 to 64.
+func (w *bitWriter) appendBits(v uint64, width uint) {
 	free := 64 - w.n
 	if width < free {
 		w.acc = w.acc<<width | v
@@ -38,7 +38,7 @@ func (w *bitWriter) put(v uint64, width uint) {
 func (w *bitWriter) putWords(x []uint64, width int) {
 	for i := (width+63)/64 - 1; i >= 0; i-- {
 		n := min(width-64*i, 64)
-		w.put(x[i]&program.MaskOf(n), uint(n))
+		w.appendBits(x[i]&program.MaskOf(n), uint(n))
 	}
 }
 
@@ -58,9 +58,9 @@ func (w *bitWriter) flush() {
 	w.acc, w.n = 0, 0
 }
 
-// patch appends b with the fields in dirty replaced by what the slots hold.
+// appendPatched appends b with the fields in dirty replaced by what the slots hold.
 // The writer is at a whole byte.
-func (w *bitWriter) patch(b []byte, v []uint64, ps [][]program.Part, dirty uint64) {
+func (w *bitWriter) appendPatched(b []byte, v []uint64, ps [][]program.Part, dirty uint64) {
 	at := len(w.buf)
 	w.buf = append(w.buf, b...)
 	if dirty == 0 {
@@ -82,8 +82,8 @@ func (w *bitWriter) patch(b []byte, v []uint64, ps [][]program.Part, dirty uint6
 	}
 }
 
-// emit runs steps.
-func (s *Switch) emit(w *bitWriter, v []uint64, steps []program.EmitStep) {
+// emitHeaders runs steps.
+func (s *Switch) emitHeaders(w *bitWriter, v []uint64, steps []program.EmitStep) {
 	for i := range steps {
 		st := &steps[i]
 		if v[st.Guard] == 0 {
@@ -91,7 +91,7 @@ func (s *Switch) emit(w *bitWriter, v []uint64, steps []program.EmitStep) {
 		}
 		switch st.Kind {
 		case program.EmitField:
-			w.put(v[st.Slot], uint(st.Width))
+			w.appendBits(v[st.Slot], uint(st.Width))
 		case program.EmitWide:
 			w.putWords(v[st.Slot:], st.Width)
 		case program.EmitVar:
@@ -101,18 +101,18 @@ func (s *Switch) emit(w *bitWriter, v []uint64, steps []program.EmitStep) {
 		case program.EmitHeader:
 			h := &s.p.Headers[st.Header]
 			if h.Meta || v[h.ValidSlot()] != 0 {
-				s.emit(w, v, s.p.Emits[st.Header])
+				s.emitHeaders(w, v, s.p.Emits[st.Header])
 			}
 		}
 	}
 }
 
-// calculate runs a calculation over the packet.
-func (s *Switch) calculate(p *Packet, id int) uint64 {
+// runCalculation runs a calculation over the packet.
+func (s *Switch) runCalculation(p *Packet, id int) uint64 {
 	ca := &s.p.Calculations[id]
 	w := &s.bits
 	w.reset()
-	s.emit(w, p.v, ca.Steps)
+	s.emitHeaders(w, p.v, ca.Steps)
 	w.flush()
 	if ca.Payload {
 		data, virtual := p.payload()
@@ -123,11 +123,11 @@ func (s *Switch) calculate(p *Packet, id int) uint64 {
 			}
 		}
 	}
-	return s.sum(&ca.Hash, w.buf)
+	return s.runHash(&ca.Hash, w.buf)
 }
 
-// sum runs a calculation's algorithm over b.
-func (s *Switch) sum(h *program.Hash, b []byte) uint64 {
+// runHash runs a calculation's algorithm over b.
+func (s *Switch) runHash(h *program.Hash, b []byte) uint64 {
 	if h.Kind == program.HashRoundRobin {
 		s.rr[h.RoundRobin]++
 		return s.rr[h.RoundRobin] - 1
@@ -143,7 +143,7 @@ func (s *Switch) verifyChecksums(p *Packet) bool {
 		if !k.Verify || p.v[k.Field.Guard()] == 0 || !s.checksumApplies(p, k) {
 			continue
 		}
-		if s.calculate(p, k.Calculation) != p.v[k.Field.Slot()] {
+		if s.runCalculation(p, k.Calculation) != p.v[k.Field.Slot()] {
 			ok = false
 		}
 	}
@@ -154,14 +154,14 @@ func (s *Switch) updateChecksums(p *Packet) {
 	for i := range s.p.Checksums {
 		k := &s.p.Checksums[i]
 		if k.Update && !k.Bytes && s.checksumApplies(p, k) {
-			p.v[k.Field.Slot()] = s.calculate(p, k.Calculation) & program.MaskOf(k.Field.Field.Width)
+			p.v[k.Field.Slot()] = s.runCalculation(p, k.Calculation) & program.MaskOf(k.Field.Field.Width)
 		}
 	}
 }
 
 func (s *Switch) checksumApplies(p *Packet, k *program.Checksum) bool {
 	if k.Cond != 0 {
-		s.run(p, k.Cond)
+		s.runCode(p, k.Cond)
 	}
 	return p.v[k.Slot] != 0
 }

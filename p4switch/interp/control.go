@@ -8,20 +8,18 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/program"
 )
 
-// SetTime moves the switch's clock, for control operations between packets:
-// inserted entries and new meters start from it. ns since the switch started.
+// SetTime sets the switch's clock (ns since it started) for the control operations that follow: idle timeouts of
+// inserted entries and new meters start then.
 func (s *Switch) SetTime(now int64) { s.now = now }
 
-// Begin starts a transaction: Rollback undoes every control operation since,
-// Commit keeps them. Packets must not be processed meanwhile if they are not
-// to see half of it. Transactions do not nest: a second Begin commits the
-// first.
+// Begin starts a transaction of control operations: Commit keeps them, Rollback undoes them. Packets processed
+// meanwhile see the operations made so far. Transactions do not nest: a second Begin commits the first.
 func (s *Switch) Begin() {
 	s.Commit()
 	s.inTx = true
 }
 
-// Commit ends a transaction and keeps what it did.
+// Commit ends a transaction and keeps its changes.
 func (s *Switch) Commit() {
 	s.inTx = false
 	for _, f := range s.done {
@@ -30,15 +28,11 @@ func (s *Switch) Commit() {
 	s.endTx()
 }
 
-// Rollback ends a transaction and undoes what it did, counters and meters
-// that it wrote included.
+// Rollback ends a transaction and undoes its operations, writes of counters and meters included.
 func (s *Switch) Rollback() {
 	s.inTx = false
 	for _, f := range slices.Backward(s.undo) {
 		f()
-	}
-	for i := range s.tables {
-		s.changed(program.TableID(i))
 	}
 	s.endTx()
 }
@@ -56,9 +50,9 @@ func (s *Switch) onRollback(f func()) {
 	}
 }
 
-// SetDefault changes a table's default action. ErrConst: the program fixes it.
+// SetDefault changes a table's default action. The error wraps [ErrConst] if the program fixes it.
 func (s *Switch) SetDefault(id program.TableID, g Target) error {
-	ts, err := s.table(id)
+	ts, err := s.tableByID(id)
 	if err != nil {
 		return err
 	}
@@ -73,9 +67,9 @@ func (s *Switch) SetDefault(id program.TableID, g Target) error {
 		// The default of a table with a profile may be a plain action.
 		plain := *ts.t
 		plain.Info.Profile = -1
-		d.target, err = s.resolve(&plain, g)
+		d.target, err = s.resolveTarget(&plain, g)
 	} else {
-		d.target, err = s.resolve(ts.t, g)
+		d.target, err = s.resolveTarget(ts.t, g)
 	}
 	if err != nil {
 		return fail(err)
@@ -88,34 +82,24 @@ func (s *Switch) SetDefault(id program.TableID, g Target) error {
 }
 
 func (s *Switch) setDefault(id program.TableID, ts *tableState, d defaultEntry) {
-	s.changed(id)
 	old := ts.def
 	swap := func(from, to defaultEntry) {
 		if from.set {
-			s.hold(ts.t, from.kind, from.target, -1)
+			s.countReferences(ts.t, from.kind, from.target, -1)
 		}
 		ts.def = to
 		if to.set {
-			s.hold(ts.t, to.kind, to.target, 1)
+			s.countReferences(ts.t, to.kind, to.target, 1)
 		}
+		s.noteChanged(id, DefaultPlace)
 	}
 	swap(old, d)
 	s.onRollback(func() { swap(d, old) })
 }
 
-// WatchTables has f called with every table whose entries, meters or default change, before
-// or after they do. One watches at a time; nil ends it.
-func (s *Switch) WatchTables(f func(program.TableID)) { s.watch = f }
-
-func (s *Switch) changed(id program.TableID) {
-	if s.watch != nil {
-		s.watch(id)
-	}
-}
-
 // ResetDefault restores the program's default action.
 func (s *Switch) ResetDefault(id program.TableID) error {
-	ts, err := s.table(id)
+	ts, err := s.tableByID(id)
 	if err != nil {
 		return err
 	}
@@ -127,18 +111,18 @@ func (s *Switch) ResetDefault(id program.TableID) error {
 	return nil
 }
 
-// Default reads a table's default action; false when it has none.
+// Default returns a table's default action; false if it has none.
 func (s *Switch) Default(id program.TableID) (Target, bool) {
-	ts, err := s.table(id)
+	ts, err := s.tableByID(id)
 	if err != nil || !ts.def.set {
 		return Target{}, false
 	}
-	return s.target(ts.t, ts.def.kind, ts.def.target, ts.def.args), true
+	return s.targetOf(ts.t, ts.def.kind, ts.def.target, ts.def.args), true
 }
 
 // SetIdleTimeout changes an entry's idle timeout; 0 is none.
 func (s *Switch) SetIdleTimeout(id program.TableID, h Handle, ns int64) error {
-	ts, i, err := s.mutable(id, h, "idle timeout")
+	ts, i, err := s.mutableEntry(id, h, "idle timeout")
 	if err != nil {
 		return err
 	}
@@ -152,11 +136,11 @@ func (s *Switch) SetIdleTimeout(id program.TableID, h Handle, ns int64) error {
 // entry, or when it was inserted. It is kept only in tables that support
 // timeouts.
 func (s *Switch) LastHit(id program.TableID, h Handle) (int64, error) {
-	ts, err := s.table(id)
+	ts, err := s.tableByID(id)
 	if err != nil {
 		return 0, err
 	}
-	i, err := ts.entry(h)
+	i, err := ts.entryIndex(h)
 	if err != nil {
 		return 0, err
 	}
@@ -167,7 +151,7 @@ func (s *Switch) LastHit(id program.TableID, h Handle) (int64, error) {
 // time (ns) since its last hit. The table must not change meanwhile.
 func (s *Switch) Idle(id program.TableID, now int64) iter.Seq2[Handle, int64] {
 	return func(yield func(Handle, int64) bool) {
-		ts, err := s.table(id)
+		ts, err := s.tableByID(id)
 		if err != nil {
 			return
 		}

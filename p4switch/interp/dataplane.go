@@ -17,10 +17,9 @@ const (
 	instanceResubmit     = 6
 )
 
-// Ingress takes a packet from a port through the parser, the checksum
-// verification and the ingress pipeline. What leaves, with its clones and
-// multicast copies, is appended to out, each waiting for its egress port;
-// nothing is appended when the packet is dropped.
+// Ingress processes a packet that arrives at a port: parser, checksum verification, ingress pipeline. The resulting
+// packets, with clones and multicast copies, are appended to out, to be queued at their egress ports. A dropped packet
+// appends nothing.
 func (s *Switch) Ingress(in Input, out *Batch) {
 	s.beginCall(in.Now)
 	p := s.newPacket()
@@ -43,7 +42,7 @@ func (s *Switch) Ingress(in Input, out *Batch) {
 	s.ingress(p, out)
 }
 
-// Resume runs a recirculated or resubmitted packet (StageIngress) through ingress again.
+// Resume processes a recirculated or resubmitted packet (StageIngress) again, from ingress on.
 func (s *Switch) Resume(p *Packet, now int64, out *Batch) {
 	if p == nil || !p.queued || p.Stage != StageIngress {
 		return
@@ -57,12 +56,12 @@ func (s *Switch) Resume(p *Packet, now int64, out *Batch) {
 func (s *Switch) beginCall(now int64) {
 	s.now = now
 	if s.keep != nil {
-		s.release(s.keep)
+		s.releaseBuffer(s.keep)
 		s.keep = nil
 	}
 }
 
-func (s *Switch) drop(p *Packet, why DropReason) {
+func (s *Switch) dropPacket(p *Packet, why DropReason) {
 	s.drops[why]++
 	s.cfg.Tracer.end(p, why, nil)
 	s.recycle(p)
@@ -75,33 +74,33 @@ func (s *Switch) ingress(p *Packet, out *Batch) {
 	v := p.v
 	length := p.pktLen
 	p.pos = p.start
-	code, ok := s.parse(p)
+	code, ok := s.runParser(p)
 	if !ok {
-		s.drop(p, DropParserLoop)
+		s.dropPacket(p, DropParserLoop)
 		return
 	}
 	std.ParserError.Set(v, code)
 	if s.p.Verifies {
-		std.ChecksumError.Set(v, b2u(!s.verifyChecksums(p)))
+		std.ChecksumError.Set(v, boolToUint(!s.verifyChecksums(p)))
 	}
-	p.note(StageEnter, "ingress")
-	s.run(p, s.p.Ingress)
-	p.note(StageExit, "ingress")
+	p.addTraceEvent(StageEnter, "ingress")
+	s.runCode(p, s.p.Ingress)
+	p.addTraceEvent(StageExit, "ingress")
 	p.exit = false
 	if p.fault != 0 {
-		s.drop(p, p.fault)
+		s.dropPacket(p, p.fault)
 		return
 	}
 	if p.clone != 0 {
 		s.cloneIngress(p, length, out)
 	}
 	if p.learn != 0 {
-		s.digest(p)
+		s.sendDigest(p)
 	}
 	if p.resubmit != 0 {
 		p.pktLen = length
-		p.note(Again, "resubmit")
-		s.again(p, uint64(p.resubmit), instanceResubmit, out)
+		p.addTraceEvent(Again, "resubmit")
+		s.resubmit(p, uint64(p.resubmit), instanceResubmit, out)
 		return
 	}
 	if g := std.Multicast.Get(v); g != 0 {
@@ -116,35 +115,35 @@ func (s *Switch) ingress(p *Packet, out *Batch) {
 	}
 	port := uint32(std.EgressSpec.Get(v))
 	if uint64(port) == s.dropSpec {
-		s.drop(p, DropIngress)
+		s.dropPacket(p, DropIngress)
 		return
 	}
 	std.InstanceType.Set(v, instanceNormal)
 	s.enqueue(p, port, 0, out)
 }
 
-// again hands a packet out for another pass through ingress.
-func (s *Switch) again(p *Packet, list uint64, instance uint64, out *Batch) {
-	if s.circled(p) {
-		s.drop(p, DropPasses)
+// resubmit adds a packet to the batch for another pass through ingress.
+func (s *Switch) resubmit(p *Packet, list uint64, instance uint64, out *Batch) {
+	if s.tooManyPasses(p) {
+		s.dropPacket(p, DropPasses)
 		return
 	}
-	s.restart(p, list, instance)
+	s.resetForParser(p, list, instance)
 	s.p.Standard.PacketLength.Set(p.v, uint64(p.pktLen))
 	p.Stage, p.Length = StageIngress, p.pktLen
 	p.queued = true
 	out.Packets = append(out.Packets, p)
 }
 
-// circled counts a pass, and reports whether it is one too many.
-func (s *Switch) circled(p *Packet) bool {
+// tooManyPasses counts a resubmit or recirculation of a packet, and reports whether the limit is exceeded.
+func (s *Switch) tooManyPasses(p *Packet) bool {
 	p.passes++
 	return s.cfg.MaxPasses > 0 && p.passes > s.cfg.MaxPasses
 }
 
-// restart resets a packet's headers and metadata but for the fields of a
+// resetForParser resets a packet's headers and metadata but for the fields of a
 // list, to be parsed again.
-func (s *Switch) restart(p *Packet, list uint64, instance uint64) {
+func (s *Switch) resetForParser(p *Packet, list uint64, instance uint64) {
 	v := p.v
 	refs := s.p.FieldLists[list]
 	saved := s.saveFields(v, refs)
@@ -200,8 +199,8 @@ func (s *Switch) cloneIngress(p *Packet, length int, out *Batch) {
 		v := q.v
 		clear(v[s.p.PHVLo:s.p.PHVHi])
 		s.p.Standard.IngressPort.Set(v, uint64(p.IngressPort))
-		if _, ok := s.parse(q); !ok {
-			s.drop(q, DropParserLoop)
+		if _, ok := s.runParser(q); !ok {
+			s.dropPacket(q, DropParserLoop)
 			continue
 		}
 		clear(v[s.p.PHVLo:s.p.MetaHi])
@@ -252,7 +251,7 @@ func (s *Switch) duplicate(p *Packet) *Packet {
 	return q
 }
 
-// enqueue hands a packet to the traffic manager.
+// enqueue adds a packet to the batch of the traffic manager.
 func (s *Switch) enqueue(p *Packet, port uint32, class uint8, out *Batch) {
 	prio := s.p.Standard.Priority.Get(p.v)
 	if class != 0 {
@@ -263,7 +262,7 @@ func (s *Switch) enqueue(p *Packet, port uint32, class uint8, out *Batch) {
 			s.tooHigh = map[uint32]uint64{}
 		}
 		s.tooHigh[port]++
-		s.drop(p, DropPriority)
+		s.dropPacket(p, DropPriority)
 		return
 	}
 	p.EgressPort, p.Priority, p.Length = port, uint8(prio), p.pktLen
@@ -272,10 +271,9 @@ func (s *Switch) enqueue(p *Packet, port uint32, class uint8, out *Batch) {
 	out.Packets = append(out.Packets, p)
 }
 
-// Egress takes a packet from its port's queue through the egress pipeline and
-// the deparser; ok is false when the packet goes no further. Its egress
-// clones are appended to out, as is the packet itself when it recirculates
-// (StageIngress). p is the switch's again in any case.
+// Egress processes a packet that leaves its port's queue: egress pipeline and deparser. ok is false if nothing leaves.
+// Egress clones are appended to out, as is the packet itself if it recirculates (StageIngress). In any case the caller
+// must not use p afterwards.
 func (s *Switch) Egress(p *Packet, q QueueState, out *Batch) (o Output, ok bool) {
 	if p == nil || !p.queued || p.Stage != StageEgress {
 		return Output{}, false
@@ -295,19 +293,19 @@ func (s *Switch) Egress(p *Packet, q QueueState, out *Batch) (o Output, ok bool)
 	std.PacketLength.Set(v, uint64(p.pktLen))
 	p.clone, p.cloneList, p.learn, p.resubmit, p.recirculate = 0, 0, 0, 0, 0
 
-	p.note(StageEnter, "egress")
-	s.run(p, s.p.Egress)
-	p.note(StageExit, "egress")
+	p.addTraceEvent(StageEnter, "egress")
+	s.runCode(p, s.p.Egress)
+	p.addTraceEvent(StageExit, "egress")
 	p.exit = false
 	if p.fault != 0 {
-		s.drop(p, p.fault)
+		s.dropPacket(p, p.fault)
 		return Output{}, false
 	}
 	if p.clone != 0 {
 		s.cloneEgress(p, out)
 	}
 	if std.EgressSpec.Get(v) == s.dropSpec {
-		s.drop(p, DropEgress)
+		s.dropPacket(p, DropEgress)
 		return Output{}, false
 	}
 	if s.p.Updates {
@@ -357,24 +355,24 @@ func (s *Switch) cloneEgress(p *Packet, out *Batch) {
 func (s *Switch) doRecirculate(p *Packet, out *Batch) {
 	p.truncate = math.MaxInt // which is for packets that leave, as in BMv2
 	data, n := s.deparsePacket(p)
-	p.note(Again, "recirculate")
+	p.addTraceEvent(Again, "recirculate")
 	b := s.newBuffer(len(data))
 	copy(b.b[headroom:], data)
 	clear(b.b[headroom+len(data):])
-	s.release(p.buf)
+	s.releaseBuffer(p.buf)
 	p.buf = b
 	p.start, p.end, p.virtual = headroom, headroom+len(data), n-len(data)
 	p.pktLen, p.ingressLen = n, n
 	p.cut = 0
-	s.again(p, uint64(p.recirculate), instanceRecirc, out)
+	s.resubmit(p, uint64(p.recirculate), instanceRecirc, out)
 }
 
 // deparsePacket writes the valid headers before the payload. The bytes are in
 // the packet's buffer, or in the switch's when that is shared.
 func (s *Switch) deparsePacket(p *Packet) (data []byte, length int) {
-	p.note(StageEnter, "deparser")
+	p.addTraceEvent(StageEnter, "deparser")
 	if s.p.DeparsePC != 0 {
-		s.run(p, s.p.DeparsePC)
+		s.runCode(p, s.p.DeparsePC)
 	}
 	w := &s.out
 	w.reset()
@@ -387,9 +385,12 @@ func (s *Switch) deparsePacket(p *Packet) (data []byte, length int) {
 		if v[d.Raw] != 0 { // never of a header that lives in slots: the slot is 0 then
 			w.flush()
 			at := int(v[d.Raw]) - 1
-			w.patch(p.buf.b[at:at+d.Bytes], v, d.Patches, v[d.Dirty])
+			w.appendPatched(p.buf.b[at:at+d.Bytes], v, d.Patches, v[d.Dirty])
 		} else {
-			s.emit(w, v, s.p.Emits[d.ID])
+			s.emitHeaders(w, v, s.p.Emits[d.ID])
+			if s.p.Extractions[d.ID].Varbit {
+				w.flush()
+			}
 		}
 		if k := d.Sum; k != nil && s.checksumApplies(p, k) {
 			w.flush()
@@ -413,12 +414,12 @@ func (s *Switch) deparsePacket(p *Packet) (data []byte, length int) {
 	if p.cut > 0 {
 		n = min(n, p.cut)
 	}
-	p.note(StageExit, "deparser")
+	p.addTraceEvent(StageExit, "deparser")
 	return data[:min(len(data), n)], n
 }
 
-// digest sends the digest that the ingress asked for.
-func (s *Switch) digest(p *Packet) {
+// sendDigest sends the digest that the ingress asked for.
+func (s *Switch) sendDigest(p *Packet) {
 	id, ok := s.p.DigestByID[uint64(p.learn)]
 	p.learn = 0
 	if !ok || s.cfg.Digest == nil {
@@ -438,9 +439,8 @@ func (s *Switch) digest(p *Packet) {
 // maxCopies bounds the packets that one packet becomes in Process.
 const maxCopies = 1 << 14
 
-// Process takes a packet through both pipelines with no queue between them.
-// emit is called for every packet that leaves; it must not call the switch.
-// A packet that circulates or clones without end is cut off after 16384 packets.
+// Process processes a packet by both pipelines, without a queue between them. It calls emit for every packet that
+// leaves; emit must not call the switch. After 16384 copies of one packet it stops.
 func (s *Switch) Process(in Input, emit func(Output)) {
 	b := &s.batch
 	b.Packets = b.Packets[:0]
@@ -451,7 +451,7 @@ func (s *Switch) Process(in Input, emit func(Output)) {
 		p := b.Packets[i]
 		if done++; done > maxCopies {
 			p.queued = false
-			s.drop(p, DropPasses)
+			s.dropPacket(p, DropPasses)
 			continue
 		}
 		if p.Stage == StageIngress {

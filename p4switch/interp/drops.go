@@ -1,21 +1,21 @@
 package interp
 
-// DropReason says why a packet, or a copy that was asked for, went nowhere.
+// DropReason is why a packet, or a requested copy of it, was dropped.
 type DropReason uint8
 
 // The reasons.
 const (
 	DropIngress        DropReason = iota // egress_spec was the drop port after ingress
 	DropEgress                           // egress_spec was the drop port after egress
-	DropParserLoop                       // the parser did not end
+	DropParserLoop                       // the parser visited too many states
 	DropPasses                           // resubmitted or recirculated more often than Config.MaxPasses
 	DropNoGroup                          // multicast to a group that does not exist or is empty
 	DropNoSession                        // clone to a session that does not exist
-	DropPriority                         // priority beyond Config.QueuesPerPort
+	DropPriority                         // the queue number was not below Config.QueuesPerPort
 	DropAssert                           // assert or assume failed
 	DropActionLoop                       // an action jumped back more often than Config.MaxLoops
-	DropTooLong                          // headers grew beyond what a packet can hold
-	DropTrafficManager                   // handed to Free by the caller
+	DropTooLong                          // headers grew beyond the largest size of a packet
+	DropTrafficManager                   // the caller's traffic manager dropped it: see [Switch.Free]
 	numDropReasons
 )
 

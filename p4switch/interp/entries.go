@@ -8,15 +8,15 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/program"
 )
 
-// templates are the tables with constant entries as the program has them, by
-// TableID; nil where there are none. All switches of the program share them.
-func templates(p *program.Program) []*tableState {
+// constantTables returns the tables with constant entries, filled as in the program, by TableID; nil for other tables.
+// All switches copy them.
+func constantTables(p *program.Program) []*tableState {
 	return p.Shared(func() any {
 		out := make([]*tableState, len(p.Tables))
 		for i := range p.Tables {
 			if t := &p.Tables[i]; t.Info.ConstEntries {
 				out[i] = &tableState{}
-				out[i].build(t)
+				out[i].buildIndex(t)
 			}
 		}
 		return out
@@ -28,7 +28,7 @@ func templates(p *program.Program) []*tableState {
 // counts and times.
 func (ts *tableState) init(t *program.Table, template *tableState) {
 	if template == nil {
-		ts.build(t)
+		ts.buildIndex(t)
 		return
 	}
 	*ts = *template
@@ -38,7 +38,7 @@ func (ts *tableState) init(t *program.Table, template *tableState) {
 	}
 }
 
-func (ts *tableState) build(t *program.Table) {
+func (ts *tableState) buildIndex(t *program.Table) {
 	ts.t = t
 	for _, f := range t.Ranges {
 		ts.rwords += 2 * int(t.Key[f].Words)
@@ -48,7 +48,7 @@ func (ts *tableState) build(t *program.Table) {
 	}
 	for i := range t.Consts {
 		c := &t.Consts[i]
-		k, err := ts.parse(c.Match, c.Priority, false)
+		k, err := ts.parseMatch(c.Match, c.Priority, false)
 		if err != nil {
 			continue // Load has checked
 		}
@@ -56,12 +56,13 @@ func (ts *tableState) build(t *program.Table) {
 		e := &ts.entries[idx]
 		e.kind, e.target, e.prio, e.konst = ByAction, int32(t.IndexOf[c.Action]), c.Priority, t.Info.ConstEntries
 		copy(ts.args[int(idx)*t.ArgMax:], c.Args)
-		ts.link(idx, k)
+		ts.setKey(idx, k)
+		ts.addToGroup(idx)
 	}
 }
 
-// table checks an id.
-func (s *Switch) table(id program.TableID) (*tableState, error) {
+// tableByID returns the table with an id, or [ErrNotFound].
+func (s *Switch) tableByID(id program.TableID) (*tableState, error) {
 	if id < 0 || int(id) >= len(s.tables) {
 		return nil, fmt.Errorf("interp: table %d: %w", id, ErrNotFound)
 	}
@@ -69,7 +70,7 @@ func (s *Switch) table(id program.TableID) (*tableState, error) {
 }
 
 // groupFor finds the group of a mask, making it when create is set.
-func (ts *tableState) groupFor(mask []uint64, plen int, create bool) *group {
+func (ts *tableState) groupFor(mask []uint64, plen int, create bool) *maskGroup {
 	if ts.t.Kind == program.Exact && len(ts.groups) > 0 {
 		return ts.groups[0]
 	}
@@ -81,7 +82,7 @@ func (ts *tableState) groupFor(mask []uint64, plen int, create bool) *group {
 	if !create {
 		return nil
 	}
-	g := &group{mask: slices.Clone(mask), plen: plen, prio: -1 << 31}
+	g := &maskGroup{mask: slices.Clone(mask), plen: plen, prio: -1 << 31}
 	at := len(ts.groups)
 	if ts.t.Kind == program.LPM {
 		at = sort.Search(len(ts.groups), func(i int) bool { return ts.groups[i].plen < plen })
@@ -112,7 +113,7 @@ func (ts *tableState) entryRanges(i int32) []uint64 {
 	return ts.ranges[int(i)*ts.rwords : (int(i)+1)*ts.rwords]
 }
 
-// newEntry takes a place for an entry.
+// newEntry allocates an index for an entry.
 func (ts *tableState) newEntry() int32 {
 	if k := len(ts.free) - 1; k >= 0 {
 		i := ts.free[k]
@@ -127,34 +128,33 @@ func (ts *tableState) newEntry() int32 {
 	}
 	i := int32(len(ts.entries))
 	ts.entries = append(ts.entries, entry{gen: 1})
-	ts.keys = extend(ts.keys, ts.t.Words)
-	ts.args = extend(ts.args, ts.t.ArgMax)
-	ts.ranges = extend(ts.ranges, ts.rwords)
+	ts.keys = appendZeros(ts.keys, ts.t.Words)
+	ts.args = appendZeros(ts.args, ts.t.ArgMax)
+	ts.ranges = appendZeros(ts.ranges, ts.rwords)
 	if ts.t.Info.HasDirectCounter {
-		ts.counts = extend(ts.counts, 2)
+		ts.counts = appendZeros(ts.counts, 2)
 	}
 	return i
 }
 
-// extend appends n zeros.
-func extend(s []uint64, n int) []uint64 {
+// appendZeros appends n zeros.
+func appendZeros(s []uint64, n int) []uint64 {
 	s = slices.Grow(s, n)
 	s = s[:len(s)+n]
 	clear(s[len(s)-n:])
 	return s
 }
 
-// link makes entry i findable under m.
-func (ts *tableState) link(i int32, m parsedMatch) {
+// setKey sets the match of entry i, which relink then makes findable.
+func (ts *tableState) setKey(i int32, m parsedMatch) {
 	copy(ts.keys[int(i)*ts.t.Words:], m.key)
 	copy(ts.entryRanges(i), m.ranges)
 	e := &ts.entries[i]
 	e.group = ts.groupFor(m.mask, m.plen, true)
-	ts.relink(i)
 }
 
-// relink puts entry i, whose key and group are set, into its group.
-func (ts *tableState) relink(i int32) {
+// addToGroup inserts entry i, whose key and mask are set, into the hash table of its mask.
+func (ts *tableState) addToGroup(i int32) {
 	e := &ts.entries[i]
 	g := e.group
 	if len(g.tab) == 0 || !slices.Contains(ts.groups, g) {
@@ -167,7 +167,7 @@ func (ts *tableState) relink(i int32) {
 	at, ok := g.find(ts, hashOf(key), key)
 	e.next = -1
 	if !ok {
-		g.tab[at] = slot{hashOf(key), i + 1}
+		g.tab[at] = hashSlot{hashOf(key), i + 1}
 		g.used++
 	} else {
 		// Into the chain, before the first of lower priority.
@@ -183,6 +183,8 @@ func (ts *tableState) relink(i int32) {
 		}
 	}
 	e.live = true
+	e.age = ts.linked
+	ts.linked++
 	ts.n++
 	if ts.t.Kind > program.LPM && e.prio > g.prio {
 		g.prio = e.prio
@@ -191,7 +193,7 @@ func (ts *tableState) relink(i int32) {
 }
 
 // sortGroup moves g, whose priority rose, forward to its place.
-func (ts *tableState) sortGroup(g *group) {
+func (ts *tableState) sortGroup(g *maskGroup) {
 	i := slices.Index(ts.groups, g)
 	k := i
 	for k > 0 && ts.groups[k-1].prio < g.prio {
@@ -201,8 +203,8 @@ func (ts *tableState) sortGroup(g *group) {
 	ts.groups[k] = g
 }
 
-// unlink takes entry i out of its group; its place stays taken.
-func (ts *tableState) unlink(i int32) {
+// removeFromGroup removes entry i from the hash table of its mask; its index stays reserved.
+func (ts *tableState) removeFromGroup(i int32) {
 	e := &ts.entries[i]
 	g := e.group
 	w := ts.t.Words
@@ -236,8 +238,8 @@ func (ts *tableState) handle(i int32) Handle {
 	return Handle(ts.entries[i].gen)<<32 | Handle(uint32(i))
 }
 
-// entry resolves a handle.
-func (ts *tableState) entry(h Handle) (int32, error) {
+// entryIndex returns the index of the entry with a handle.
+func (ts *tableState) entryIndex(h Handle) (int32, error) {
 	i, gen := int64(uint32(h)), uint32(h>>32)
 	if i >= int64(len(ts.entries)) || ts.entries[i].gen != gen || !ts.entries[i].live {
 		return 0, fmt.Errorf("interp: table %q: entry %#x: %w", ts.t.Info.Name, uint64(h), ErrNotFound)
@@ -245,10 +247,10 @@ func (ts *tableState) entry(h Handle) (int32, error) {
 	return int32(i), nil
 }
 
-// Insert adds an entry. ErrExists: the match and priority are taken; ErrFull;
-// ErrConst: the table's entries are constant; ErrInvalid.
+// Insert adds an entry to a table. The error wraps ErrExists (an entry has the same match and priority), ErrFull,
+// ErrConst (the program fixes the entries) or ErrInvalid.
 func (s *Switch) Insert(id program.TableID, e Entry) (Handle, error) {
-	ts, err := s.table(id)
+	ts, err := s.tableByID(id)
 	if err != nil {
 		return 0, err
 	}
@@ -258,7 +260,7 @@ func (s *Switch) Insert(id program.TableID, e Entry) (Handle, error) {
 	if ts.t.Info.ConstEntries {
 		return fail(fmt.Errorf("%w: its entries come with the program", ErrConst))
 	}
-	m, err := ts.parse(e.Match, e.Priority, true)
+	m, err := ts.parseMatch(e.Match, e.Priority, true)
 	if err != nil {
 		return fail(err)
 	}
@@ -268,7 +270,7 @@ func (s *Switch) Insert(id program.TableID, e Entry) (Handle, error) {
 	if ts.n >= ts.t.Info.Size {
 		return fail(fmt.Errorf("%w: it holds %d entries, its size in the program; delete some or recompile with a larger size", ErrFull, ts.n))
 	}
-	target, err := s.resolve(ts.t, e.Target)
+	target, err := s.resolveTarget(ts.t, e.Target)
 	if err != nil {
 		return fail(err)
 	}
@@ -288,21 +290,21 @@ func (s *Switch) Insert(id program.TableID, e Entry) (Handle, error) {
 		ts.free = append(ts.free, i)
 		return fail(err)
 	}
-	s.changed(id)
-	ts.link(i, m)
-	s.hold(ts.t, e.Target.Kind, target, 1)
+	ts.setKey(i, m)
+	s.indexEntry(id, i)
+	s.countReferences(ts.t, e.Target.Kind, target, 1)
 	if s.inTx {
 		s.undo = append(s.undo, func() {
-			ts.unlink(i)
-			s.hold(ts.t, ts.entries[i].kind, ts.entries[i].target, -1)
+			s.unindexEntry(id, i)
+			s.countReferences(ts.t, ts.entries[i].kind, ts.entries[i].target, -1)
 			ts.free = append(ts.free, i)
 		})
 	}
 	return ts.handle(i), nil
 }
 
-// resolve checks a target and returns its index form.
-func (s *Switch) resolve(t *program.Table, g Target) (int32, error) {
+// resolveTarget checks a target and returns its index form.
+func (s *Switch) resolveTarget(t *program.Table, g Target) (int32, error) {
 	if g.Kind == ByAction {
 		i, ok := t.IndexOf[g.Call.Action]
 		if !ok {
@@ -358,8 +360,8 @@ func (s *Switch) callArgs(dst []uint64, c ActionCall) error {
 	return nil
 }
 
-// hold counts references to members and groups.
-func (s *Switch) hold(t *program.Table, kind TargetKind, target int32, by int) {
+// countReferences adds by to the number of references to a member or group.
+func (s *Switch) countReferences(t *program.Table, kind TargetKind, target int32, by int) {
 	switch kind {
 	case ByMember:
 		s.profiles[t.Info.Profile].members.at[target].refs += by
@@ -368,13 +370,13 @@ func (s *Switch) hold(t *program.Table, kind TargetKind, target int32, by int) {
 	}
 }
 
-// Modify changes what an entry does. Its counters go on.
+// Modify changes the action of a table entry. Its counters keep their values.
 func (s *Switch) Modify(id program.TableID, h Handle, g Target) error {
-	ts, i, err := s.mutable(id, h, "modify")
+	ts, i, err := s.mutableEntry(id, h, "modify")
 	if err != nil {
 		return err
 	}
-	target, err := s.resolve(ts.t, g)
+	target, err := s.resolveTarget(ts.t, g)
 	if err != nil {
 		return fmt.Errorf("interp: table %q: modify: %w", ts.t.Info.Name, err)
 	}
@@ -386,12 +388,12 @@ func (s *Switch) Modify(id program.TableID, h Handle, g Target) error {
 	old, oldArgs := *e, slices.Clone(ts.args[int(i)*ts.t.ArgMax:(int(i)+1)*ts.t.ArgMax])
 	set := func(kind TargetKind, target int32, args []uint64) {
 		e := &ts.entries[i]
-		s.hold(ts.t, e.kind, e.target, -1)
+		s.countReferences(ts.t, e.kind, e.target, -1)
 		e.kind, e.target = kind, target
 		copy(ts.args[int(i)*ts.t.ArgMax:], args)
-		s.hold(ts.t, kind, target, 1)
+		s.countReferences(ts.t, kind, target, 1)
+		s.noteChanged(id, i)
 	}
-	s.changed(id)
 	set(g.Kind, target, args)
 	if s.inTx {
 		s.undo = append(s.undo, func() { set(old.kind, old.target, oldArgs) })
@@ -399,13 +401,13 @@ func (s *Switch) Modify(id program.TableID, h Handle, g Target) error {
 	return nil
 }
 
-// mutable resolves an entry that may be changed.
-func (s *Switch) mutable(id program.TableID, h Handle, what string) (*tableState, int32, error) {
-	ts, err := s.table(id)
+// mutableEntry returns the index of an entry that may be changed, or an error.
+func (s *Switch) mutableEntry(id program.TableID, h Handle, what string) (*tableState, int32, error) {
+	ts, err := s.tableByID(id)
 	if err != nil {
 		return nil, 0, err
 	}
-	i, err := ts.entry(h)
+	i, err := ts.entryIndex(h)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -415,15 +417,14 @@ func (s *Switch) mutable(id program.TableID, h Handle, what string) (*tableState
 	return ts, i, nil
 }
 
-// Delete removes an entry.
+// Delete removes a table entry.
 func (s *Switch) Delete(id program.TableID, h Handle) error {
-	ts, i, err := s.mutable(id, h, "delete")
+	ts, i, err := s.mutableEntry(id, h, "delete")
 	if err != nil {
 		return err
 	}
-	s.changed(id)
-	ts.unlink(i)
-	s.hold(ts.t, ts.entries[i].kind, ts.entries[i].target, -1)
+	s.unindexEntry(id, i)
+	s.countReferences(ts.t, ts.entries[i].kind, ts.entries[i].target, -1)
 	gone := func() {
 		delete(ts.meters, i)
 		ts.free = append(ts.free, i)
@@ -434,8 +435,8 @@ func (s *Switch) Delete(id program.TableID, h Handle) error {
 	}
 	s.done = append(s.done, gone)
 	s.undo = append(s.undo, func() {
-		ts.relink(i)
-		s.hold(ts.t, ts.entries[i].kind, ts.entries[i].target, 1)
+		s.indexEntry(id, i)
+		s.countReferences(ts.t, ts.entries[i].kind, ts.entries[i].target, 1)
 	})
 	return nil
 }

@@ -233,7 +233,7 @@ func runExpr(p *program.Program, env map[string]*big.Int, dst string) *big.Int {
 			out = fd
 		}
 	}
-	s.run(q, p.Actions[0].PC)
+	s.runCode(q, p.Actions[0].PC)
 	return bigOf(q.v[h.Base+out.Offset:h.Base+out.Offset+uint32(out.Words)], false)
 }
 

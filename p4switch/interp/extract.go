@@ -32,14 +32,14 @@ func readWords(dst []uint64, b []byte, off, width int) {
 	}
 }
 
-// extract reads header hid at the parser's position. varBits is the length
+// extractHeader reads header hid at the parser's position. varBits is the length
 // of its varbit; -1 when the header computes it. It returns a parser error,
 // or the program's NoError.
-func (s *Switch) extract(p *Packet, hid int, varBits, maxLen int) uint64 {
+func (s *Switch) extractHeader(p *Packet, hid int, varBits, maxLen int) uint64 {
 	e := &s.p.Extractions[hid]
 	v := p.v
 	at, end := p.pos, p.end
-	if end-at < e.Bytes {
+	if varBits < 0 && (end-at)*8 < e.Bits {
 		return s.p.Errors.TooShort
 	}
 	if !e.Varbit {
@@ -78,7 +78,7 @@ func (s *Switch) extract(p *Packet, hid int, varBits, maxLen int) uint64 {
 			continue
 		}
 		if varBits < 0 {
-			s.run(p, h.LenPC)
+			s.runCode(p, h.LenPC)
 			varBits = int(min(v[h.LenSlot], program.MaxFieldWidth*2))
 			if err := s.checkVar(p, e, varBits, maxLen); err != s.p.Errors.None {
 				return err
@@ -89,34 +89,35 @@ func (s *Switch) extract(p *Packet, hid int, varBits, maxLen int) uint64 {
 		v[h.Base+h.Type.VarLen] = uint64(n)
 		shift = varBits
 	}
-	p.pos += e.Bytes + varBits/8
+	p.pos += (e.Bits + varBits) / 8
 	s.setValid(v, hid)
 	return s.p.Errors.None
 }
 
-// checkVar checks a varbit's length against the packet and the header type.
+// checkVar checks a varbit's length against the packet and the header type. A header is whole bytes.
 func (s *Switch) checkVar(p *Packet, e *program.Extraction, varBits, maxLen int) uint64 {
+	n := e.Bits + varBits
 	switch {
-	case varBits%8 != 0:
+	case n%8 != 0:
 		return s.p.Errors.Invalid
-	case p.end-p.pos < e.Bytes+varBits/8:
+	case p.end-p.pos < n/8:
 		return s.p.Errors.TooShort
-	case maxLen != 0 && maxLen < e.Bytes+varBits/8, varBits > program.MaxFieldWidth:
+	case maxLen != 0 && maxLen < n/8, varBits > program.MaxFieldWidth:
 		return s.p.Errors.HeaderTooShort
 	}
 	return s.p.Errors.None
 }
 
-// parse runs the parser; it returns the parser error and whether it ended.
-func (s *Switch) parse(p *Packet) (code uint64, ok bool) {
+// runParser runs the parser; it returns the parser error and whether it ended.
+func (s *Switch) runParser(p *Packet) (code uint64, ok bool) {
 	if p.trace == nil {
 		return s.parseStates(p)
 	}
-	p.note(StageEnter, "parser")
+	p.addTraceEvent(StageEnter, "parser")
 	if code, ok = s.parseStates(p); code != s.p.Errors.None {
 		p.trace.add(TraceEvent{Kind: ParserError, Code: code})
 	}
-	p.note(StageExit, "parser")
+	p.addTraceEvent(StageExit, "parser")
 	return code, ok
 }
 
@@ -130,13 +131,13 @@ func (s *Switch) parseStates(p *Packet) (code uint64, ok bool) {
 		}
 		state := &pr.States[st]
 		if p.trace != nil {
-			p.note(ParserState, state.Name)
+			p.addTraceEvent(ParserState, state.Name)
 		}
 		for i := range state.Ops {
 			op := &state.Ops[i]
 			var code uint64
 			if op.Kind == program.ParseExtract && !op.Sized {
-				code = s.extract(p, op.ID, -1, op.MaxLen)
+				code = s.extractHeader(p, op.ID, -1, op.MaxLen)
 			} else {
 				code = s.parseOp(p, op)
 			}
@@ -173,18 +174,18 @@ func (s *Switch) parseOp(p *Packet, op *program.ParseOp) uint64 {
 	errs := &s.p.Errors
 	v := p.v
 	if op.PC != 0 {
-		s.run(p, op.PC)
+		s.runCode(p, op.PC)
 	}
 	switch op.Kind {
 	case program.ParseExtract:
-		return s.extract(p, op.ID, s.varLen(v, op), op.MaxLen)
+		return s.extractHeader(p, op.ID, s.varLen(v, op), op.MaxLen)
 	case program.ParseExtractStack:
 		k := &s.p.Stacks[op.ID]
 		n := v[k.Next]
 		if n >= uint64(len(k.Headers)) {
 			return errs.Stack
 		}
-		if code := s.extract(p, k.Headers[n], s.varLen(v, op), op.MaxLen); code != errs.None {
+		if code := s.extractHeader(p, k.Headers[n], s.varLen(v, op), op.MaxLen); code != errs.None {
 			return code
 		}
 		v[k.Next] = n + 1
@@ -194,7 +195,7 @@ func (s *Switch) parseOp(p *Packet, op *program.ParseOp) uint64 {
 		if n >= uint64(len(k.Unions)) {
 			return errs.Stack
 		}
-		if code := s.extract(p, s.p.Unions[k.Unions[n]].Headers[op.Member], s.varLen(v, op), op.MaxLen); code != errs.None {
+		if code := s.extractHeader(p, s.p.Unions[k.Unions[n]].Headers[op.Member], s.varLen(v, op), op.MaxLen); code != errs.None {
 			return code
 		}
 		v[k.Next] = n + 1
@@ -237,7 +238,7 @@ func (s *Switch) varLen(v []uint64, op *program.ParseOp) int {
 func (s *Switch) selectNext(p *Packet, st *program.ParseState) (int32, uint64) {
 	v := p.v
 	if st.KeyPC != 0 {
-		s.run(p, st.KeyPC)
+		s.runCode(p, st.KeyPC)
 	}
 	if st.Words == 1 {
 		var key uint64

@@ -31,33 +31,33 @@ func (s *Switch) setInvalid(v []uint64, hid int) (n int) {
 	return n
 }
 
-const none64 = ^uint64(0)
+const allOnes = ^uint64(0)
 
 // headerOp executes the operations on headers that are known by id only.
 func (s *Switch) headerOp(v []uint64, in *program.Inst) {
 	switch in.Op {
 	case program.OpHdrID:
 		k := &s.p.Stacks[in.Imm]
-		v[in.Dst] = none64
+		v[in.Dst] = allOnes
 		if i := v[in.A]; i < uint64(len(k.Headers)) {
 			v[in.Dst] = uint64(k.Headers[i])
 		}
 	case program.OpUnionID:
 		k := &s.p.UnionStacks[in.Imm]
-		v[in.Dst] = none64
+		v[in.Dst] = allOnes
 		if i := v[in.A]; i < uint64(len(k.Unions)) {
 			v[in.Dst] = uint64(k.Unions[i])
 		}
 	case program.OpUnionHdr:
-		id := none64
-		if u := v[in.A]; u != none64 {
+		id := allOnes
+		if u := v[in.A]; u != allOnes {
 			id = uint64(s.p.Unions[u].Headers[in.Imm])
 		}
 		v[in.Dst] = id
 	case program.OpHdrLoad:
 		d := v[in.Dst : in.Dst+uint32(in.N)]
 		id := v[in.A]
-		if id == none64 {
+		if id == allOnes {
 			clear(d)
 			return
 		}
@@ -65,7 +65,7 @@ func (s *Switch) headerOp(v []uint64, in *program.Inst) {
 		copy(d, v[at:at+uint32(in.N)])
 	case program.OpHdrStore:
 		id := v[in.A]
-		if id == none64 {
+		if id == allOnes {
 			return
 		}
 		at := s.p.Headers[id].Base + uint32(in.Imm)
@@ -74,30 +74,30 @@ func (s *Switch) headerOp(v []uint64, in *program.Inst) {
 		maskWords(d, int(in.B))
 	case program.OpHdrValid:
 		id := v[in.A]
-		v[in.Dst] = b2u(id != none64 && (s.p.Headers[id].Meta || v[s.p.Headers[id].ValidSlot()] != 0))
+		v[in.Dst] = boolToUint(id != allOnes && (s.p.Headers[id].Meta || v[s.p.Headers[id].ValidSlot()] != 0))
 	case program.OpLast:
 		k := &s.p.Stacks[in.Imm]
-		v[in.Dst] = none64
+		v[in.Dst] = allOnes
 		if n := v[k.Next]; n > 0 && n <= uint64(len(k.Headers)) {
 			v[in.Dst] = uint64(k.Headers[n-1])
 		}
 	case program.OpUnionValid:
-		v[in.Dst] = b2u(s.validMember(v, v[in.A]) >= 0)
+		v[in.Dst] = boolToUint(s.validMember(v, v[in.A]) >= 0)
 	case program.OpEqHdr:
-		v[in.Dst] = b2u(s.equalHeaders(v, v[in.A], v[in.B]))
+		v[in.Dst] = boolToUint(s.equalHeaders(v, v[in.A], v[in.B]))
 	case program.OpEqUnion:
 		x, y := s.validMember(v, v[in.A]), s.validMember(v, v[in.B])
 		eq := x >= 0 && x == y
 		if eq {
 			eq = s.equalHeaders(v, uint64(s.p.Unions[v[in.A]].Headers[x]), uint64(s.p.Unions[v[in.B]].Headers[y]))
 		}
-		v[in.Dst] = b2u(eq)
+		v[in.Dst] = boolToUint(eq)
 	}
 }
 
 // validMember is the index of the valid header of union u, or -1.
 func (s *Switch) validMember(v []uint64, u uint64) int {
-	if u == none64 {
+	if u == allOnes {
 		return -1
 	}
 	for i, h := range s.p.Unions[u].Headers {
@@ -109,7 +109,7 @@ func (s *Switch) validMember(v []uint64, u uint64) int {
 }
 
 func (s *Switch) equalHeaders(v []uint64, a, b uint64) bool {
-	if a == none64 || b == none64 {
+	if a == allOnes || b == allOnes {
 		return false
 	}
 	x, y := &s.p.Headers[a], &s.p.Headers[b]
@@ -128,23 +128,23 @@ func (s *Switch) equalHeaders(v []uint64, a, b uint64) bool {
 	return true
 }
 
-// bytesOf is the length of a header in bytes, with its varbit.
+// bytesOf is the length of a header in bytes, with its varbit, as it leaves the switch.
 func (s *Switch) bytesOf(v []uint64, h *program.Header) int {
 	n := h.Type.Fixed
 	if h.Type.Varbit >= 0 {
 		n += int(v[h.Base+h.Type.VarLen])
 	}
-	return n / 8
+	return (n + 7) / 8
 }
 
 // assignHeader copies a header. alone: an invalid one makes the whole union of dst invalid, as setInvalid does; else it
 // is a member's part in the copy of a union.
 func (s *Switch) assignHeader(v []uint64, dst, src uint64, alone bool) {
-	if dst == none64 {
+	if dst == allOnes {
 		return
 	}
 	d := &s.p.Headers[dst]
-	if src == none64 || !s.p.Headers[src].Meta && v[s.p.Headers[src].ValidSlot()] == 0 {
+	if src == allOnes || !s.p.Headers[src].Meta && v[s.p.Headers[src].ValidSlot()] == 0 {
 		if alone {
 			s.setInvalid(v, int(dst))
 		} else {
@@ -159,15 +159,15 @@ func (s *Switch) assignHeader(v []uint64, dst, src uint64, alone bool) {
 }
 
 func (s *Switch) assignUnion(v []uint64, dst, src uint64) {
-	if dst == none64 {
+	if dst == allOnes {
 		return
 	}
 	for i, d := range s.p.Unions[dst].Headers {
-		c := none64
-		if src != none64 && i < len(s.p.Unions[src].Headers) {
+		c := allOnes
+		if src != allOnes && i < len(s.p.Unions[src].Headers) {
 			c = uint64(s.p.Unions[src].Headers[i])
 		}
-		if c == none64 || v[s.p.Headers[c].ValidSlot()] == 0 {
+		if c == allOnes || v[s.p.Headers[c].ValidSlot()] == 0 {
 			v[s.p.Headers[d].ValidSlot()] = 0
 		}
 	}

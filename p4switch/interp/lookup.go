@@ -16,7 +16,7 @@ import (
 // tableState is one table of one switch.
 type tableState struct {
 	t       *program.Table
-	groups  []*group
+	groups  []*maskGroup
 	entries []entry
 	keys    []uint64         // t.words per entry
 	args    []uint64         // t.argMax per entry
@@ -27,6 +27,7 @@ type tableState struct {
 	missed  [2]uint64        // packets and bytes, the direct counter of the default entry
 	free    []int32
 	n       int
+	linked  uint32 // how often an entry was
 	def     defaultEntry
 }
 
@@ -35,12 +36,13 @@ type entry struct {
 	target  int32 // index into the table's actions, or of a member or group
 	prio    int32
 	gen     uint32
-	group   *group
+	group   *maskGroup
 	lastHit int64 // ns
 	timeout int64 // ns
 	kind    TargetKind
 	live    bool
 	konst   bool
+	age     uint32 // larger than of entries that were linked before
 }
 
 type defaultEntry struct {
@@ -50,38 +52,37 @@ type defaultEntry struct {
 	args   []uint64
 }
 
-// group holds the entries that share a mask.
-type group struct {
+// maskGroup holds the entries that share a mask.
+type maskGroup struct {
 	mask  []uint64
-	tab   []slot // power of two
-	shift uint8  // 64 - log2 len(tab)
-	used  int    // keys in tab
-	plen  int    // of an LPM group
-	prio  int32  // no entry has a larger priority
+	tab   []hashSlot // power of two
+	shift uint8      // 64 - log2 len(tab)
+	used  int        // keys in tab
+	plen  int        // of an LPM group
+	prio  int32      // no entry has a larger priority
 }
 
-// slot is one place of a group's hash table: the key itself when it is one
-// word, else its hash.
-type slot struct {
+// hashSlot is one slot of a mask's hash table: the key itself if it has one word, otherwise its hash.
+type hashSlot struct {
 	h   uint64
 	idx int32 // of the first entry plus 1; 0: empty
 }
 
-const fib = 0x9E3779B97F4A7C15
+const hashMultiplier = 0x9E3779B97F4A7C15
 
 func hashWords(k []uint64) uint64 {
 	h := uint64(len(k))
 	for _, x := range k {
-		h = (h ^ x) * fib
+		h = (h ^ x) * hashMultiplier
 		h ^= h >> 29
 	}
 	return h
 }
 
-// find returns where h is, or where it would go.
-func (g *group) find(ts *tableState, h uint64, key []uint64) (at int, ok bool) {
+// find returns the index of h in the hash table, or the index at which it would be inserted.
+func (g *maskGroup) find(ts *tableState, h uint64, key []uint64) (at int, ok bool) {
 	m := len(g.tab) - 1
-	for at = int(h * fib >> g.shift); ; at = (at + 1) & m {
+	for at = int(h * hashMultiplier >> g.shift); ; at = (at + 1) & m {
 		s := &g.tab[at]
 		if s.idx == 0 {
 			return at, false
@@ -105,13 +106,13 @@ func hashOf(key []uint64) uint64 {
 }
 
 // grow makes room for one more key.
-func (g *group) grow() {
+func (g *maskGroup) grow() {
 	if g.used*4 < len(g.tab)*3 && len(g.tab) > 0 {
 		return
 	}
 	old := g.tab
 	n := max(4, 2*len(old))
-	g.tab = make([]slot, n)
+	g.tab = make([]hashSlot, n)
 	g.shift = 64
 	for k := n; k > 1; k >>= 1 {
 		g.shift--
@@ -120,7 +121,7 @@ func (g *group) grow() {
 		if s.idx == 0 {
 			continue
 		}
-		at := int(s.h * fib >> g.shift)
+		at := int(s.h * hashMultiplier >> g.shift)
 		for g.tab[at].idx != 0 {
 			at = (at + 1) & (n - 1)
 		}
@@ -128,19 +129,19 @@ func (g *group) grow() {
 	}
 }
 
-// remove empties place at and closes the gap.
-func (g *group) remove(at int) {
+// remove removes the key at an index, and closes the gap in the hash table.
+func (g *maskGroup) remove(at int) {
 	m := len(g.tab) - 1
 	g.used--
 	hole := at
 	for k := (at + 1) & m; g.tab[k].idx != 0; k = (k + 1) & m {
-		home := int(g.tab[k].h * fib >> g.shift)
+		home := int(g.tab[k].h * hashMultiplier >> g.shift)
 		if (k-home)&m >= (k-hole)&m {
 			g.tab[hole] = g.tab[k]
 			hole = k
 		}
 	}
-	g.tab[hole] = slot{}
+	g.tab[hole] = hashSlot{}
 }
 
 // inRanges compares the packet's range fields with an entry's.
@@ -165,8 +166,8 @@ func (ts *tableState) inRanges(idx int32, key []uint64) bool {
 	return true
 }
 
-// lookup1 finds the entry for a one-word key, -1 when there is none.
-func (ts *tableState) lookup1(key uint64) int32 {
+// lookupWord finds the entry for a one-word key, -1 when there is none.
+func (ts *tableState) lookupWord(key uint64) int32 {
 	best := int32(-1)
 	var prio int32
 	kind := ts.t.Kind
@@ -176,7 +177,7 @@ func (ts *tableState) lookup1(key uint64) int32 {
 		}
 		h := key & g.mask[0]
 		m := len(g.tab) - 1
-		for at := int(h * fib >> (g.shift & 63)); ; at = (at + 1) & m {
+		for at := int(h * hashMultiplier >> (g.shift & 63)); ; at = (at + 1) & m {
 			s := &g.tab[at]
 			if s.idx == 0 {
 				break
@@ -187,7 +188,7 @@ func (ts *tableState) lookup1(key uint64) int32 {
 			if kind <= program.LPM {
 				return s.idx - 1
 			}
-			if i := ts.first(s.idx-1, []uint64{key}); i >= 0 && (best < 0 || ts.entries[i].prio > prio) {
+			if i := ts.firstInRange(s.idx-1, []uint64{key}); i >= 0 && (best < 0 || ts.entries[i].prio > prio) {
 				best, prio = i, ts.entries[i].prio
 			}
 			break
@@ -196,8 +197,8 @@ func (ts *tableState) lookup1(key uint64) int32 {
 	return best
 }
 
-// first returns the entry of highest priority in a chain that the ranges let through.
-func (ts *tableState) first(i int32, key []uint64) int32 {
+// firstInRange returns the entry of highest priority in a chain that the ranges let through.
+func (ts *tableState) firstInRange(i int32, key []uint64) int32 {
 	if ts.rwords == 0 {
 		return i
 	}
@@ -227,15 +228,15 @@ func (ts *tableState) lookup(key, masked []uint64) int32 {
 		if ts.t.Kind <= program.LPM {
 			return g.tab[at].idx - 1
 		}
-		if i := ts.first(g.tab[at].idx-1, key); i >= 0 && (best < 0 || ts.entries[i].prio > prio) {
+		if i := ts.firstInRange(g.tab[at].idx-1, key); i >= 0 && (best < 0 || ts.entries[i].prio > prio) {
 			best, prio = i, ts.entries[i].prio
 		}
 	}
 	return best
 }
 
-// match builds the packet's key and looks it up.
-func (s *Switch) match(p *Packet, ts *tableState) int32 {
+// lookupPacket builds the packet's key and looks it up.
+func (s *Switch) lookupPacket(p *Packet, ts *tableState) int32 {
 	t := ts.t
 	v := p.v
 	if len(ts.groups) == 0 {
@@ -250,7 +251,7 @@ func (s *Switch) match(p *Packet, ts *tableState) int32 {
 		if t.KeyMask != nil {
 			key &= t.KeyMask[0]
 		}
-		return ts.lookup1(key)
+		return ts.lookupWord(key)
 	}
 	buf := s.keyBuf(2 * t.Words)
 	key, masked := buf[:t.Words], buf[t.Words:]
@@ -273,12 +274,12 @@ func (s *Switch) match(p *Packet, ts *tableState) int32 {
 	return ts.lookup(key, masked)
 }
 
-// apply applies a table: it returns where the action's code starts, 0 when
-// there is none, and where the pipeline goes on.
-func (s *Switch) apply(p *Packet, id int) (act uint32, next int32) {
+// applyTable applies a table. It returns the address of the action's code (0: none), and the next address of the
+// pipeline.
+func (s *Switch) applyTable(p *Packet, id int) (act uint32, next int32) {
 	ts := &s.tables[id]
 	t := ts.t
-	hit := s.match(p, ts)
+	hit := s.lookupPacket(p, ts)
 	if p.trace != nil {
 		s.noteLookup(p, ts, hit)
 	}
@@ -305,8 +306,8 @@ func (s *Switch) apply(p *Packet, id int) (act uint32, next int32) {
 			}
 			return a.PC, a.Hit
 		}
-		if m := s.member(p, t, e.kind, e.target); m != nil {
-			return s.enter(p, m.act, m.args), t.Actions[t.Local[m.act]].Hit
+		if m := s.resolveMember(p, t, e.kind, e.target); m != nil {
+			return s.enterAction(p, m.act, m.args), t.Actions[t.Local[m.act]].Hit
 		}
 	}
 	if t.Info.HasDirectCounter {
@@ -325,14 +326,14 @@ func (s *Switch) apply(p *Packet, id int) (act uint32, next int32) {
 		copy(p.v[s.p.Args:], d.args)
 		return a.PC, a.Miss
 	}
-	if m := s.member(p, t, d.kind, d.target); m != nil {
-		return s.enter(p, m.act, m.args), t.Actions[t.Local[m.act]].Miss
+	if m := s.resolveMember(p, t, d.kind, d.target); m != nil {
+		return s.enterAction(p, m.act, m.args), t.Actions[t.Local[m.act]].Miss
 	}
 	return 0, t.MissPC
 }
 
-// enter sets an action's arguments and returns where it starts.
-func (s *Switch) enter(p *Packet, id program.ActionID, args []uint64) uint32 {
+// enterAction sets an action's arguments and returns the address of its code.
+func (s *Switch) enterAction(p *Packet, id program.ActionID, args []uint64) uint32 {
 	copy(p.v[s.p.Args:], args)
 	if p.trace != nil {
 		p.trace.Events[len(p.trace.Events)-1].Action = s.p.Actions[id].Info.Name
@@ -343,13 +344,13 @@ func (s *Switch) enter(p *Packet, id program.ActionID, args []uint64) uint32 {
 func (s *Switch) directMeter(p *Packet, ts *tableState, hit int32) {
 	color := uint8(0)
 	if m := ts.meters[hit]; m != nil {
-		color = m.mark(s.p.Meters[ts.t.Info.DirectMeter].Packets, p.ingressLen, s.now)
+		color = m.meterPacket(s.p.Meters[ts.t.Info.DirectMeter].Packets, p.ingressLen, s.now)
 	}
 	p.v[ts.t.MeterTo.Slot] = uint64(color) & program.MaskOf(ts.t.MeterTo.Field.Width)
 }
 
-// member resolves an indirect target; nil when the group has no live member.
-func (s *Switch) member(p *Packet, t *program.Table, kind TargetKind, target int32) *member {
+// resolveMember resolves an indirect target; nil when the group has no live member.
+func (s *Switch) resolveMember(p *Packet, t *program.Table, kind TargetKind, target int32) *member {
 	ps := &s.profiles[t.Info.Profile]
 	if kind == ByMember {
 		return &ps.members.at[target]
@@ -360,7 +361,7 @@ func (s *Switch) member(p *Packet, t *program.Table, kind TargetKind, target int
 	}
 	i := uint64(0)
 	if len(g.live) > 1 {
-		i = s.calculate(p, s.p.Profiles[t.Info.Profile].Calculation) % uint64(len(g.live))
+		i = s.runCalculation(p, s.p.Profiles[t.Info.Profile].Calculation) % uint64(len(g.live))
 	}
 	return &ps.members.at[g.live[i]]
 }

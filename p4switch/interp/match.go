@@ -17,7 +17,7 @@ type parsedMatch struct {
 	prio   int32
 }
 
-func (ts *tableState) parse(match []program.FieldMatch, prio int32, checkPrio bool) (parsedMatch, error) {
+func (ts *tableState) parseMatch(match []program.FieldMatch, prio int32, checkPrio bool) (parsedMatch, error) {
 	t := ts.t
 	if len(match) != len(t.Key) {
 		return parsedMatch{}, fmt.Errorf("%w: %d match fields; the key has %d", ErrInvalid, len(match), len(t.Key))
@@ -47,7 +47,7 @@ func (ts *tableState) parse(match []program.FieldMatch, prio int32, checkPrio bo
 		}
 		var err error
 		switch kind := t.Info.Key[i].Kind; {
-		case kind == program.Exact && (f.Any || len(f.Value) == 0):
+		case kind == program.Exact && (f.Any || len(f.Value) == 0 && k.Width > 0):
 			err = fmt.Errorf("%w: an exact field needs a value", ErrInvalid)
 		case kind == program.Range:
 			lo, hi := r[:k.Words], r[k.Words:2*k.Words]
@@ -105,8 +105,8 @@ func prefixMask(w []uint64, width, plen int) {
 	}
 }
 
-// match returns the match of entry i in the control plane's form.
-func (ts *tableState) match(i int32) []program.FieldMatch {
+// matchOf returns the match of entry i in the control plane's form.
+func (ts *tableState) matchOf(i int32) []program.FieldMatch {
 	t := ts.t
 	e := &ts.entries[i]
 	key := ts.keys[int(i)*t.Words:]

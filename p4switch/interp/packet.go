@@ -2,19 +2,20 @@ package interp
 
 // Input is a packet as it arrives at a port.
 type Input struct {
-	Port   uint32
-	Data   []byte // the bytes that are there; copied
-	Length int    // bytes on the wire; what exceeds len(Data) is virtual payload. Less than len(Data): len(Data)
-	Now    int64  // ns since the switch started
+	Port uint32
+	Data []byte // the packet's first bytes; copied
+	// bytes on the wire; bytes beyond len(Data) are payload without content. If less than len(Data), it is len(Data).
+	Length int
+	Now    int64 // ns since the switch started
 }
 
-// Stage says what a packet waits for.
+// Stage is which processing step a packet waits for.
 type Stage uint8
 
 const (
-	// StageEgress means: queue the packet at its egress port, then call [Switch.Egress].
+	// StageEgress is to queue the packet at its egress port, and then to call [Switch.Egress].
 	StageEgress Stage = iota
-	// StageIngress means: the packet was recirculated or resubmitted; call [Switch.Resume].
+	// StageIngress is to call [Switch.Resume], since the packet was recirculated or resubmitted.
 	StageIngress
 )
 
@@ -26,36 +27,34 @@ func (s Stage) String() string {
 	return "egress"
 }
 
-// Packet is a packet between the pipelines, with its parsed headers and
-// metadata. It belongs to the switch that made it.
+// Packet is a packet between ingress and egress pipeline, with its parsed headers and metadata. It belongs to the
+// switch that made it.
 type Packet struct {
 	EgressPort  uint32
 	IngressPort uint32
-	Length      int    // bytes on the wire, as packet_length will read in egress
-	Tag         uint64 // the caller's: kept on the packet and by its egress clones, 0 on a new one
+	Length      int    // bytes on the wire: packet_length in egress
+	Tag         uint64 // a number of the caller's, which the packet and its egress clones keep; 0 on a new packet
 	Priority    uint8  // queue within the port, larger is more urgent
 	Stage       Stage
 
-	pkt
+	packetState
 }
 
-// Batch collects packets. The caller keeps it and passes it again: set
-// Packets = Packets[:0] when they are handled.
+// Batch collects packets. The caller reuses it: set Packets = Packets[:0] once they are processed.
 type Batch struct {
 	Packets []*Packet
 }
 
-// QueueState is what the traffic manager knows of a packet when it leaves the
-// queue. DeqTime is also the time of the egress; without a queue EnqTime is
-// the same and the depths are 0.
+// QueueState is a packet's time in the queue and the queue's depths, which the P4 program can read. DeqTime is also the
+// time of egress. Without a queue EnqTime equals DeqTime and the depths are 0.
 type QueueState struct {
 	EnqTime, DeqTime   int64  // ns since the switch started
-	EnqDepth, DeqDepth uint32 // in the traffic manager's unit; BMv2 counts packets
+	EnqDepth, DeqDepth uint32 // after the packet left; in the traffic manager's unit (BMv2: packets)
 }
 
 // Output is a packet as it leaves a port.
 type Output struct {
 	Port   uint32
-	Data   []byte // deparsed headers and real payload; valid until the next call on the switch
-	Length int    // bytes on the wire, with the virtual payload
+	Data   []byte // deparsed headers and the bytes of payload that were given; valid until the next call on the switch
+	Length int    // bytes on the wire, with payload without content
 }

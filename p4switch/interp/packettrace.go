@@ -1,42 +1,43 @@
 package interp
 
-// Tracer follows packets through the pipelines. Switches that share one must belong to one goroutine; Traces are not used then.
+// Tracer records what each packet does in the pipelines. Switches that share one must belong to one goroutine. They
+// then do not use [Traces].
 type Tracer struct {
-	// Done takes a packet's trace when the packet was sent or dropped. The trace is the receiver's.
+	// Done is called with a packet's record when the packet was sent or dropped. The record belongs to Done.
 	Done func(*PacketTrace)
 	last uint64
 }
 
-// PacketTrace is the way of one packet, or of one copy, through a switch.
+// PacketTrace is what one packet, or one copy, did in a switch, step by step.
 type PacketTrace struct {
 	ID     uint64 // from 1, in the order of arrival
-	CopyOf uint64 // the packet of which this is a clone or replica; 0: of none
-	Port   uint32 // at which it arrived
+	CopyOf uint64 // ID of the packet of which this is a clone or replica; 0: of none
+	Port   uint32 // ingress port of the packet
 	Now    int64  // ns since the switch started, at its arrival or copy
 	Events []TraceEvent
-	Sent   *Transmitted // nil: it did not leave
+	Sent   *Transmitted // the packet as it left; nil: it did not leave
 	Copied bool         // multicast: only its copies went on
-	Drop   DropReason   // if neither
+	Drop   DropReason   // why it was dropped, if it was neither sent nor copied
 }
 
-// Transmitted is a packet that left.
+// Transmitted is a packet as it left the switch.
 type Transmitted struct {
 	Port   uint32
 	Length int // bytes on the wire
 }
 
-// TraceEventKind says what a TraceEvent is.
+// TraceEventKind is the kind of a [TraceEvent].
 type TraceEventKind uint8
 
 // The kinds of events.
 const (
 	StageEnter  TraceEventKind = iota // Name: parser, ingress, egress or deparser
-	StageExit                         // likewise
-	ParserState                       // Name: the state that was entered
+	StageExit                         // the packet leaves a stage; Name as for StageEnter
+	ParserState                       // Name: the parser state that was entered
 	ParserError                       // Code: the number that the program gives the error
-	TableLookup                       // Name: the table; Hit; Action: what runs, "" if nothing
-	Again                             // Name: resubmit or recirculate
-	Truncated                         // maxTraceEvents came before, and others after
+	TableLookup                       // Name: the table; Hit; Action: the action executed, "" if none
+	Again                             // Name: resubmit or recirculate; the packet starts again
+	Truncated                         // the record is full; further steps are missing
 )
 
 // maxTraceEvents bounds the events of one trace: a packet may circulate for ever.
@@ -71,7 +72,7 @@ func (t *Tracer) end(p *Packet, why DropReason, sent *Transmitted) {
 	}
 }
 
-func (p *Packet) note(kind TraceEventKind, name string) {
+func (p *Packet) addTraceEvent(kind TraceEventKind, name string) {
 	if p.trace != nil {
 		p.trace.add(TraceEvent{Kind: kind, Name: name})
 	}

@@ -15,7 +15,7 @@ type profileState struct {
 	groups  pool[GroupID, memberGroup]
 }
 
-// pool holds things by an id, at places that are used again: packets find them by place.
+// pool maps ids to values at reusable indices: packets find values by index.
 type pool[K MemberID | GroupID, T any] struct {
 	at    []T
 	index map[K]int32
@@ -38,8 +38,8 @@ type memberGroup struct {
 	refs int
 }
 
-// take gives a new id a place, until the transaction is rolled back.
-func (p *pool[K, T]) take(s *Switch, thing func(K) T) K {
+// allocateID assigns an index to a new id, until the transaction is rolled back.
+func (p *pool[K, T]) allocateID(s *Switch, thing func(K) T) K {
 	if p.index == nil {
 		p.index = map[K]int32{}
 	}
@@ -60,8 +60,9 @@ func (p *pool[K, T]) take(s *Switch, thing func(K) T) K {
 	return id
 }
 
-// drop ends an id. Its place is free when the transaction is committed; on rollback the id has it again, and back is called.
-func (p *pool[K, T]) drop(s *Switch, id K, back func()) {
+// releaseID releases an id. Its index is free again when the transaction is committed; on rollback the id gets it back,
+// and back is called.
+func (p *pool[K, T]) releaseID(s *Switch, id K, back func()) {
 	i := p.index[id]
 	delete(p.index, id)
 	free := func() { p.free = append(p.free, i) }
@@ -143,7 +144,9 @@ func (s *Switch) AddMember(id program.ProfileID, c ActionCall) (MemberID, error)
 	if pr.Info.Size > 0 && len(ps.members.index) >= pr.Info.Size {
 		return 0, profileError(pr, "%w: it holds %d members, its size in the program", ErrFull, pr.Info.Size)
 	}
-	return ps.members.take(s, func(m MemberID) member { return member{id: m, act: c.Action, args: args} }), nil
+	m := ps.members.allocateID(s, func(m MemberID) member { return member{id: m, act: c.Action, args: args} })
+	s.profileChanged(id, false, ps.members.index[m])
+	return m, nil
 }
 
 // ModifyMember changes a member's action, for all entries and groups at once.
@@ -156,13 +159,14 @@ func (s *Switch) ModifyMember(id program.ProfileID, m MemberID, c ActionCall) er
 	if err != nil {
 		return err
 	}
+	s.profileChanged(id, false, i)
 	old := ps.members.at[i]
 	ps.members.at[i].act, ps.members.at[i].args = c.Action, args
 	s.onRollback(func() { ps.members.at[i].act, ps.members.at[i].args = old.act, old.args })
 	return nil
 }
 
-// DeleteMember removes a member that no entry or group names; else ErrInUse.
+// DeleteMember removes a member of an action profile. The error wraps [ErrInUse] if an entry or group refers to it.
 func (s *Switch) DeleteMember(id program.ProfileID, m MemberID) error {
 	ps, i, err := s.memberAt(id, m)
 	if err != nil {
@@ -171,7 +175,8 @@ func (s *Switch) DeleteMember(id program.ProfileID, m MemberID) error {
 	if refs := ps.members.at[i].refs; refs > 0 {
 		return profileError(&s.p.Profiles[id], "member %d: %w by %d entries or group places", m, ErrInUse, refs)
 	}
-	ps.members.drop(s, m, func() {})
+	s.profileChanged(id, false, i)
+	ps.members.releaseID(s, m, func() {})
 	return nil
 }
 
@@ -205,8 +210,8 @@ func eachOf[K MemberID | GroupID, V any](s *Switch, id program.ProfileID, of fun
 	}
 }
 
-// CreateGroup makes an empty group. An entry that names a group without live
-// members acts as if it had not been hit.
+// CreateGroup adds an empty group to an action profile. A table entry that names a group without live members counts as
+// a miss.
 func (s *Switch) CreateGroup(id program.ProfileID) (GroupID, error) {
 	ps, pr, err := s.profile(id)
 	if err != nil {
@@ -215,11 +220,12 @@ func (s *Switch) CreateGroup(id program.ProfileID) (GroupID, error) {
 	if pr.Calculation < 0 {
 		return 0, profileError(pr, "%w: it has no selector, so no groups", ErrInvalid)
 	}
-	return ps.groups.take(s, func(g GroupID) memberGroup { return memberGroup{id: g} }), nil
+	g := ps.groups.allocateID(s, func(g GroupID) memberGroup { return memberGroup{id: g} })
+	s.profileChanged(id, true, ps.groups.index[g])
+	return g, nil
 }
 
-// SetGroup replaces a group's members. The hash picks among the places of the
-// list in order, so a member's weight is how often it is in it.
+// SetGroup replaces a group's members. A member that is in the list n times has weight n.
 func (s *Switch) SetGroup(id program.ProfileID, g GroupID, members []MemberID) error {
 	ps, i, err := s.groupAt(id, g)
 	if err != nil {
@@ -231,6 +237,7 @@ func (s *Switch) SetGroup(id program.ProfileID, g GroupID, members []MemberID) e
 			return err
 		}
 	}
+	s.profileChanged(id, true, i)
 	old := ps.groups.at[i].all
 	ps.setAll(i, all)
 	s.onRollback(func() { ps.setAll(i, old) })
@@ -246,11 +253,11 @@ func (ps *profileState) setAll(i int32, all []int32) {
 	for _, m := range all {
 		ps.members.at[m].refs++
 	}
-	ps.refresh(g)
+	ps.refreshLiveMembers(g)
 }
 
-// refresh recomputes which members of a group are alive.
-func (ps *profileState) refresh(g *memberGroup) {
+// refreshLiveMembers recomputes which members of a group are alive.
+func (ps *profileState) refreshLiveMembers(g *memberGroup) {
 	g.live = g.live[:0]
 	for _, m := range g.all {
 		if !ps.members.at[m].dead {
@@ -259,7 +266,7 @@ func (ps *profileState) refresh(g *memberGroup) {
 	}
 }
 
-// DeleteGroup removes a group that no entry names; else ErrInUse.
+// DeleteGroup removes a group of an action profile. The error wraps [ErrInUse] if an entry refers to it.
 func (s *Switch) DeleteGroup(id program.ProfileID, g GroupID) error {
 	ps, i, err := s.groupAt(id, g)
 	if err != nil {
@@ -268,13 +275,14 @@ func (s *Switch) DeleteGroup(id program.ProfileID, g GroupID) error {
 	if refs := ps.groups.at[i].refs; refs > 0 {
 		return profileError(&s.p.Profiles[id], "group %d: %w by %d entries", g, ErrInUse, refs)
 	}
+	s.profileChanged(id, true, i)
 	old := ps.groups.at[i].all
 	ps.setAll(i, nil)
-	ps.groups.drop(s, g, func() { ps.setAll(i, old) })
+	ps.groups.releaseID(s, g, func() { ps.setAll(i, old) })
 	return nil
 }
 
-// Group reads a group's members as SetGroup took them.
+// Group returns a group's members as SetGroup got them.
 func (s *Switch) Group(id program.ProfileID, g GroupID) ([]MemberID, error) {
 	ps, i, err := s.groupAt(id, g)
 	if err != nil {
@@ -292,9 +300,8 @@ func (s *Switch) Groups(id program.ProfileID) iter.Seq2[GroupID, []MemberID] {
 	return eachOf(s, id, func(ps *profileState) map[GroupID]int32 { return ps.groups.index }, s.Group)
 }
 
-// SetMemberLive sets whether a member may be selected, as a watch port does:
-// a dead member is skipped in every group, with no table write. Members start
-// alive.
+// SetMemberLive sets whether groups may select a member, as a watch port does: no group selects a dead member. Members
+// start alive.
 func (s *Switch) SetMemberLive(id program.ProfileID, m MemberID, live bool) error {
 	ps, i, err := s.memberAt(id, m)
 	if err != nil {
@@ -304,7 +311,8 @@ func (s *Switch) SetMemberLive(id program.ProfileID, m MemberID, live bool) erro
 		ps.members.at[i].dead = dead
 		for k := range ps.groups.at {
 			if g := &ps.groups.at[k]; slices.Contains(g.all, i) {
-				ps.refresh(g)
+				ps.refreshLiveMembers(g)
+				s.profileChanged(id, true, int32(k))
 			}
 		}
 	}
@@ -317,7 +325,7 @@ func (s *Switch) SetMemberLive(id program.ProfileID, m MemberID, live bool) erro
 	return nil
 }
 
-// MemberLive reports whether a member may be selected.
+// MemberLive reports whether groups may select a member.
 func (s *Switch) MemberLive(id program.ProfileID, m MemberID) (bool, error) {
 	ps, i, err := s.memberAt(id, m)
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 
 // Find returns the entry with exactly this match and priority.
 func (s *Switch) Find(id program.TableID, match []program.FieldMatch, priority int32) (Handle, bool) {
-	ts, err := s.table(id)
+	ts, err := s.tableByID(id)
 	if err != nil {
 		return 0, false
 	}
-	m, err := ts.parse(match, priority, false)
+	m, err := ts.parseMatch(match, priority, false)
 	if err != nil {
 		return 0, false
 	}
@@ -25,27 +25,41 @@ func (s *Switch) Find(id program.TableID, match []program.FieldMatch, priority i
 
 // Entry reads an entry.
 func (s *Switch) Entry(id program.TableID, h Handle) (Entry, error) {
-	ts, err := s.table(id)
+	ts, err := s.tableByID(id)
 	if err != nil {
 		return Entry{}, err
 	}
-	i, err := ts.entry(h)
+	i, err := ts.entryIndex(h)
 	if err != nil {
 		return Entry{}, err
 	}
-	return s.read(ts, i), nil
+	return s.readEntry(ts, i), nil
 }
 
-func (s *Switch) read(ts *tableState, i int32) Entry {
+// Target reads what an entry does.
+func (s *Switch) Target(id program.TableID, h Handle) (Target, error) {
+	ts, err := s.tableByID(id)
+	if err != nil {
+		return Target{}, err
+	}
+	i, err := ts.entryIndex(h)
+	if err != nil {
+		return Target{}, err
+	}
+	e := &ts.entries[i]
+	return s.targetOf(ts.t, e.kind, e.target, ts.args[int(i)*ts.t.ArgMax:]), nil
+}
+
+func (s *Switch) readEntry(ts *tableState, i int32) Entry {
 	e := &ts.entries[i]
 	return Entry{
-		Match: ts.match(i), Priority: e.prio, IdleTimeoutNs: e.timeout, Const: e.konst,
-		Target: s.target(ts.t, e.kind, e.target, ts.args[int(i)*ts.t.ArgMax:]),
+		Match: ts.matchOf(i), Priority: e.prio, IdleTimeoutNs: e.timeout, Const: e.konst,
+		Target: s.targetOf(ts.t, e.kind, e.target, ts.args[int(i)*ts.t.ArgMax:]),
 	}
 }
 
-// target returns a target in the control plane's form.
-func (s *Switch) target(t *program.Table, kind TargetKind, target int32, args []uint64) Target {
+// targetOf returns a target in the control plane's form.
+func (s *Switch) targetOf(t *program.Table, kind TargetKind, target int32, args []uint64) Target {
 	switch kind {
 	case ByMember:
 		return Target{Kind: kind, Member: s.profiles[t.Info.Profile].members.at[target].id}
@@ -69,12 +83,12 @@ func (s *Switch) actionCall(id program.ActionID, args []uint64) ActionCall {
 // meanwhile.
 func (s *Switch) Entries(id program.TableID) iter.Seq2[Handle, Entry] {
 	return func(yield func(Handle, Entry) bool) {
-		ts, err := s.table(id)
+		ts, err := s.tableByID(id)
 		if err != nil {
 			return
 		}
 		for i := range ts.entries {
-			if ts.entries[i].live && !yield(ts.handle(int32(i)), s.read(ts, int32(i))) {
+			if ts.entries[i].live && !yield(ts.handle(int32(i)), s.readEntry(ts, int32(i))) {
 				return
 			}
 		}
@@ -83,7 +97,7 @@ func (s *Switch) Entries(id program.TableID) iter.Seq2[Handle, Entry] {
 
 // Len returns the number of entries of a table.
 func (s *Switch) Len(id program.TableID) int {
-	ts, err := s.table(id)
+	ts, err := s.tableByID(id)
 	if err != nil {
 		return 0
 	}

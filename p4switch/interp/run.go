@@ -7,12 +7,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/program"
 )
 
-// DefaultMaxLoops is the bound of the jumps back that one run makes, some tenths of a second. BMv2 has none: it takes
-// no more packets.
+// DefaultMaxLoops is the default of [Config].MaxLoops: some tenths of a second. BMv2 has no such limit, and hangs.
 const DefaultMaxLoops = 1 << 24
 
-// run executes code from pc until it halts.
-func (s *Switch) run(p *Packet, start uint32) {
+// runCode executes code from pc until it halts.
+func (s *Switch) runCode(p *Packet, start uint32) {
 	code, v := s.p.Code, p.v
 	pc, ret, loops := int(start), 0, 0
 	for {
@@ -43,49 +42,33 @@ func (s *Switch) run(p *Packet, start uint32) {
 		case program.OpShr:
 			v[in.Dst] = v[in.A] >> v[in.B] & in.Imm
 		case program.OpEq:
-			v[in.Dst] = b2u(v[in.A] == v[in.B])
+			v[in.Dst] = boolToUint(v[in.A] == v[in.B])
 		case program.OpNe:
-			v[in.Dst] = b2u(v[in.A] != v[in.B])
+			v[in.Dst] = boolToUint(v[in.A] != v[in.B])
 		case program.OpLtU:
-			v[in.Dst] = b2u(v[in.A] < v[in.B])
+			v[in.Dst] = boolToUint(v[in.A] < v[in.B])
 		case program.OpLeU:
-			v[in.Dst] = b2u(v[in.A] <= v[in.B])
+			v[in.Dst] = boolToUint(v[in.A] <= v[in.B])
 		case program.OpNonZ:
-			v[in.Dst] = b2u(v[in.A] != 0)
+			v[in.Dst] = boolToUint(v[in.A] != 0)
 		case program.OpJmp:
 			pc = int(in.Imm)
 		case program.OpJz:
-			if v[in.A] == 0 {
-				pc = int(in.Imm)
-			}
+			pc = nextPC(v[in.A] == 0, in, pc)
 		case program.OpJnz:
-			if v[in.A] != 0 {
-				pc = int(in.Imm)
-			}
+			pc = nextPC(v[in.A] != 0, in, pc)
 		case program.OpJEq:
-			if v[in.A] == v[in.B] {
-				pc = int(in.Imm)
-			}
+			pc = nextPC(v[in.A] == v[in.B], in, pc)
 		case program.OpJNe:
-			if v[in.A] != v[in.B] {
-				pc = int(in.Imm)
-			}
+			pc = nextPC(v[in.A] != v[in.B], in, pc)
 		case program.OpJLtU:
-			if v[in.A] < v[in.B] {
-				pc = int(in.Imm)
-			}
+			pc = nextPC(v[in.A] < v[in.B], in, pc)
 		case program.OpJGeU:
-			if v[in.A] >= v[in.B] {
-				pc = int(in.Imm)
-			}
+			pc = nextPC(v[in.A] >= v[in.B], in, pc)
 		case program.OpJLeU:
-			if v[in.A] <= v[in.B] {
-				pc = int(in.Imm)
-			}
+			pc = nextPC(v[in.A] <= v[in.B], in, pc)
 		case program.OpJGtU:
-			if v[in.A] > v[in.B] {
-				pc = int(in.Imm)
-			}
+			pc = nextPC(v[in.A] > v[in.B], in, pc)
 		case program.OpCheckExit:
 			if p.exit {
 				return
@@ -100,7 +83,7 @@ func (s *Switch) run(p *Packet, start uint32) {
 			}
 			pc = int(in.Imm)
 		case program.OpTable:
-			if act, next := s.apply(p, int(in.Imm)); act != 0 {
+			if act, next := s.applyTable(p, int(in.Imm)); act != 0 {
 				pc, ret = int(act), int(next)
 			} else {
 				pc = int(next)
@@ -111,8 +94,6 @@ func (s *Switch) run(p *Packet, start uint32) {
 			s.setValid(v, int(in.Imm))
 		case program.OpDirty:
 			v[in.Dst] |= in.Imm
-		case program.OpSetInvalid:
-			v[s.p.Headers[in.Imm].ValidSlot()] = 0
 		case program.OpCount:
 			s.counters[in.Imm].count(v[in.A], p.ingressLen)
 		case program.OpRegRead:
@@ -122,13 +103,21 @@ func (s *Switch) run(p *Packet, start uint32) {
 		case program.OpExit:
 			p.exit = true
 		case program.OpCall:
-			if s.call(p, &s.p.Calls[in.Imm]); p.fault != 0 {
+			if s.runPrimitive(p, &s.p.Calls[in.Imm]); p.fault != 0 {
 				return
 			}
 		default:
 			s.rareOp(v, in)
 		}
 	}
+}
+
+// nextPC returns where to go on after a jump: at its target if it is taken, or else at pc.
+func nextPC(taken bool, in *program.Inst, pc int) int {
+	if taken {
+		return int(in.Imm)
+	}
+	return pc
 }
 
 // rareOp carries out an instruction that does not jump and that programs have few of.
@@ -163,9 +152,9 @@ func (s *Switch) rareOp(v []uint64, in *program.Inst) {
 			v[in.Dst] = uint64(int64(v[in.A]) % int64(v[in.B]))
 		}
 	case program.OpLtS:
-		v[in.Dst] = b2u(int64(v[in.A]) < int64(v[in.B]))
+		v[in.Dst] = boolToUint(int64(v[in.A]) < int64(v[in.B]))
 	case program.OpLeS:
-		v[in.Dst] = b2u(int64(v[in.A]) <= int64(v[in.B]))
+		v[in.Dst] = boolToUint(int64(v[in.A]) <= int64(v[in.B]))
 	case program.OpSext:
 		v[in.Dst] = uint64(int64(v[in.A]<<(in.Imm&63)) >> (in.Imm & 63))
 	case program.OpMinU:
@@ -183,6 +172,8 @@ func (s *Switch) rareOp(v []uint64, in *program.Inst) {
 		}
 	case program.OpHdrID, program.OpUnionID, program.OpUnionHdr, program.OpHdrLoad, program.OpHdrStore, program.OpHdrValid, program.OpLast, program.OpUnionValid, program.OpEqHdr, program.OpEqUnion:
 		s.headerOp(v, in)
+	case program.OpSetInvalid:
+		v[s.p.Headers[in.Imm].ValidSlot()] = 0
 	case program.OpDrop:
 		v[in.Dst] = s.dropSpec
 		if in.A != program.SlotZero {
@@ -191,25 +182,25 @@ func (s *Switch) rareOp(v []uint64, in *program.Inst) {
 	case program.OpNot:
 		v[in.Dst] = ^v[in.A] & in.Imm
 	case program.OpIsZ:
-		v[in.Dst] = b2u(v[in.A] == 0)
+		v[in.Dst] = boolToUint(v[in.A] == 0)
 	default:
 		s.wideOp(v, in)
 	}
 }
 
-func b2u(b bool) uint64 {
+func boolToUint(b bool) uint64 {
 	if b {
 		return 1
 	}
 	return 0
 }
 
-// call executes the rarer primitives.
-func (s *Switch) call(p *Packet, k *program.Call) {
+// runPrimitive executes the rarer primitives.
+func (s *Switch) runPrimitive(p *Packet, k *program.Call) {
 	v := p.v
 	switch k.Kind {
 	case program.CallAddHeader:
-		if v[k.A] == none64 {
+		if v[k.A] == allOnes {
 			return
 		}
 		h := &s.p.Headers[v[k.A]]
@@ -220,7 +211,7 @@ func (s *Switch) call(p *Packet, k *program.Call) {
 		s.setValid(v, int(v[k.A]))
 		p.pktLen += s.bytesOf(v, h)
 	case program.CallRemoveHeader:
-		if v[k.A] == none64 {
+		if v[k.A] == allOnes {
 			return
 		}
 		if !s.p.Headers[v[k.A]].Meta {
@@ -268,10 +259,10 @@ func (s *Switch) call(p *Packet, k *program.Call) {
 		}
 	case program.CallHash:
 		base, size := v[k.A], v[k.B]
-		v[k.Dst] = s.calculate(p, k.ID)%max(size, 1) + base
+		v[k.Dst] = s.runCalculation(p, k.ID)%max(size, 1) + base
 	case program.CallRandom:
 		if lo, hi := v[k.A], v[k.B]; lo <= hi {
-			v[k.Dst] = lo + s.random(hi-lo)
+			v[k.Dst] = lo + s.randomTo(hi-lo)
 		}
 	case program.CallMeter:
 		if c, ok := s.meters[k.ID].execute(v[k.A], p.ingressLen, s.now); ok {
@@ -298,11 +289,11 @@ func (s *Switch) call(p *Packet, k *program.Call) {
 	}
 }
 
-// random returns a number in 0..span.
-func (s *Switch) random(span uint64) uint64 {
+// randomTo returns a number in 0..span.
+func (s *Switch) randomTo(span uint64) uint64 {
 	s.rng += splitmix.Step
 	z := splitmix.Mix(s.rng)
-	if span == none64 {
+	if span == allOnes {
 		return z
 	}
 	hi, _ := bits.Mul64(z, span+1)

@@ -65,7 +65,7 @@ func BenchmarkScale(b *testing.B) {
 				for b.Loop() {
 					i = (i + 7919) % len(keys)
 					q.v[at] = keys[i]
-					if s.match(q, &s.tables[0]) < 0 {
+					if s.lookupPacket(q, &s.tables[0]) < 0 {
 						b.Fatal("miss")
 					}
 				}

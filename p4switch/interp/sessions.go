@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// put changes a map entry, undone on rollback; a nil pointer removes it.
-func put[V any](s *Switch, m map[uint32]*V, k uint32, v *V) {
+// putUndoable sets a map entry so that a rollback undoes it; a nil pointer removes the entry.
+func putUndoable[V any](s *Switch, m map[uint32]*V, k uint32, v *V) {
 	old := m[k]
 	set := func(v *V) {
 		if v == nil {
@@ -34,7 +34,7 @@ func (s *Switch) SetCloneSession(id uint32, c CloneSession) error {
 	if s.clones == nil {
 		s.clones = map[uint32]*CloneSession{}
 	}
-	put(s, s.clones, id, &c)
+	putUndoable(s, s.clones, id, &c)
 	return nil
 }
 
@@ -43,7 +43,7 @@ func (s *Switch) DeleteCloneSession(id uint32) error {
 	if s.clones[id] == nil {
 		return fmt.Errorf("interp: clone session %d: %w", id, ErrNotFound)
 	}
-	put(s, s.clones, id, nil)
+	putUndoable(s, s.clones, id, nil)
 	return nil
 }
 
@@ -69,8 +69,7 @@ func (s *Switch) CloneSessions() iter.Seq2[uint32, CloneSession] {
 	}
 }
 
-// SetMulticastGroup makes or replaces a multicast group. Id 0 means no
-// multicast to a program and is refused.
+// SetMulticastGroup creates or replaces a multicast group. Id 0 is refused: to a program it means no multicast.
 func (s *Switch) SetMulticastGroup(id uint32, replicas []Replica) error {
 	if id == 0 {
 		return fmt.Errorf("interp: multicast group 0: %w: a program's mcast_grp of 0 means no multicast", ErrInvalid)
@@ -79,7 +78,7 @@ func (s *Switch) SetMulticastGroup(id uint32, replicas []Replica) error {
 	if s.groups == nil {
 		s.groups = map[uint32]*[]Replica{}
 	}
-	put(s, s.groups, id, &r)
+	putUndoable(s, s.groups, id, &r)
 	return nil
 }
 
@@ -88,7 +87,7 @@ func (s *Switch) DeleteMulticastGroup(id uint32) error {
 	if s.groups[id] == nil {
 		return fmt.Errorf("interp: multicast group %d: %w", id, ErrNotFound)
 	}
-	put(s, s.groups, id, nil)
+	putUndoable(s, s.groups, id, nil)
 	return nil
 }
 

@@ -12,18 +12,18 @@ import (
 
 // Config sets up one switch. The zero value is usable.
 type Config struct {
-	Seed          uint64             // of the program's random numbers
+	Seed          uint64             // seed of the program's random numbers
 	QueuesPerPort int                // priorities per port; default 1
-	DropPort      uint32             // egress_spec that means drop; default 511
-	MaxPasses     int                // resubmits plus recirculations of one packet; 0: no limit
-	MaxLoops      int                // jumps back that actions make in one pipeline; default DefaultMaxLoops
+	DropPort      uint32             // value of egress_spec that drops the packet; default 511
+	MaxPasses     int                // limit of resubmits plus recirculations of one packet; 0: no limit
+	MaxLoops      int                // limit of backward jumps of actions in one pipeline; default DefaultMaxLoops
 	Digest        func(DigestRecord) // nil: digests are discarded
 	Log           func(LogRecord)    // nil: log_msg is discarded
-	Traces        *Traces            // recorded paths of the same program; nil: none
-	Tracer        *Tracer            // follows every packet; nil: none
+	Traces        *Traces            // compiled paths of the same program, shared by switches; nil: none
+	Tracer        *Tracer            // records every packet; nil: none
 }
 
-// Switch is the state of one switch. It is not safe for concurrent use.
+// Switch is one P4 switch: a program with its tables, registers and other state. It is not safe for concurrent use.
 type Switch struct {
 	p        *program.Program
 	cfg      Config
@@ -57,8 +57,10 @@ type Switch struct {
 
 	traces *Traces
 
-	external Counting              // nil: nobody
-	watch    func(program.TableID) // of tables that change; nil: nobody
+	external Counting                                       // nil: nobody
+	watch    func(id program.TableID, place int, gone bool) // see WatchTables; nil: nobody
+
+	watchProfile func(id program.ProfileID, group bool, place int) // see WatchProfiles; nil: nobody
 
 	inTx bool
 	undo []func()
@@ -67,8 +69,7 @@ type Switch struct {
 
 const cloneFlag = 1 << 15
 
-// NewSwitch makes a switch that runs p: empty tables but for the program's
-// constant entries, default actions as the program says.
+// NewSwitch returns a switch that runs p. Its tables have the program's constant entries and default actions.
 func NewSwitch(p *program.Program, cfg Config) *Switch {
 	if cfg.QueuesPerPort <= 0 {
 		cfg.QueuesPerPort = 1
@@ -82,18 +83,18 @@ func NewSwitch(p *program.Program, cfg Config) *Switch {
 	s := &Switch{p: p, cfg: cfg, rng: cfg.Seed}
 	s.dropSpec = uint64(cfg.DropPort) & p.Standard.EgressSpec.Mask
 	s.tables = make([]tableState, len(p.Tables))
-	shared := templates(p)
+	shared := constantTables(p)
 	for i := range s.tables {
 		s.tables[i].init(&p.Tables[i], shared[i])
 	}
 	s.profiles = make([]profileState, len(p.Profiles))
 	s.counters = make([]counterArray, len(p.Counters))
 	for i, c := range p.Counters {
-		s.counters[i].paged = paged{size: uint64(c.Size), words: 2}
+		s.counters[i].pagedArray = pagedArray{size: uint64(c.Size), words: 2}
 	}
 	s.registers = make([]registerArray, len(p.Registers))
 	for i, r := range p.Registers {
-		s.registers[i] = registerArray{paged: paged{size: uint64(r.Size), words: program.WordsFor(r.Width)}, width: r.Width}
+		s.registers[i] = registerArray{pagedArray: pagedArray{size: uint64(r.Size), words: program.WordsFor(r.Width)}, width: r.Width}
 	}
 	s.meters = make([]meterArray, len(p.Meters))
 	for i, m := range p.Meters {
@@ -102,17 +103,17 @@ func NewSwitch(p *program.Program, cfg Config) *Switch {
 	s.vsets = make([][][]program.FieldMatch, len(p.ValueSets))
 	s.vsetVals = make([][]uint64, len(p.ValueSetUses))
 	s.rr = make([]uint64, p.RoundRobins)
-	s.bind(cfg.Traces)
+	s.bindTraces(cfg.Traces)
 	return s
 }
 
 // Program returns the program that the switch runs.
 func (s *Switch) Program() *program.Program { return s.p }
 
-// Drops counts the packets, and the copies asked for, that went nowhere.
+// Drops returns the number of packets and requested copies that were dropped, by reason.
 func (s *Switch) Drops() DropCounts { return s.drops }
 
-// PortDrops counts the packets that were on their way out of a port and had no queue there, for their priority.
+// PortDrops returns the number of packets for a port that were dropped because their priority has no queue.
 func (s *Switch) PortDrops(port uint32) uint64 { return s.tooHigh[port] }
 
 func (s *Switch) log(kind LogKind, text string) {
@@ -158,8 +159,8 @@ func bigOf(w []uint64, signed bool) *big.Int {
 	return n
 }
 
-// pkt is the hidden part of a Packet.
-type pkt struct {
+// packetState is the hidden part of a Packet.
+type packetState struct {
 	v          []uint64
 	buf        *buffer
 	start      int // of the packet as it entered this pass, in buf.b
@@ -188,7 +189,7 @@ type buffer struct {
 	refs int
 }
 
-// headroom is what deparsing may grow a packet by without moving it.
+// headroom is the number of bytes by which deparsing can grow a packet without copying it.
 const headroom = 128
 
 func (s *Switch) newBuffer(n int) *buffer {
@@ -208,7 +209,7 @@ func (s *Switch) newBuffer(n int) *buffer {
 	return b
 }
 
-func (s *Switch) release(b *buffer) {
+func (s *Switch) releaseBuffer(b *buffer) {
 	if b == nil {
 		return
 	}
@@ -239,24 +240,24 @@ func (s *Switch) newPacket() *Packet {
 	return p
 }
 
-// Free gives back a packet that the caller's traffic manager dropped.
+// Free returns the memory of a packet that the caller's traffic manager dropped.
 func (s *Switch) Free(p *Packet) {
 	if p == nil || !p.queued {
 		return
 	}
-	s.drop(p, DropTrafficManager)
+	s.dropPacket(p, DropTrafficManager)
 }
 
 func (s *Switch) recycle(p *Packet) {
 	p.queued = false
-	s.release(p.buf)
+	s.releaseBuffer(p.buf)
 	p.buf = nil
 	s.pool = append(s.pool, p)
 }
 
 // payload returns what follows the parsed headers, and how many virtual bytes
 // follow that.
-func (p *pkt) payload() ([]byte, int) {
+func (p *packetState) payload() ([]byte, int) {
 	real := p.end - p.pos
 	return p.buf.b[p.pos : p.pos+min(real, p.truncate)], max(0, min(real+p.virtual, p.truncate)-real)
 }

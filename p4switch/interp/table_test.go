@@ -64,7 +64,7 @@ func hit(s *Switch, keys []keySpec, vals []*big.Int) uint64 {
 		f := &h.Type.Fields[i+1]
 		copy(q.v[h.Base+f.Offset:], wordsOf(vals[i], f.Words))
 	}
-	s.run(q, s.p.Ingress)
+	s.runCode(q, s.p.Ingress)
 	return q.v[h.Base+h.Type.Fields[0].Offset]
 }
 

@@ -27,8 +27,8 @@ import (
 // express, not what it cannot: an instruction it has not been taught ends a
 // trace.
 
-// Traces holds the recorded paths through one program. Switches that share it,
-// through [Config.Traces], must all belong to one goroutine.
+// Traces is a cache of compiled paths through one program: straight-line code, recorded as packets take a path for the
+// first time. Switches that share it ([Config].Traces) must belong to one goroutine.
 type Traces struct {
 	p      *program.Program
 	fit    bool   // the program as a whole can be traced
@@ -36,7 +36,7 @@ type Traces struct {
 	drop   uint64 // dropSpec of all switches
 	queues uint64 // their QueuesPerPort
 
-	code   []top
+	code   []traceInst
 	keys   []traceKey
 	leaves []traceLeaf
 	root   uint32
@@ -50,41 +50,41 @@ type Traces struct {
 	pkt    Packet // stands for the packet in calculations; its v is v
 	in     [numTraceInputs]uint64
 
-	stores []traceStoring // of the packet that ingress has just taken
+	stores []traceStore // of the packet that ingress has just taken
 
 	stats TraceStats
 }
 
-// TraceStats counts what became of packets.
+// TraceStats counts packets that ran as compiled paths, and those that did not.
 type TraceStats struct {
-	Ingress, Egress                       uint64 // halves that ran as a trace
-	InterpretedIngress, InterpretedEgress uint64 // halves that were offered and went through the interpreter
-	Paths                                 int    // recorded, both halves
+	Ingress, Egress uint64 // Ingress and Egress: times that the pipeline ran as a compiled path
+	// InterpretedIngress and InterpretedEgress: times that the pipeline had to be interpreted, as the packet's path was
+	// not recorded
+	InterpretedIngress, InterpretedEgress uint64
+	Paths                                 int // recorded paths, of ingress and egress
 	Unfit                                 map[string]int
 }
 
-// TraceSlack is how many bytes of capacity must follow the data handed to
-// [Switch.TraceIngress] and [Switch.TraceEgress]; they may be read, and are
-// left as they are.
+// TraceSlack is the number of bytes of capacity that must follow the data passed to [Switch.TraceIngress] and
+// [Switch.TraceEgress]. They may be read, and are not changed.
 const TraceSlack = 8
 
-// Held is a packet that a trace took through ingress: all there is of it beside
-// its bytes, which stay with the caller.
-// The first word is the leaf (16 bits), the caller's (8), the priority (8),
-// ingress and egress port (16 each), the others metadata that egress reads.
+// Held is the state of a packet between [Switch.TraceIngress] and [Switch.TraceEgress], beside its bytes, which the
+// caller keeps. The first word has the recorded path (16 bits), a number of the caller's (8), the priority (8), and
+// ingress and egress port (16 each); the others have metadata for egress.
 type Held [3]uint64
 
-// SetOwner notes a number of the caller's.
+// SetOwner stores a number of the caller's, which Owner returns.
 func (h *Held) SetOwner(n uint8) { h[0] |= uint64(n) << 40 }
 
-// Owner returns the caller's number.
+// Owner returns the number that [Held.SetOwner] stored with the packet.
 func (h *Held) Owner() uint8 { return uint8(h[0] >> 40) }
 
-func (h *Held) leaf() int32       { return int32(h[0] >> 48) }
-func (h *Held) priority() uint8   { return uint8(h[0] >> 32) }
-func (h *Held) ingress() uint32   { return uint32(h[0] >> 16 & 0xFFFF) }
-func (h *Held) egress() uint32    { return uint32(h[0] & 0xFFFF) }
-func (h *Held) numbers() []uint64 { return h[1:] }
+func (h *Held) leafIndex() int32 { return int32(h[0] >> 48) }
+func (h *Held) priority() uint8  { return uint8(h[0] >> 32) }
+func (h *Held) ingress() uint32  { return uint32(h[0] >> 16 & 0xFFFF) }
+func (h *Held) egress() uint32   { return uint32(h[0] & 0xFFFF) }
+func (h *Held) values() []uint64 { return h[1:] }
 
 const (
 	maxTraceConsts = 256
@@ -98,8 +98,8 @@ const (
 // traceSlot is an index into Traces.v.
 type traceSlot uint16
 
-// A top is one instruction of a trace, half a cache line.
-type top struct {
+// A is one instruction of a trace, half a cache line.
+type traceInst struct {
 	op   traceOp
 	n    uint16
 	dst  traceSlot
@@ -114,15 +114,13 @@ type top struct {
 type traceOp uint16
 
 const (
-	traceUnknown traceOp = iota + traceOp(program.OpSel) + 1 // nothing was recorded from here
-	traceUnfit                                               // to the interpreter
-	traceLeafOp                                              // the end, leaf imm
+	traceLeafOp traceOp = iota + traceOp(program.OpSel) + 1 // the end: leaf imm, or execUnfit
 
 	traceLoad    // dst = the bits imm<<a of the eight bytes from n on, times 2^b
 	traceLoadOr  // dst |= the same
 	traceInput   // dst = input a & imm
 	traceInputUs // the same, nanoseconds to microseconds
-	traceHeld    // dst = number a of Held
+	traceHeld    // dst = value number a of [Held]
 	traceMove    // dst = a
 	traceRead    // dst = register imm at index a, b bits
 	traceHash    // dst = a + calculation imm modulo b
@@ -138,10 +136,10 @@ const (
 	traceGeU
 	traceLeU
 	traceGtU
-	traceBits   // a & imm == imm2
-	traceNoBits // a & imm != imm2
-	traceLen    // at least imm bytes
-	traceShort  // fewer
+	traceBits   // guard: a & imm == imm2
+	traceNoBits // guard: a & imm != imm2
+	traceLen    // guard: the packet has at least imm bytes
+	traceShort  // guard: the packet has fewer than imm bytes
 	traceTook   // the last table chose the action at imm and goes on at imm2
 )
 
@@ -156,14 +154,14 @@ const (
 	inEgressTS
 	inEnqTS
 	inEnqDepth
-	inDeqDelta // us
+	inDeqDelta // time in the queue (deq_timedelta), in us
 	inDeqDepth
 	inQid
 	inEgressPort
 	numTraceInputs
 )
 
-// traceKey says how a table's key is put together.
+// traceKey describes how a table's key is assembled.
 type traceKey struct {
 	base   []uint64 // what is the same for all packets
 	pieces []tracePiece
@@ -181,9 +179,9 @@ type traceLeaf struct {
 	port, prio traceSlot
 	effects    []traceEffect
 	saves      []traceSlot // what Held takes along
-	stores     []traceStoring
+	stores     []traceStore
 
-	sums []traceSumming // after the stores of egress
+	sums []traceChecksum // after the stores of egress
 
 	// Where egress starts.
 	egress uint32 // its code; 0: none yet
@@ -198,11 +196,11 @@ type traceEffect struct {
 	a, b traceSlot
 }
 
-// traceSumming puts the Internet checksum of a header at a byte of it.
-type traceSumming struct{ from, to, at int }
+// traceChecksum describes an Internet checksum to be written into a header.
+type traceChecksum struct{ from, to, at int }
 
-// traceStoring writes a register to a place in the packet.
-type traceStoring struct {
+// traceStore writes a register to a place in the packet.
+type traceStore struct {
 	part program.Part
 	reg  traceSlot
 }
@@ -216,16 +214,16 @@ const (
 	effectWrite                    // register id at index a = b
 )
 
-// endSlot is what a slot holds between the pipelines.
+// endSlot is a slot's value between the pipelines.
 type endSlot struct {
 	kind  valueKind
 	c     uint64         // a constant, or the index of a held number
 	parts []program.Part // of a field, places in the packet
 }
 
-// NewTraces returns an empty set of traces of p.
+// NewTraces returns an empty cache of compiled paths of p.
 func NewTraces(p *program.Program) *Traces {
-	t := &Traces{p: p, consts: map[uint64]traceSlot{}, code: make([]top, 1)}
+	t := &Traces{p: p, consts: map[uint64]traceSlot{}, code: make([]traceInst, 1)}
 	t.stats.Unfit = map[string]int{}
 	t.fit = !p.Verifies && p.DeparsePC == 0 && p.Slots < maxTraceSlots/4 && len(p.Tables) <= maxTraceSlots
 	t.v = new([maxTraceSlots]uint64)
@@ -245,12 +243,12 @@ func (t *Traces) Stats() TraceStats {
 	return st
 }
 
-// Broken reports whether the recorder contradicted itself, upon which tracing
-// stopped. Results are right all the same; it is a defect.
+// Broken reports whether the recording found an inconsistency, and tracing has stopped. That is a defect, but results
+// are right.
 func (t *Traces) Broken() bool { return t.broken }
 
-// bind makes a switch use t if it can.
-func (s *Switch) bind(t *Traces) {
+// bindTraces makes a switch use the trace cache t, if possible.
+func (s *Switch) bindTraces(t *Traces) {
 	if t == nil || t.p != s.p || !t.fit || s.cfg.Log != nil || s.cfg.Tracer != nil {
 		return
 	}
@@ -262,20 +260,17 @@ func (s *Switch) bind(t *Traces) {
 	}
 }
 
-// Verdict is what a trace makes of a packet.
+// Verdict is the result of [Switch.TraceIngress].
 type Verdict struct {
 	Drop     bool
 	Port     uint32 // egress port
 	Priority uint8
 }
 
-// TraceIngress is [Switch.Ingress] for a packet whose path has been recorded.
-// Behind in.Data must be [TraceSlack] bytes of capacity; its bytes stay as they
-// are, and what else there is of the packet goes to h. ok is false, and nothing
-// has happened, when the packet must go through the interpreter. A packet that is not
-// dropped goes to [Switch.TraceKeep], or to [Switch.TraceFree], before anything
-// else is asked of a switch that shares the traces; a kept one goes to
-// [Switch.TraceEgress] in the end.
+// TraceIngress is [Switch.Ingress] for a packet whose path has been recorded. [TraceSlack] bytes of capacity must
+// follow in.Data. The bytes do not change; the rest of the packet's state goes to h. ok is false, and nothing has
+// happened, if the packet must be interpreted. For a packet that is not dropped, call [Switch.TraceKeep] or
+// [Switch.TraceFree] before any other call of a switch with the same traces; after TraceKeep call [Switch.TraceEgress].
 func (s *Switch) TraceIngress(in Input, h *Held) (v Verdict, ok bool) {
 	t := s.traces
 	n := len(in.Data)
@@ -289,7 +284,7 @@ func (s *Switch) TraceIngress(in Input, h *Held) (v Verdict, ok bool) {
 	t.in[inIngressTS] = uint64(in.Now)
 	s.now = in.Now
 	rng := s.rng
-	at := t.exec(s, t.root, data, h)
+	at := t.runTrace(s, t.root, data, h)
 	if at < 0 {
 		s.rng = rng
 		if at == execUnknown {
@@ -302,7 +297,7 @@ func (s *Switch) TraceIngress(in Input, h *Held) (v Verdict, ok bool) {
 	l := &t.leaves[at]
 	s.beginCall(in.Now)
 	t.stats.Ingress++
-	t.effect(s, l.effects, length)
+	t.applyEffects(s, l.effects, length)
 	if l.drop {
 		s.drops[DropIngress]++
 		return Verdict{Drop: true}, true
@@ -316,14 +311,12 @@ func (s *Switch) TraceIngress(in Input, h *Held) (v Verdict, ok bool) {
 	return v, true
 }
 
-// TraceEgress is [Switch.Egress] for a packet that [Switch.TraceIngress] took
-// through ingress. It writes the packet's changes to data, which keeps its
-// length; length is the packet's on the wire. drop is set when the program
-// dropped it. ok is false, and nothing has happened, when it must go through
-// the interpreter: hand what [Switch.Unhold] makes of it to [Switch.Egress].
+// TraceEgress is [Switch.Egress] for a packet of [Switch.TraceIngress]. It writes the packet's changes to data, whose
+// length stays the same; length is the packet's on the wire. drop is true if the program dropped it. ok is false, and
+// nothing has happened, if the packet must be interpreted: pass the result of [Switch.Unhold] to [Switch.Egress].
 func (s *Switch) TraceEgress(data []byte, length int, h *Held, q QueueState) (drop, ok bool) {
 	t := s.traces
-	l := &t.leaves[h.leaf()]
+	l := &t.leaves[h.leafIndex()]
 	t.in[inIngressPort] = uint64(h.ingress())
 	t.in[inLength] = uint64(length)
 	t.in[inEgressTS], t.in[inEnqTS] = uint64(q.DeqTime), uint64(q.EnqTime)
@@ -336,12 +329,12 @@ func (s *Switch) TraceEgress(data []byte, length int, h *Held, q QueueState) (dr
 	s.now = q.DeqTime
 	rng, at := s.rng, execUnfit
 	if !t.broken {
-		at = t.exec(s, l.egress, data, h)
+		at = t.runTrace(s, l.egress, data, h)
 	}
 	if at < 0 {
 		s.rng = rng
 		if at == execUnknown {
-			t.recordEgress(s, h.leaf(), data, h)
+			t.recordEgress(s, h.leafIndex(), data, h)
 			s.rng = rng
 		}
 		t.stats.InterpretedEgress++
@@ -350,7 +343,7 @@ func (s *Switch) TraceEgress(data []byte, length int, h *Held, q QueueState) (dr
 	s.beginCall(q.DeqTime)
 	e := &t.leaves[at]
 	t.stats.Egress++
-	t.effect(s, e.effects, length)
+	t.applyEffects(s, e.effects, length)
 	if e.drop {
 		s.drops[DropEgress]++
 		return true, true
@@ -368,8 +361,7 @@ func (s *Switch) TraceEgress(data []byte, length int, h *Held, q QueueState) (dr
 	return false, true
 }
 
-// TraceKeep writes what ingress changed to the packet that TraceIngress has just
-// taken.
+// TraceKeep writes the changes that ingress made to the bytes of the packet of the last [Switch.TraceIngress].
 func (s *Switch) TraceKeep(data []byte) {
 	t := s.traces
 	data = data[:len(data)+TraceSlack]
@@ -379,17 +371,17 @@ func (s *Switch) TraceKeep(data []byte) {
 	}
 }
 
-// Traced reports whether the switch has traces.
+// Traced reports whether the switch uses compiled paths.
 func (s *Switch) Traced() bool { return s.traces != nil }
 
-// TraceFree says that the caller's traffic manager dropped the packet that
-// TraceIngress has just taken.
+// TraceFree reports that the caller's traffic manager dropped the packet of the last [Switch.TraceIngress].
 func (s *Switch) TraceFree() { s.drops[DropTrafficManager]++ }
 
-// Unhold makes a held packet a [Packet] again, as Ingress would have left it.
+// Unhold converts the state of a packet of [Switch.TraceIngress] into a [Packet], as [Switch.Ingress] would have
+// returned it.
 func (s *Switch) Unhold(data []byte, length int, h *Held) *Packet {
 	t := s.traces
-	l := &t.leaves[h.leaf()]
+	l := &t.leaves[h.leafIndex()]
 	p := s.newPacket()
 	p.buf = s.newBuffer(len(data))
 	p.start = headroom
@@ -416,13 +408,13 @@ func (e *endSlot) value(data []byte, h *Held) uint64 {
 		}
 		return x
 	case valueHeld:
-		return h.numbers()[e.c]
+		return h.values()[e.c]
 	}
 	return e.c
 }
 
-// effect does what a trace found is to be done.
-func (t *Traces) effect(s *Switch, effects []traceEffect, length int) {
+// applyEffects executes the side effects that a trace has collected.
+func (t *Traces) applyEffects(s *Switch, effects []traceEffect, length int) {
 	v := t.v
 	for i := range effects {
 		e := &effects[i]

@@ -188,7 +188,7 @@ func TestTracesAgree(t *testing.T) {
 		// Two switches share the traces, with different tables.
 		b, c := torSwitchOf(t, p), torSwitchOf(t, p)
 		for _, s := range []*Switch{b, c} {
-			s.bind(traces)
+			s.bindTraces(traces)
 			if s.traces == nil {
 				t.Fatal("the program cannot be traced at all")
 			}
@@ -254,7 +254,7 @@ func BenchmarkTraced(b *testing.B) {
 	for _, mode := range []string{"traced", "full"} {
 		b.Run(mode, func(b *testing.B) {
 			s := torSwitch(b)
-			s.bind(NewTraces(s.p))
+			s.bindTraces(NewTraces(s.p))
 			var packets [][]byte
 			for i := range 64 {
 				p := rocePacket(uint32(10<<24|i+40), uint16(0xC000|i%16))
@@ -287,7 +287,7 @@ func BenchmarkTraced(b *testing.B) {
 // because times cannot be.
 func TestTracesDoNotAllocate(t *testing.T) {
 	s := torSwitch(t)
-	s.bind(NewTraces(s.p))
+	s.bindTraces(NewTraces(s.p))
 	p := rocePacket(10<<24|50, 0xC003)
 	data := make([]byte, len(p), len(p)+TraceSlack)
 	var h Held

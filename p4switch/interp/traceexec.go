@@ -9,12 +9,12 @@ import (
 // What exec returns instead of a leaf.
 const (
 	execUnknown int32 = -1 // this path has not been recorded
-	execUnfit   int32 = -2 // it cannot be
+	execUnfit   int32 = -2 // the packet's path cannot be traced
 )
 
-// exec runs trace code until its end. It changes the switch's random numbers,
+// runTrace runs trace code until its end. It changes the switch's random numbers,
 // nothing else.
-func (t *Traces) exec(s *Switch, pc uint32, data []byte, h *Held) int32 {
+func (t *Traces) runTrace(s *Switch, pc uint32, data []byte, h *Held) int32 {
 	if pc == 0 {
 		return execUnknown
 	}
@@ -55,9 +55,9 @@ func (t *Traces) exec(s *Switch, pc uint32, data []byte, h *Held) int32 {
 			hold = uint64(len(data)-TraceSlack) < in.imm
 		case traceTable:
 			ts := &s.tables[in.a]
-			hit := t.find(s, ts, &t.keys[in.imm])
+			hit := t.lookupKey(s, ts, &t.keys[in.imm])
 			var args []uint64
-			act, next, args = t.outcome(s, ts, hit)
+			act, next, args = t.tableResult(s, ts, hit)
 			v[in.dst] = uint64(hit + 1)
 			for i, x := range args {
 				v[in.dst+1+traceSlot(i)] = x
@@ -82,7 +82,6 @@ func (t *Traces) exec(s *Switch, pc uint32, data []byte, h *Held) int32 {
 			continue
 		case traceLeafOp:
 			return int32(in.imm)
-
 		case traceLoadOr:
 			v[in.dst] |= binary.BigEndian.Uint64(data[in.n:]) >> (in.a & 63) & in.imm << (in.b & 63)
 			continue
@@ -93,24 +92,19 @@ func (t *Traces) exec(s *Switch, pc uint32, data []byte, h *Held) int32 {
 			v[in.dst] = t.in[in.a] / 1000 & in.imm
 			continue
 		case traceHeld:
-			v[in.dst] = h.numbers()[in.a]
+			v[in.dst] = h.values()[in.a]
 			continue
 		case traceMove:
 			v[in.dst] = v[in.a]
 			continue
 		case traceHash:
-			v[in.dst] = s.calculate(&t.pkt, int(in.imm))%max(v[in.b], 1) + v[in.a]
+			v[in.dst] = s.runCalculation(&t.pkt, int(in.imm))%max(v[in.b], 1) + v[in.a]
 			continue
 		case traceRandom:
-			v[in.dst] = v[in.a] + s.random(v[in.b]-v[in.a])
+			v[in.dst] = v[in.a] + s.randomTo(v[in.b]-v[in.a])
 			continue
-		case traceUnknown:
-			return execUnknown
-		case traceUnfit:
-			return execUnfit
 		default:
-			x := arith(program.Opcode(in.op), v[in.a], v[in.b], v[in.n], in.imm)
-			v[in.dst] = x
+			v[in.dst] = evalPure(program.Opcode(in.op), v[in.a], v[in.b], v[in.n], in.imm)
 			continue
 		}
 		if !hold {
@@ -121,8 +115,8 @@ func (t *Traces) exec(s *Switch, pc uint32, data []byte, h *Held) int32 {
 	}
 }
 
-// find puts a key together and looks it up.
-func (t *Traces) find(s *Switch, ts *tableState, k *traceKey) int32 {
+// lookupKey assembles a key and looks it up.
+func (t *Traces) lookupKey(s *Switch, ts *tableState, k *traceKey) int32 {
 	if len(ts.groups) == 0 {
 		return -1
 	}
@@ -136,7 +130,7 @@ func (t *Traces) find(s *Switch, ts *tableState, k *traceKey) int32 {
 		if ts.t.KeyMask != nil {
 			key &= ts.t.KeyMask[0]
 		}
-		return ts.lookup1(key)
+		return ts.lookupWord(key)
 	}
 	n := len(k.base)
 	buf := s.keyBuf(2 * n)
@@ -154,8 +148,8 @@ func (t *Traces) find(s *Switch, ts *tableState, k *traceKey) int32 {
 	return ts.lookup(key, masked)
 }
 
-// outcome is what apply does with an entry, -1 for none, without its effects.
-func (t *Traces) outcome(s *Switch, ts *tableState, hit int32) (act, next uint32, args []uint64) {
+// tableResult returns the result of applying a table with an entry (-1: none), without its side effects.
+func (t *Traces) tableResult(s *Switch, ts *tableState, hit int32) (act, next uint32, args []uint64) {
 	tab := ts.t
 	if hit >= 0 {
 		e := &ts.entries[hit]
@@ -164,7 +158,7 @@ func (t *Traces) outcome(s *Switch, ts *tableState, hit int32) (act, next uint32
 			at := int(hit) * tab.ArgMax
 			return a.PC, uint32(a.Hit), ts.args[at : at+int(a.Words)]
 		}
-		if m := s.member(&t.pkt, tab, e.kind, e.target); m != nil {
+		if m := s.resolveMember(&t.pkt, tab, e.kind, e.target); m != nil {
 			return s.p.Actions[m.act].PC, uint32(tab.Actions[tab.Local[m.act]].Hit), m.args
 		}
 	}
@@ -176,14 +170,14 @@ func (t *Traces) outcome(s *Switch, ts *tableState, hit int32) (act, next uint32
 		a := &tab.Actions[d.target]
 		return a.PC, uint32(a.Miss), d.args
 	}
-	if m := s.member(&t.pkt, tab, d.kind, d.target); m != nil {
+	if m := s.resolveMember(&t.pkt, tab, d.kind, d.target); m != nil {
 		return s.p.Actions[m.act].PC, uint32(tab.Actions[tab.Local[m.act]].Miss), m.args
 	}
 	return 0, uint32(tab.MissPC), nil
 }
 
-// arith computes one of the pure operations on single words, OpMov to OpSel.
-func arith(op program.Opcode, x, y, z, imm uint64) uint64 {
+// evalPure computes one of the pure operations on single words, OpMov to OpSel.
+func evalPure(op program.Opcode, x, y, z, imm uint64) uint64 {
 	switch op {
 	case program.OpMov:
 		return x & imm
@@ -228,21 +222,21 @@ func arith(op program.Opcode, x, y, z, imm uint64) uint64 {
 		}
 		return uint64(int64(x) % int64(y))
 	case program.OpEq:
-		return b2u(x == y)
+		return boolToUint(x == y)
 	case program.OpNe:
-		return b2u(x != y)
+		return boolToUint(x != y)
 	case program.OpLtU:
-		return b2u(x < y)
+		return boolToUint(x < y)
 	case program.OpLeU:
-		return b2u(x <= y)
+		return boolToUint(x <= y)
 	case program.OpLtS:
-		return b2u(int64(x) < int64(y))
+		return boolToUint(int64(x) < int64(y))
 	case program.OpLeS:
-		return b2u(int64(x) <= int64(y))
+		return boolToUint(int64(x) <= int64(y))
 	case program.OpNonZ:
-		return b2u(x != 0)
+		return boolToUint(x != 0)
 	case program.OpIsZ:
-		return b2u(x == 0)
+		return boolToUint(x == 0)
 	case program.OpSext:
 		return uint64(int64(x<<(imm&63)) >> (imm & 63))
 	case program.OpMinU:

@@ -9,28 +9,28 @@ import (
 // while it waits in its queue. Slots that are written first may be among them.
 func egressReads(p *program.Program) []bool {
 	w := &liveWalk{p: p, live: make([]bool, p.Slots), seen: make([]bool, len(p.Code))}
-	w.code(p.Egress)
+	w.walkCode(p.Egress)
 	for i := range p.Checksums {
 		k := &p.Checksums[i]
 		if k.Cond != 0 {
-			w.code(k.Cond)
+			w.walkCode(k.Cond)
 		}
-		w.read(k.Slot, 1)
-		w.read(k.Field.Guard(), 1)
-		w.calc(k.Calculation)
+		w.markRead(k.Slot, 1)
+		w.markRead(k.Field.Guard(), 1)
+		w.readCalculation(k.Calculation)
 	}
 	for i := range p.Deparser {
 		d := &p.Deparser[i]
-		w.read(d.Valid, 1)
-		w.read(d.Raw, 1)
-		w.read(d.Dirty, 1)
+		w.markRead(d.Valid, 1)
+		w.markRead(d.Raw, 1)
+		w.markRead(d.Dirty, 1)
 		h := &p.Headers[d.ID]
-		w.read(h.Base, uint32(h.Type.Size))
+		w.markRead(h.Base, uint32(h.Type.Size))
 	}
 	for _, refs := range p.FieldLists {
 		for _, r := range refs {
 			if w.lists {
-				w.read(r.Slot(), uint32(r.Field.Words))
+				w.markRead(r.Slot(), uint32(r.Field.Words))
 			}
 		}
 	}
@@ -44,30 +44,30 @@ type liveWalk struct {
 	lists bool // egress clones or recirculates
 }
 
-func (w *liveWalk) read(slot, n uint32) {
+func (w *liveWalk) markRead(slot, n uint32) {
 	for i := slot; i < slot+n && int(i) < len(w.live); i++ {
 		w.live[i] = true
 	}
 }
 
-func (w *liveWalk) all() { w.read(0, uint32(len(w.live))) }
+func (w *liveWalk) markAllLive() { w.markRead(0, uint32(len(w.live))) }
 
-func (w *liveWalk) calc(id int) {
+func (w *liveWalk) readCalculation(id int) {
 	ca := &w.p.Calculations[id]
 	for i := range ca.Steps {
 		st := &ca.Steps[i]
-		w.read(st.Guard, 1)
-		w.read(st.Slot, max(uint32(st.Words), 1))
-		w.read(st.LenSlot, 1)
+		w.markRead(st.Guard, 1)
+		w.markRead(st.Slot, max(uint32(st.Words), 1))
+		w.markRead(st.LenSlot, 1)
 		if st.Kind == program.EmitHeader {
 			h := &w.p.Headers[st.Header]
-			w.read(h.Base, uint32(h.Type.Size))
+			w.markRead(h.Base, uint32(h.Type.Size))
 		}
 	}
 }
 
-// code follows all paths from pc on.
-func (w *liveWalk) code(start uint32) {
+// walkCode follows all paths of the code from pc on.
+func (w *liveWalk) walkCode(start uint32) {
 	p := w.p
 	todo := []uint32{start}
 	for len(todo) > 0 {
@@ -82,16 +82,16 @@ func (w *liveWalk) code(start uint32) {
 			case op == program.OpHalt, op == program.OpRet: // where it returns to is followed from the call
 				pc = uint32(len(p.Code))
 			case op >= program.OpMov && op <= program.OpSel:
-				w.read(in.A, 1)
-				w.read(in.B, 1)
+				w.markRead(in.A, 1)
+				w.markRead(in.B, 1)
 				if op == program.OpSel {
-					w.read(uint32(in.Imm), 1)
+					w.markRead(uint32(in.Imm), 1)
 				}
 			case op == program.OpJmp, op == program.OpBack:
 				pc = uint32(in.Imm)
 			case op >= program.OpJz && op <= program.OpJGtU, op == program.OpJzBack:
-				w.read(in.A, 1)
-				w.read(in.B, 1)
+				w.markRead(in.A, 1)
+				w.markRead(in.B, 1)
 				todo = append(todo, uint32(in.Imm))
 			case op == program.OpCheckExit, op == program.OpExit, op == program.OpSetInvalid, op == program.OpSetValid:
 			case op == program.OpDrop, op == program.OpDirty:
@@ -99,59 +99,59 @@ func (w *liveWalk) code(start uint32) {
 				todo = append(todo, uint32(in.Imm))
 				pc = in.A
 			case op == program.OpTable:
-				pc = w.table(int(in.Imm), &todo)
+				pc = w.walkTable(int(in.Imm), &todo)
 			case op == program.OpCount:
-				w.read(in.A, 1)
+				w.markRead(in.A, 1)
 			case op == program.OpRegRead:
-				w.read(in.A, 1)
-				w.read(in.Dst, uint32(in.N)) // it stays when the index is out of range
+				w.markRead(in.A, 1)
+				w.markRead(in.Dst, uint32(in.N)) // it stays when the index is out of range
 			case op == program.OpRegWrite:
-				w.read(in.A, 1)
-				w.read(in.Dst, uint32(in.N))
+				w.markRead(in.A, 1)
+				w.markRead(in.Dst, uint32(in.N))
 			case op >= program.OpWMov:
-				w.wide(in)
+				w.readWide(in)
 			case op == program.OpCall:
-				w.call(&p.Calls[in.Imm])
+				w.readCall(&p.Calls[in.Imm])
 			default:
-				w.all()
+				w.markAllLive()
 			}
 		}
 	}
 }
 
-// wide notes what an operation on several words reads.
-func (w *liveWalk) wide(in *program.Inst) {
+// readWide records the slots that an operation on several words reads.
+func (w *liveWalk) readWide(in *program.Inst) {
 	n := uint32(in.N)
 	switch in.Op {
 	case program.OpWZext, program.OpWSext:
-		w.read(in.A, in.B)
+		w.markRead(in.A, in.B)
 	case program.OpWMov, program.OpWNot, program.OpWNonZ, program.OpWMask, program.OpWSextAt, program.OpWSat, program.OpWSatS, program.OpWCount:
-		w.read(in.A, n)
+		w.markRead(in.A, n)
 	case program.OpWShl, program.OpWShr, program.OpWSar:
-		w.read(in.A, n)
-		w.read(in.B, 1)
+		w.markRead(in.A, n)
+		w.markRead(in.B, 1)
 	case program.OpWSel:
-		w.read(in.A, 1)
-		w.read(in.B, n)
-		w.read(uint32(in.Imm), n)
+		w.markRead(in.A, 1)
+		w.markRead(in.B, n)
+		w.markRead(uint32(in.Imm), n)
 	case program.OpWAdd, program.OpWSub, program.OpWMul, program.OpWAnd, program.OpWOr, program.OpWXor, program.OpWDiv, program.OpWMod,
 		program.OpWEq, program.OpWNe, program.OpWLtU, program.OpWLeU, program.OpWLtS, program.OpWLeS:
-		w.read(in.A, n)
-		w.read(in.B, n)
+		w.markRead(in.A, n)
+		w.markRead(in.B, n)
 	default:
-		w.all()
+		w.markAllLive()
 	}
 }
 
-func (w *liveWalk) table(id int, todo *[]uint32) uint32 {
+func (w *liveWalk) walkTable(id int, todo *[]uint32) uint32 {
 	t := &w.p.Tables[id]
 	for i := range t.Key {
-		w.read(t.Key[i].Slot, max(uint32(t.Key[i].Words), 1))
-		w.read(t.Key[i].Guard, 1)
+		w.markRead(t.Key[i].Slot, max(uint32(t.Key[i].Words), 1))
+		w.markRead(t.Key[i].Guard, 1)
 	}
 	if t.Info.Profile >= 0 {
 		if c := w.p.Profiles[t.Info.Profile].Calculation; c >= 0 {
-			w.calc(c)
+			w.readCalculation(c)
 		}
 	}
 	for i := range t.Actions {
@@ -161,32 +161,32 @@ func (w *liveWalk) table(id int, todo *[]uint32) uint32 {
 	return uint32(t.MissPC)
 }
 
-func (w *liveWalk) call(k *program.Call) {
+func (w *liveWalk) readCall(k *program.Call) {
 	switch k.Kind {
 	case program.CallHash:
-		w.calc(k.ID)
-		w.read(k.A, 1)
-		w.read(k.B, 1)
+		w.readCalculation(k.ID)
+		w.markRead(k.A, 1)
+		w.markRead(k.B, 1)
 	case program.CallRandom, program.CallMeter, program.CallDigest, program.CallTruncate, program.CallAssert, program.CallAssume:
-		w.read(k.A, 1)
-		w.read(k.B, 1)
+		w.markRead(k.A, 1)
+		w.markRead(k.B, 1)
 	case program.CallClone, program.CallRecirculate, program.CallResubmit:
-		w.read(k.A, 1)
-		w.read(k.B, 1)
+		w.markRead(k.A, 1)
+		w.markRead(k.B, 1)
 		w.lists = true
 	case program.CallLog:
 		for _, a := range k.List {
-			w.read(a.Slot, uint32(a.Words))
+			w.markRead(a.Slot, uint32(a.Words))
 		}
 	case program.CallAddHeader, program.CallRemoveHeader, program.CallAssignHeader:
-		w.read(k.A, 1)
-		w.read(k.B, 1)
+		w.markRead(k.A, 1)
+		w.markRead(k.B, 1)
 		for i := range w.p.Headers {
 			if h := &w.p.Headers[i]; !h.Meta {
-				w.read(h.Base, uint32(h.Type.Size))
+				w.markRead(h.Base, uint32(h.Type.Size))
 			}
 		}
 	default:
-		w.all()
+		w.markAllLive()
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/program"
 )
 
-// recorder follows one packet through one half of the program.
-type recorder struct {
+// traceRecorder records the path of one packet through ingress or egress as a trace.
+type traceRecorder struct {
 	t      *Traces
 	s      *Switch
 	data   []byte // with TraceSlack bytes behind
@@ -25,8 +25,8 @@ type recorder struct {
 	written map[int]bool // register arrays
 }
 
-func (t *Traces) newRecorder(s *Switch, data []byte, at uint32) *recorder {
-	r := &recorder{t: t, s: s, data: data, written: map[int]bool{}}
+func (t *Traces) newRecorder(s *Switch, data []byte, at uint32) *traceRecorder {
+	r := &traceRecorder{t: t, s: s, data: data, written: map[int]bool{}}
 	r.slots = make([]int32, t.p.Slots)
 	r.fixed = make([]bool, t.p.Slots)
 	for i := range r.slots {
@@ -35,7 +35,7 @@ func (t *Traces) newRecorder(s *Switch, data []byte, at uint32) *recorder {
 	r.values = append(r.values, value{}) // 0 is the constant 0
 	r.slots[program.SlotZero] = 0
 	for _, c := range t.p.Constants {
-		r.slots[c.Slot] = r.constant(c.Value)
+		r.slots[c.Slot] = r.constantValue(c.Value)
 		r.fixed[c.Slot] = true
 	}
 	r.regs = t.p.Slots + maxTraceConsts
@@ -47,15 +47,15 @@ func (t *Traces) newRecorder(s *Switch, data []byte, at uint32) *recorder {
 	return r
 }
 
-// unfit ends the recording: this path cannot be traced.
-func (r *recorder) unfit(why string) {
+// abandon ends the recording: this path cannot be traced.
+func (r *traceRecorder) abandon(why string) {
 	if r.bad == "" {
 		r.bad = why
 	}
 }
 
-// open says whether more may be recorded.
-func (t *Traces) open() bool {
+// mayRecord reports whether more traces may be recorded.
+func (t *Traces) mayRecord() bool {
 	if len(t.code) > maxTraceCode || len(t.leaves) >= maxTraceLeaves {
 		t.closed = true
 	}
@@ -64,7 +64,7 @@ func (t *Traces) open() bool {
 
 // recordIngress records the path that a packet will take through ingress.
 func (t *Traces) recordIngress(s *Switch, data []byte, _ *Held) {
-	if !t.open() {
+	if !t.mayRecord() {
 		return
 	}
 	if t.root == 0 {
@@ -76,64 +76,64 @@ func (t *Traces) recordIngress(s *Switch, data []byte, _ *Held) {
 		r.slots[i] = 0
 	}
 	std := &p.Standard
-	r.set(std.IngressPort, r.input(traceInput, inIngressPort, std.IngressPort.Mask))
-	r.set(std.PacketLength, r.input(traceInput, inLength, std.PacketLength.Mask))
-	r.set(std.IngressTS, r.input(traceInputUs, inIngressTS, std.IngressTS.Mask))
+	r.setStandard(std.IngressPort, r.inputValue(traceInput, inIngressPort, std.IngressPort.Mask))
+	r.setStandard(std.PacketLength, r.inputValue(traceInput, inLength, std.PacketLength.Mask))
+	r.setStandard(std.IngressTS, r.inputValue(traceInputUs, inIngressTS, std.IngressTS.Mask))
 	leaf := traceLeaf{}
-	if r.parse(); r.bad == "" {
-		r.set(std.ParserError, r.constant(p.Errors.None&std.ParserError.Mask))
-		r.run(p.Ingress)
+	if r.recordParser(); r.bad == "" {
+		r.setStandard(std.ParserError, r.constantValue(p.Errors.None&std.ParserError.Mask))
+		r.recordCode(p.Ingress)
 	}
 	if r.bad == "" {
-		r.leaveIngress(&leaf)
+		r.recordIngressEnd(&leaf)
 	}
-	r.end(leaf)
+	r.endTrace(leaf)
 }
 
-// set puts a value into a field of standard metadata.
-func (r *recorder) set(f program.StdSlot, id int32) { r.slots[f.Slot] = id }
+// setStandard puts a value into a field of standard metadata.
+func (r *traceRecorder) setStandard(f program.StdSlot, id int32) { r.slots[f.Slot] = id }
 
-func (r *recorder) std(f program.StdSlot) int32 {
+func (r *traceRecorder) standardField(f program.StdSlot) int32 {
 	if !f.Has {
 		return 0
 	}
-	return r.get(f.Slot)
+	return r.slotValue(f.Slot)
 }
 
-// decide writes a guard, unless the outcome is the same for all packets.
-func (r *recorder) decide(op traceOp, holds bool, a, b int32) bool {
+// guardOutcome records a guard on a condition, unless the condition is the same for all packets.
+func (r *traceRecorder) guardOutcome(op traceOp, holds bool, a, b int32) bool {
 	if !r.isConst(a) || !r.isConst(b) {
-		r.truth(op, holds, a, b)
+		r.guardCondition(op, holds, a, b)
 	}
 	return holds
 }
 
-// leaveIngress writes what follows the ingress pipeline.
-func (r *recorder) leaveIngress(l *traceLeaf) {
+// recordIngressEnd writes what follows the ingress pipeline.
+func (r *traceRecorder) recordIngressEnd(l *traceLeaf) {
 	p, std := r.t.p, &r.t.p.Standard
-	group := r.std(std.Multicast)
-	if r.decide(traceNZ, r.c(group) != 0, group, 0) {
-		r.unfit("multicast")
+	group := r.standardField(std.Multicast)
+	if r.guardOutcome(traceNZ, r.valueOf(group) != 0, group, 0) {
+		r.abandon("multicast")
 		return
 	}
-	port := r.std(std.EgressSpec)
-	drop := r.constant(r.s.dropSpec)
-	if r.decide(traceEq, r.c(port) == r.s.dropSpec, port, drop) {
+	port := r.standardField(std.EgressSpec)
+	drop := r.constantValue(r.s.dropSpec)
+	if r.guardOutcome(traceEq, r.valueOf(port) == r.s.dropSpec, port, drop) {
 		l.drop = true
 		return
 	}
-	prio, queues := r.std(std.Priority), r.constant(uint64(r.s.cfg.QueuesPerPort))
-	if r.decide(traceGeU, r.c(prio) >= uint64(r.s.cfg.QueuesPerPort), prio, queues) {
-		r.unfit("priority without a queue")
+	prio, queues := r.standardField(std.Priority), r.constantValue(uint64(r.s.cfg.QueuesPerPort))
+	if r.guardOutcome(traceGeU, r.valueOf(prio) >= uint64(r.s.cfg.QueuesPerPort), prio, queues) {
+		r.abandon("priority without a queue")
 		return
 	}
-	high := r.constant(1 << 16)
-	if r.decide(traceGeU, r.c(port) >= 1<<16, port, high) {
-		r.unfit("egress port above 65535")
+	high := r.constantValue(1 << 16)
+	if r.guardOutcome(traceGeU, r.valueOf(port) >= 1<<16, port, high) {
+		r.abandon("egress port above 65535")
 		return
 	}
 	l.port, l.prio = r.inRegister(port), r.inRegister(prio)
-	r.slots[std.InstanceType.Slot] = r.constant(instanceNormal)
+	r.slots[std.InstanceType.Slot] = r.constantValue(instanceNormal)
 
 	if r.writeBack(l, true); r.bad != "" {
 		return
@@ -149,8 +149,8 @@ func (r *recorder) leaveIngress(l *traceLeaf) {
 	l.hdrAt, l.pos = r.hdrAt, r.pos
 }
 
-// save makes Held take a value along.
-func (r *recorder) save(l *traceLeaf, id int32) int {
+// keepValue makes [Held] keep a value until egress.
+func (r *traceRecorder) keepValue(l *traceLeaf, id int32) int {
 	reg := r.inRegister(id)
 	for i, s := range l.saves {
 		if s == reg {
@@ -158,7 +158,7 @@ func (r *recorder) save(l *traceLeaf, id int32) int {
 		}
 	}
 	if len(l.saves) == len(Held{})-1 {
-		r.unfit("too much metadata between the pipelines")
+		r.abandon("too much metadata between the pipelines")
 		return 0
 	}
 	l.saves = append(l.saves, reg)
@@ -167,7 +167,7 @@ func (r *recorder) save(l *traceLeaf, id int32) int {
 
 // recordEgress records the path through egress from the end of an ingress path.
 func (t *Traces) recordEgress(s *Switch, from int32, data []byte, h *Held) {
-	if !t.open() {
+	if !t.mayRecord() {
 		return
 	}
 	begin := &t.leaves[from]
@@ -181,41 +181,41 @@ func (t *Traces) recordEgress(s *Switch, from int32, data []byte, h *Held) {
 		slot := p.PHVLo + uint32(i)
 		switch e.kind {
 		case valueField:
-			r.slots[slot] = r.field(e.parts)
+			r.slots[slot] = r.fieldValue(e.parts)
 		case valueHeld:
-			r.slots[slot] = r.newValue(value{kind: valueHeld, index: uint32(e.c), c: h.numbers()[e.c], bits: ^uint64(0)})
+			r.slots[slot] = r.newValue(value{kind: valueHeld, index: uint32(e.c), c: h.values()[e.c], bits: ^uint64(0)})
 		default:
-			r.slots[slot] = r.constant(e.c)
+			r.slots[slot] = r.constantValue(e.c)
 		}
 	}
 	copy(r.hdrAt, begin.hdrAt)
 	r.pos = begin.pos
-	r.set(std.EgressTS, r.input(traceInputUs, inEgressTS, std.EgressTS.Mask))
-	r.set(std.EnqTS, r.input(traceInputUs, inEnqTS, std.EnqTS.Mask))
-	r.set(std.EnqDepth, r.input(traceInput, inEnqDepth, std.EnqDepth.Mask))
-	r.set(std.DeqDelta, r.input(traceInput, inDeqDelta, std.DeqDelta.Mask))
-	r.set(std.DeqDepth, r.input(traceInput, inDeqDepth, std.DeqDepth.Mask))
-	r.set(std.QueueID, r.input(traceInput, inQid, std.QueueID.Mask))
-	r.set(std.EgressPort, r.input(traceInput, inEgressPort, std.EgressPort.Mask))
-	r.set(std.EgressSpec, r.constant((s.dropSpec+1)&std.EgressSpec.Mask))
-	r.set(std.PacketLength, r.input(traceInput, inLength, std.PacketLength.Mask))
+	r.setStandard(std.EgressTS, r.inputValue(traceInputUs, inEgressTS, std.EgressTS.Mask))
+	r.setStandard(std.EnqTS, r.inputValue(traceInputUs, inEnqTS, std.EnqTS.Mask))
+	r.setStandard(std.EnqDepth, r.inputValue(traceInput, inEnqDepth, std.EnqDepth.Mask))
+	r.setStandard(std.DeqDelta, r.inputValue(traceInput, inDeqDelta, std.DeqDelta.Mask))
+	r.setStandard(std.DeqDepth, r.inputValue(traceInput, inDeqDepth, std.DeqDepth.Mask))
+	r.setStandard(std.QueueID, r.inputValue(traceInput, inQid, std.QueueID.Mask))
+	r.setStandard(std.EgressPort, r.inputValue(traceInput, inEgressPort, std.EgressPort.Mask))
+	r.setStandard(std.EgressSpec, r.constantValue((s.dropSpec+1)&std.EgressSpec.Mask))
+	r.setStandard(std.PacketLength, r.inputValue(traceInput, inLength, std.PacketLength.Mask))
 	leaf := traceLeaf{}
-	if r.run(p.Egress); r.bad == "" {
-		r.leaveEgress(&leaf)
+	if r.recordCode(p.Egress); r.bad == "" {
+		r.recordEgressEnd(&leaf)
 	}
-	r.end(leaf)
+	r.endTrace(leaf)
 }
 
-func (r *recorder) leaveEgress(l *traceLeaf) {
+func (r *traceRecorder) recordEgressEnd(l *traceLeaf) {
 	p, s := r.t.p, r.s
-	port, drop := r.std(p.Standard.EgressSpec), r.constant(s.dropSpec)
-	if r.decide(traceEq, r.c(port) == s.dropSpec, port, drop) {
+	port, drop := r.standardField(p.Standard.EgressSpec), r.constantValue(s.dropSpec)
+	if r.guardOutcome(traceEq, r.valueOf(port) == s.dropSpec, port, drop) {
 		l.drop = true
 		return
 	}
 	for i := range p.Checksums {
-		if k := &p.Checksums[i]; k.Update && !k.Bytes && r.applies(k) {
-			r.unfit("a checksum over more than its header")
+		if k := &p.Checksums[i]; k.Update && !k.Bytes && r.checksumApplies(k) {
+			r.abandon("a checksum over more than its header")
 			return
 		}
 	}
@@ -224,44 +224,44 @@ func (r *recorder) leaveEgress(l *traceLeaf) {
 	var sums []*program.DeparseStep
 	for i := range p.Deparser {
 		d := &p.Deparser[i]
-		valid := r.get(d.Valid)
-		if r.decide(traceZ, r.c(valid) == 0, valid, 0) {
+		valid := r.slotValue(d.Valid)
+		if r.guardOutcome(traceZ, r.valueOf(valid) == 0, valid, 0) {
 			continue
 		}
 		if r.bad != "" || p.Headers[d.ID].Meta || int(r.hdrAt[d.ID]) != at {
-			r.unfit("headers that come, go or move")
+			r.abandon("headers that come, go or move")
 			return
 		}
 		at += d.Bytes
-		if d.Sum != nil && r.applies(d.Sum) {
+		if d.Sum != nil && r.checksumApplies(d.Sum) {
 			sums = append(sums, d)
 		}
 	}
 	if at != r.pos {
-		r.unfit("headers that go")
+		r.abandon("headers that go")
 		return
 	}
 	r.writeBack(l, false)
 	for _, d := range sums {
 		from := int(r.hdrAt[d.ID])
-		l.sums = append(l.sums, traceSumming{from, from + d.Bytes, d.Sum.At})
+		l.sums = append(l.sums, traceChecksum{from, from + d.Bytes, d.Sum.At})
 	}
 }
 
-// applies runs a checksum's condition.
-func (r *recorder) applies(k *program.Checksum) bool {
+// checksumApplies runs a checksum's condition.
+func (r *traceRecorder) checksumApplies(k *program.Checksum) bool {
 	if k.Cond != 0 {
 		exit := r.exit
-		r.run(k.Cond)
+		r.recordCode(k.Cond)
 		r.exit = exit
 	}
-	id := r.get(k.Slot)
-	return r.decide(traceNZ, r.c(id) != 0, id, 0)
+	id := r.slotValue(k.Slot)
+	return r.guardOutcome(traceNZ, r.valueOf(id) != 0, id, 0)
 }
 
 // writeBack notes what is to be written to the packet: what the program changed
 // in the headers that came with it. With keep, it saves what else egress reads.
-func (r *recorder) writeBack(l *traceLeaf, keep bool) {
+func (r *traceRecorder) writeBack(l *traceLeaf, keep bool) {
 	p := r.t.p
 	type store struct {
 		slot  uint32
@@ -273,12 +273,12 @@ func (r *recorder) writeBack(l *traceLeaf, keep bool) {
 		if r.hdrAt[id] < 0 {
 			continue
 		}
-		valid := r.get(h.ValidSlot())
+		valid := r.slotValue(h.ValidSlot())
 		if !r.isConst(valid) {
-			r.unfit("a header whose validity is computed")
+			r.abandon("a header whose validity is computed")
 			return
 		}
-		if r.c(valid) == 0 {
+		if r.valueOf(valid) == 0 {
 			continue
 		}
 		e := &p.Extractions[id]
@@ -287,11 +287,11 @@ func (r *recorder) writeBack(l *traceLeaf, keep bool) {
 			f := &h.Type.Fields[i]
 			ps := program.Parts(h.Base+f.Offset, off, f.Width)
 			off += f.Width
-			if e.Raw != 0 && (e.Patches[i] == nil || r.c(r.get(e.Dirty))>>i&1 == 0) {
+			if e.Raw != 0 && (e.Patches[i] == nil || r.valueOf(r.slotValue(e.Dirty))>>i&1 == 0) {
 				continue
 			}
 			for _, one := range bySlot(ps, r.hdrAt[id]) {
-				if x := &r.values[r.get(one[0].Slot)]; x.kind == valueField && sameParts(x.parts, one) {
+				if x := &r.values[r.slotValue(one[0].Slot)]; x.kind == valueField && sameParts(x.parts, one) {
 					continue
 				}
 				stores = append(stores, store{one[0].Slot, one})
@@ -302,7 +302,7 @@ func (r *recorder) writeBack(l *traceLeaf, keep bool) {
 	// are overwritten.
 	regs := make([]traceSlot, len(stores))
 	for i, st := range stores {
-		regs[i] = r.inRegister(r.get(st.slot))
+		regs[i] = r.inRegister(r.slotValue(st.slot))
 	}
 	if keep {
 		stored := map[uint32]bool{}
@@ -317,12 +317,12 @@ func (r *recorder) writeBack(l *traceLeaf, keep bool) {
 			x := &r.values[id]
 			clean := x.kind == valueField
 			for _, st := range stores {
-				clean = clean && apart(x.parts, st.parts)
+				clean = clean && disjointBits(x.parts, st.parts)
 			}
 			switch {
 			case x.kind == valueConst || clean:
 			case r.t.live[slot]:
-				k := r.save(l, id)
+				k := r.keepValue(l, id)
 				r.slots[slot] = r.newValue(value{kind: valueHeld, index: uint32(k)})
 			default:
 				r.slots[slot] = 0 // nobody reads it
@@ -334,14 +334,14 @@ func (r *recorder) writeBack(l *traceLeaf, keep bool) {
 	}
 	for k, st := range stores {
 		for _, w := range st.parts {
-			l.stores = append(l.stores, traceStoring{w, regs[k]})
+			l.stores = append(l.stores, traceStore{w, regs[k]})
 		}
 		r.slots[st.slot] = r.newValue(value{kind: valueField, parts: st.parts, c: r.t.v[regs[k]]})
 	}
 }
 
-// apart reports whether two fields have no bit in common.
-func apart(a, b []program.Part) bool {
+// disjointBits reports whether two fields have no bit in common.
+func disjointBits(a, b []program.Part) bool {
 	for i := range a {
 		for k := range b {
 			x, y := a[i].Mask<<(a[i].Shift&63), b[k].Mask<<(b[k].Shift&63)
@@ -388,13 +388,14 @@ func sameParts(a, b []program.Part) bool {
 	return true
 }
 
-// end writes the end of a trace.
-func (r *recorder) end(l traceLeaf) {
+// endTrace writes the end of a trace.
+func (r *traceRecorder) endTrace(l traceLeaf) {
 	t := r.t
 	if r.bad != "" {
 		t.stats.Unfit[r.bad]++
 		if !r.follow {
-			t.code = append(t.code, top{op: traceUnfit})
+			unfit := execUnfit
+			t.code = append(t.code, traceInst{op: traceLeafOp, imm: uint64(uint32(unfit))})
 		}
 		return
 	}
@@ -403,6 +404,6 @@ func (r *recorder) end(l traceLeaf) {
 		return
 	}
 	l.effects = r.effects
-	t.code = append(t.code, top{op: traceLeafOp, imm: uint64(len(t.leaves))})
+	t.code = append(t.code, traceInst{op: traceLeafOp, imm: uint64(len(t.leaves))})
 	t.leaves = append(t.leaves, l)
 }

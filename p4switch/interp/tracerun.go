@@ -4,8 +4,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/program"
 )
 
-// parse follows the packet through the parser.
-func (r *recorder) parse() {
+// recordParser follows the packet through the parser.
+func (r *traceRecorder) recordParser() {
 	pr := &r.t.p.Parser
 	for st := pr.Init; st >= 0 && r.bad == ""; {
 		state := &pr.States[st]
@@ -13,18 +13,18 @@ func (r *recorder) parse() {
 			op := &state.Ops[i]
 			switch {
 			case op.Kind == program.ParseExtract && !op.Sized && op.PC == 0:
-				r.extract(op.ID)
+				r.recordExtract(op.ID)
 			case op.Kind == program.ParseRun:
-				r.run(op.PC)
+				r.recordCode(op.PC)
 			default:
-				r.unfit("a parser operation")
+				r.abandon("a parser operation")
 			}
 			if r.bad != "" {
 				return
 			}
 		}
 		if r.steps++; r.steps > maxTracePath {
-			r.unfit("a long path")
+			r.abandon("a long path")
 			return
 		}
 		if state.Words == 0 {
@@ -35,64 +35,64 @@ func (r *recorder) parse() {
 	}
 }
 
-func (r *recorder) extract(hid int) {
+func (r *traceRecorder) recordExtract(hid int) {
 	e := &r.t.p.Extractions[hid]
 	if e.Varbit || e.Union {
-		r.unfit("a varbit or a union")
+		r.abandon("a varbit or a union")
 		return
 	}
-	need := top{op: traceLen, imm: uint64(r.pos + e.Bytes)}
+	need := traceInst{op: traceLen, imm: uint64(r.pos + e.Bytes)}
 	if len(r.data)-TraceSlack < r.pos+e.Bytes {
 		need.op = traceShort
-		r.guard(need)
-		r.unfit("a packet that is too short")
+		r.emitGuard(need)
+		r.abandon("a packet that is too short")
 		return
 	}
-	r.guard(need)
+	r.emitGuard(need)
 	for _, ps := range bySlot(e.Fields, int32(r.pos)) {
-		r.slots[ps[0].Slot] = r.field(ps)
+		r.slots[ps[0].Slot] = r.fieldValue(ps)
 	}
 	if e.Raw != 0 {
-		r.slots[e.Raw], r.slots[e.Dirty] = r.constant(uint64(headroom+r.pos)+1), 0
+		r.slots[e.Raw], r.slots[e.Dirty] = r.constantValue(uint64(headroom+r.pos)+1), 0
 	}
 	r.hdrAt[hid] = int32(r.pos)
 	r.pos += e.Bytes
-	r.slots[e.Valid] = r.constant(1)
+	r.slots[e.Valid] = r.constantValue(1)
 }
 
 // selectNext writes the guards of the select that lead to the next state.
-func (r *recorder) selectNext(state *program.ParseState) int32 {
+func (r *traceRecorder) selectNext(state *program.ParseState) int32 {
 	if state.Words != 1 {
-		r.unfit("a select of more than 64 bits")
+		r.abandon("a select of more than 64 bits")
 		return -1
 	}
 	if state.KeyPC != 0 {
-		r.run(state.KeyPC)
+		r.recordCode(state.KeyPC)
 	}
 	key := int32(0)
 	for i := range state.Key {
 		k := &state.Key[i]
 		if k.Lookahead {
-			r.unfit("a lookahead")
+			r.abandon("a lookahead")
 			return -1
 		}
-		key = r.or(key, r.get(k.Slot), k.Shift)
+		key = r.shiftOr(key, r.slotValue(k.Slot), k.Shift)
 	}
-	x := r.c(key)
+	x := r.valueOf(key)
 	for i := range state.Cases {
 		c := &state.Cases[i]
 		if c.ValueSetUse >= 0 {
-			r.unfit("a value set")
+			r.abandon("a value set")
 			return -1
 		}
 		hit := x&c.Mask[0] == c.Value[0]
 		if !r.isConst(key) {
-			in := top{op: traceBits, imm: c.Mask[0], imm2: c.Value[0]}
+			in := traceInst{op: traceBits, imm: c.Mask[0], imm2: c.Value[0]}
 			if !hit {
 				in.op = traceNoBits
 			}
 			in.a = r.inRegister(key)
-			r.guard(in)
+			r.emitGuard(in)
 		}
 		if hit {
 			return c.Next
@@ -101,24 +101,24 @@ func (r *recorder) selectNext(state *program.ParseState) int32 {
 	return state.Next
 }
 
-// or is key | piece << shift.
-func (r *recorder) or(key, piece int32, shift uint8) int32 {
+// shiftOr is key | piece << shift.
+func (r *traceRecorder) shiftOr(key, piece int32, shift uint8) int32 {
 	if shift != 0 {
-		piece = r.arith(program.OpShl, ^uint64(0), piece, r.constant(uint64(shift)))
+		piece = r.pureValue(program.OpShl, ^uint64(0), piece, r.constantValue(uint64(shift)))
 	}
 	if key == 0 {
 		return piece
 	}
-	return r.arith(program.OpOr, ^uint64(0), key, piece)
+	return r.pureValue(program.OpOr, ^uint64(0), key, piece)
 }
 
-// run follows the packet through code, as Switch.run executes it.
-func (r *recorder) run(start uint32) {
+// recordCode follows the packet through code, as Switch.run executes it.
+func (r *traceRecorder) recordCode(start uint32) {
 	p := r.t.p
 	pc, ret := int(start), 0
 	for r.bad == "" {
 		if r.steps++; r.steps > maxTracePath {
-			r.unfit("a long path")
+			r.abandon("a long path")
 			return
 		}
 		in := &p.Code[pc]
@@ -132,11 +132,11 @@ func (r *recorder) run(start uint32) {
 			}
 			pc = ret
 		case in.Op >= program.OpMov && in.Op <= program.OpSel:
-			r.pure(in)
+			r.recordPure(in)
 		case in.Op == program.OpJmp || in.Op == program.OpBack:
 			pc = int(in.Imm)
 		case in.Op >= program.OpJz && in.Op <= program.OpJGtU || in.Op == program.OpJzBack:
-			if r.jumps(in) {
+			if r.recordJump(in) {
 				pc = int(in.Imm)
 			}
 		case in.Op == program.OpCheckExit:
@@ -148,66 +148,66 @@ func (r *recorder) run(start uint32) {
 		case in.Op == program.OpCallAction:
 			pc, ret = int(in.A), int(in.Imm)
 		case in.Op == program.OpTable:
-			act, next := r.table(int(in.Imm))
+			act, next := r.recordTable(int(in.Imm))
 			if act != 0 {
 				pc, ret = int(act), int(next)
 			} else {
 				pc = int(next)
 			}
 		default:
-			r.other(in)
+			r.recordOther(in)
 		}
 	}
 }
 
-// pure follows an operation on single words.
-func (r *recorder) pure(in *program.Inst) {
+// recordPure records an operation on single words.
+func (r *traceRecorder) recordPure(in *program.Inst) {
 	switch in.Op {
 	case program.OpMov, program.OpNot, program.OpNonZ, program.OpIsZ, program.OpSext, program.OpMinU, program.OpClampS, program.OpClampB:
-		r.slots[in.Dst] = r.arith(in.Op, in.Imm, r.get(in.A))
+		r.slots[in.Dst] = r.pureValue(in.Op, in.Imm, r.slotValue(in.A))
 	case program.OpSel:
-		r.slots[in.Dst] = r.arith(in.Op, 0, r.get(in.A), r.get(in.B), r.get(uint32(in.Imm)))
+		r.slots[in.Dst] = r.pureValue(in.Op, 0, r.slotValue(in.A), r.slotValue(in.B), r.slotValue(uint32(in.Imm)))
 	default:
-		r.slots[in.Dst] = r.arith(in.Op, in.Imm, r.get(in.A), r.get(in.B))
+		r.slots[in.Dst] = r.pureValue(in.Op, in.Imm, r.slotValue(in.A), r.slotValue(in.B))
 	}
 }
 
-// jumps follows a conditional jump and reports whether it is taken.
-func (r *recorder) jumps(in *program.Inst) bool {
-	a, b := r.get(in.A), int32(0)
+// recordJump follows a conditional jump and reports whether it is taken.
+func (r *traceRecorder) recordJump(in *program.Inst) bool {
+	a, b := r.slotValue(in.A), int32(0)
 	if in.Op >= program.OpJEq && in.Op <= program.OpJGtU {
-		b = r.get(in.B)
+		b = r.slotValue(in.B)
 	}
-	x, y := r.c(a), r.c(b)
+	x, y := r.valueOf(a), r.valueOf(b)
 	switch in.Op {
 	case program.OpJz, program.OpJzBack:
-		return r.decide(traceZ, x == 0, a, 0)
+		return r.guardOutcome(traceZ, x == 0, a, 0)
 	case program.OpJnz:
-		return r.decide(traceNZ, x != 0, a, 0)
+		return r.guardOutcome(traceNZ, x != 0, a, 0)
 	case program.OpJEq:
-		return r.decide(traceEq, x == y, a, b)
+		return r.guardOutcome(traceEq, x == y, a, b)
 	case program.OpJNe:
-		return r.decide(traceNe, x != y, a, b)
+		return r.guardOutcome(traceNe, x != y, a, b)
 	case program.OpJLtU:
-		return r.decide(traceLtU, x < y, a, b)
+		return r.guardOutcome(traceLtU, x < y, a, b)
 	case program.OpJGeU:
-		return r.decide(traceGeU, x >= y, a, b)
+		return r.guardOutcome(traceGeU, x >= y, a, b)
 	case program.OpJLeU:
-		return r.decide(traceLeU, x <= y, a, b)
+		return r.guardOutcome(traceLeU, x <= y, a, b)
 	case program.OpJGtU:
-		return r.decide(traceGtU, x > y, a, b)
+		return r.guardOutcome(traceGtU, x > y, a, b)
 	}
-	r.unfit("a jump")
+	r.abandon("a jump")
 	return false
 }
 
-// table follows the application of a table.
-func (r *recorder) table(id int) (act, next uint32) {
+// recordTable follows the application of a table.
+func (r *traceRecorder) recordTable(id int) (act, next uint32) {
 	t := r.t
 	ts := &r.s.tables[id]
 	tab := ts.t
 	if tab.MeterTo.Field != nil {
-		r.unfit("a direct meter")
+		r.abandon("a direct meter")
 		return 0, 0
 	}
 	if tab.Info.Profile >= 0 {
@@ -218,12 +218,12 @@ func (r *recorder) table(id int) (act, next uint32) {
 	key := traceKey{base: make([]uint64, tab.Words)}
 	for i := range tab.Key {
 		k := &tab.Key[i]
-		guard := r.get(k.Guard)
+		guard := r.slotValue(k.Guard)
 		if !r.isConst(guard) {
-			r.unfit("a table key from a header whose validity is computed")
+			r.abandon("a table key from a header whose validity is computed")
 			return 0, 0
 		}
-		if r.c(guard) == 0 {
+		if r.valueOf(guard) == 0 {
 			continue
 		}
 		for w := range max(k.Words, 1) {
@@ -231,9 +231,9 @@ func (r *recorder) table(id int) (act, next uint32) {
 			if k.Words > 1 {
 				shift = 0
 			}
-			x := r.get(k.Slot + uint32(w))
+			x := r.slotValue(k.Slot + uint32(w))
 			if r.isConst(x) {
-				key.base[k.Word+w] |= r.c(x) << (shift & 63)
+				key.base[k.Word+w] |= r.valueOf(x) << (shift & 63)
 				continue
 			}
 			key.pieces = append(key.pieces, tracePiece{r.inRegister(x), k.Word + w, shift})
@@ -245,15 +245,15 @@ func (r *recorder) table(id int) (act, next uint32) {
 	if !r.follow {
 		t.keys = append(t.keys, key)
 	}
-	reg := r.emitTo(top{op: traceTable, a: traceSlot(id), imm: uint64(len(t.keys) - 1)}, 1+tab.ArgMax)
-	hit := t.find(r.s, ts, &key)
-	act, next, args := t.outcome(r.s, ts, hit)
+	reg := r.emitTo(traceInst{op: traceTable, a: traceSlot(id), imm: uint64(len(t.keys) - 1)}, 1+tab.ArgMax)
+	hit := t.lookupKey(r.s, ts, &key)
+	act, next, args := t.tableResult(r.s, ts, hit)
 	t.v[reg] = uint64(hit + 1)
 	copy(t.v[reg+1:], args)
 	words := min(len(args), tab.ArgMax)
-	r.guard(top{op: traceTook, imm: uint64(act), imm2: uint64(next)})
+	r.emitGuard(traceInst{op: traceTook, imm: uint64(act), imm2: uint64(next)})
 	for i := range words {
-		r.slots[t.p.Args+uint32(i)] = r.made(reg+1+traceSlot(i), ^uint64(0))
+		r.slots[t.p.Args+uint32(i)] = r.registerValue(reg+1+traceSlot(i), ^uint64(0))
 	}
 	if tab.Timeout {
 		r.effects = append(r.effects, traceEffect{kind: effectHit, id: id, a: reg})
@@ -265,127 +265,127 @@ func (r *recorder) table(id int) (act, next uint32) {
 }
 
 // inputsOf puts what a calculation reads where it reads it.
-func (r *recorder) inputsOf(calc int) {
+func (r *traceRecorder) inputsOf(calc int) {
 	ca := &r.t.p.Calculations[calc]
 	if ca.Payload || ca.Hash.Kind == program.HashRoundRobin {
-		r.unfit("a hash over the payload, or round robin")
+		r.abandon("a hash over the payload, or round robin")
 		return
 	}
 	for i := range ca.Steps {
 		st := &ca.Steps[i]
 		switch st.Kind {
 		case program.EmitField, program.EmitWide:
-			r.natural(st.Guard)
+			r.storeInSlot(st.Guard)
 			for w := range max(uint32(st.Words), 1) {
-				r.natural(st.Slot + w)
+				r.storeInSlot(st.Slot + w)
 			}
 		case program.EmitHeader:
 			h := &r.t.p.Headers[st.Header]
 			if !h.Meta {
-				r.natural(h.ValidSlot())
+				r.storeInSlot(h.ValidSlot())
 			}
 			for _, e := range r.t.p.Emits[st.Header] {
 				for w := range max(uint32(e.Words), 1) {
-					r.natural(e.Slot + w)
+					r.storeInSlot(e.Slot + w)
 				}
 				if e.Kind == program.EmitVar {
-					r.unfit("a hash over a varbit")
+					r.abandon("a hash over a varbit")
 				}
 			}
 		default:
-			r.unfit("a hash over a varbit")
+			r.abandon("a hash over a varbit")
 		}
 	}
 }
 
-// other follows the remaining instructions.
-func (r *recorder) other(in *program.Inst) {
+// recordOther records the remaining instructions.
+func (r *traceRecorder) recordOther(in *program.Inst) {
 	t := r.t
 	switch in.Op {
 	case program.OpSetValid:
 		h := &t.p.Headers[in.Imm]
 		if h.Union >= 0 {
-			r.unfit("a union")
+			r.abandon("a union")
 			return
 		}
-		r.slots[h.ValidSlot()] = r.constant(1)
+		r.slots[h.ValidSlot()] = r.constantValue(1)
 	case program.OpSetInvalid:
 		r.slots[t.p.Headers[in.Imm].ValidSlot()] = 0
 	case program.OpDirty:
-		r.slots[in.Dst] = r.arith(program.OpOr, ^uint64(0), r.get(in.Dst), r.constant(in.Imm))
+		r.slots[in.Dst] = r.pureValue(program.OpOr, ^uint64(0), r.slotValue(in.Dst), r.constantValue(in.Imm))
 	case program.OpDrop:
-		r.slots[in.Dst] = r.constant(r.s.dropSpec)
+		r.slots[in.Dst] = r.constantValue(r.s.dropSpec)
 		if in.A != program.SlotZero {
 			r.slots[in.A] = 0
 		}
 	case program.OpCount:
-		r.effects = append(r.effects, traceEffect{kind: effectCount, id: int(in.Imm), a: r.inRegister(r.get(in.A))})
+		r.effects = append(r.effects, traceEffect{kind: effectCount, id: int(in.Imm), a: r.inRegister(r.slotValue(in.A))})
 	case program.OpRegRead:
 		r.registerRead(in)
 	case program.OpRegWrite:
 		if in.N != 1 || t.p.Registers[in.Imm].Width > 64 {
-			r.unfit("a register of more than 64 bits")
+			r.abandon("a register of more than 64 bits")
 			return
 		}
 		r.written[int(in.Imm)] = true
 		r.effects = append(r.effects, traceEffect{
-			kind: effectWrite, id: int(in.Imm), a: r.inRegister(r.get(in.A)), b: r.inRegister(r.get(in.Dst)),
+			kind: effectWrite, id: int(in.Imm), a: r.inRegister(r.slotValue(in.A)), b: r.inRegister(r.slotValue(in.Dst)),
 		})
 	case program.OpCall:
-		r.call(&t.p.Calls[in.Imm])
+		r.recordCall(&t.p.Calls[in.Imm])
 	default:
-		if !r.wide(in) {
-			r.unfit("an instruction")
+		if !r.recordWide(in) {
+			r.abandon("an instruction")
 		}
 	}
 }
 
-func (r *recorder) registerRead(in *program.Inst) {
+func (r *traceRecorder) registerRead(in *program.Inst) {
 	t := r.t
 	if in.N != 1 || t.p.Registers[in.Imm].Width > 64 {
-		r.unfit("a register of more than 64 bits")
+		r.abandon("a register of more than 64 bits")
 		return
 	}
 	if r.written[int(in.Imm)] {
-		r.unfit("a register read after it is written")
+		r.abandon("a register read after it is written")
 		return
 	}
-	index := r.get(in.A)
-	size := r.constant(uint64(t.p.Registers[in.Imm].Size))
-	if !r.decide(traceLtU, r.c(index) < r.c(size), index, size) {
+	index := r.slotValue(in.A)
+	size := r.constantValue(uint64(t.p.Registers[in.Imm].Size))
+	if !r.guardOutcome(traceLtU, r.valueOf(index) < r.valueOf(size), index, size) {
 		return // out of range: the destination stays as it is
 	}
 	x := value{kind: valueOp, op: traceRead, imm: in.Imm, index: in.B, n: 1, bits: program.MaskOf(int(in.B))}
 	x.args[0] = index
 	var c [1]uint64
-	r.s.registers[in.Imm].read(c[:], r.c(index), int(in.B))
+	r.s.registers[in.Imm].read(c[:], r.valueOf(index), int(in.B))
 	x.c = c[0]
 	r.slots[in.Dst] = r.newValue(x)
 }
 
-func (r *recorder) call(k *program.Call) {
+func (r *traceRecorder) recordCall(k *program.Call) {
 	t := r.t
 	switch k.Kind {
 	case program.CallHash:
 		r.inputsOf(k.ID)
-		base, size := r.inRegister(r.get(k.A)), r.inRegister(r.get(k.B))
-		reg := r.emitTo(top{op: traceHash, a: base, b: size, imm: uint64(k.ID)}, 1)
+		base, size := r.inRegister(r.slotValue(k.A)), r.inRegister(r.slotValue(k.B))
+		reg := r.emitTo(traceInst{op: traceHash, a: base, b: size, imm: uint64(k.ID)}, 1)
 		if r.bad != "" {
 			return
 		}
-		t.v[reg] = r.s.calculate(&t.pkt, k.ID)%max(t.v[size], 1) + t.v[base]
-		r.slots[k.Dst] = r.made(reg, ^uint64(0))
+		t.v[reg] = r.s.runCalculation(&t.pkt, k.ID)%max(t.v[size], 1) + t.v[base]
+		r.slots[k.Dst] = r.registerValue(reg, ^uint64(0))
 	case program.CallRandom:
-		lo, hi := r.get(k.A), r.get(k.B)
-		if !r.decide(traceLeU, r.c(lo) <= r.c(hi), lo, hi) {
+		lo, hi := r.slotValue(k.A), r.slotValue(k.B)
+		if !r.guardOutcome(traceLeU, r.valueOf(lo) <= r.valueOf(hi), lo, hi) {
 			return
 		}
 		a, b := r.inRegister(lo), r.inRegister(hi)
-		reg := r.emitTo(top{op: traceRandom, a: a, b: b}, 1)
-		t.v[reg] = t.v[a] + r.s.random(t.v[b]-t.v[a])
-		r.slots[k.Dst] = r.made(reg, ^uint64(0))
+		reg := r.emitTo(traceInst{op: traceRandom, a: a, b: b}, 1)
+		t.v[reg] = t.v[a] + r.s.randomTo(t.v[b]-t.v[a])
+		r.slots[k.Dst] = r.registerValue(reg, ^uint64(0))
 	case program.CallLog: // traces are only for switches without a log
 	default:
-		r.unfit("a primitive")
+		r.abandon("a primitive")
 	}
 }

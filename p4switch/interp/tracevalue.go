@@ -13,9 +13,9 @@ type valueKind uint8
 
 const (
 	valueConst valueKind = iota // the same for all packets of this path
-	valueField                  // of the packet's bytes
+	valueField                  // bits of the packet's bytes
 	valueInput
-	valueHeld // of Held
+	valueHeld // a value kept in [Held] between ingress and egress
 	valueOp   // arithmetic on others, or a register read
 	valueReg  // made by an instruction that has been written already
 )
@@ -34,17 +34,17 @@ type value struct {
 }
 
 // newValue adds a value and returns its index.
-func (r *recorder) newValue(x value) int32 {
+func (r *traceRecorder) newValue(x value) int32 {
 	r.values = append(r.values, x)
 	return int32(len(r.values) - 1)
 }
 
-func (r *recorder) constant(c uint64) int32 {
+func (r *traceRecorder) constantValue(c uint64) int32 {
 	return r.newValue(value{kind: valueConst, c: c, bits: c})
 }
 
-// field is a value that lies in the packet's bytes.
-func (r *recorder) field(ps []program.Part) int32 {
+// fieldValue returns a value that consists of bits of the packet.
+func (r *traceRecorder) fieldValue(ps []program.Part) int32 {
 	x := value{kind: valueField, parts: ps}
 	for i := range ps {
 		x.c |= ps[i].Load(r.data)
@@ -53,7 +53,7 @@ func (r *recorder) field(ps []program.Part) int32 {
 	return r.newValue(x)
 }
 
-func (r *recorder) input(op traceOp, index uint32, mask uint64) int32 {
+func (r *traceRecorder) inputValue(op traceOp, index uint32, mask uint64) int32 {
 	c := r.t.in[index]
 	if op == traceInputUs {
 		c /= 1000
@@ -61,32 +61,32 @@ func (r *recorder) input(op traceOp, index uint32, mask uint64) int32 {
 	return r.newValue(value{kind: valueInput, op: op, index: index, imm: mask, c: c & mask, bits: mask})
 }
 
-// get returns the value in a slot. Reading a slot that nothing was written to
+// slotValue returns the value in a slot. Reading a slot that nothing was written to
 // ends the recording.
-func (r *recorder) get(slot uint32) int32 {
+func (r *traceRecorder) slotValue(slot uint32) int32 {
 	if id := r.slots[slot]; id >= 0 {
 		return id
 	}
-	r.unfit("a slot read before it is written")
-	return r.constant(0)
+	r.abandon("a slot read before it is written")
+	return r.constantValue(0)
 }
 
-func (r *recorder) isConst(id int32) bool { return r.values[id].kind == valueConst }
+func (r *traceRecorder) isConst(id int32) bool { return r.values[id].kind == valueConst }
 
-func (r *recorder) c(id int32) uint64 { return r.values[id].c }
+func (r *traceRecorder) valueOf(id int32) uint64 { return r.values[id].c }
 
-// arith is the value of a pure operation.
-func (r *recorder) arith(op program.Opcode, imm uint64, args ...int32) int32 {
+// pureValue is the value of a pure operation.
+func (r *traceRecorder) pureValue(op program.Opcode, imm uint64, args ...int32) int32 {
 	x := value{kind: valueOp, op: traceOp(op), imm: imm, bits: ^uint64(0), n: len(args)}
 	var c [3]uint64
 	same := true
 	for i, a := range args {
-		x.args[i], c[i] = a, r.c(a)
+		x.args[i], c[i] = a, r.valueOf(a)
 		same = same && r.isConst(a)
 	}
-	x.c = arith(op, c[0], c[1], c[2], imm)
+	x.c = evalPure(op, c[0], c[1], c[2], imm)
 	if same {
-		return r.constant(x.c)
+		return r.constantValue(x.c)
 	}
 	switch {
 	case op == program.OpMov && r.values[args[0]].bits&^imm == 0:
@@ -99,13 +99,13 @@ func (r *recorder) arith(op program.Opcode, imm uint64, args ...int32) int32 {
 		x.bits = 1
 	}
 	if x.bits == 0 {
-		return r.constant(0)
+		return r.constantValue(0)
 	}
 	return r.newValue(x)
 }
 
 // inRegister returns the register in which the trace has a value, and takes one for it first if it has none.
-func (r *recorder) inRegister(id int32) traceSlot {
+func (r *traceRecorder) inRegister(id int32) traceSlot {
 	x := &r.values[id]
 	if x.reg != 0 {
 		return x.reg
@@ -114,7 +114,7 @@ func (r *recorder) inRegister(id int32) traceSlot {
 	case valueConst:
 		x.reg = r.t.constantReg(x.c)
 		if x.reg == 0 {
-			r.unfit("too many constants")
+			r.abandon("too many constants")
 		}
 		return x.reg
 	case valueOp:
@@ -125,43 +125,42 @@ func (r *recorder) inRegister(id int32) traceSlot {
 		}
 		x = &r.values[id]
 		if x.op == traceRead {
-			x.reg = r.emitTo(top{op: x.op, a: regs[0], b: traceSlot(x.index), imm: x.imm}, 1)
+			x.reg = r.emitTo(traceInst{op: x.op, a: regs[0], b: traceSlot(x.index), imm: x.imm}, 1)
 		} else {
-			x.reg = r.emitTo(top{op: x.op, a: regs[0], b: regs[1], n: uint16(regs[2]), imm: x.imm}, 1)
+			x.reg = r.emitTo(traceInst{op: x.op, a: regs[0], b: regs[1], n: uint16(regs[2]), imm: x.imm}, 1)
 		}
 	case valueInput:
-		x.reg = r.emitTo(top{op: x.op, a: traceSlot(x.index), imm: x.imm}, 1)
+		x.reg = r.emitTo(traceInst{op: x.op, a: traceSlot(x.index), imm: x.imm}, 1)
 	case valueHeld:
-		x.reg = r.emitTo(top{op: traceHeld, a: traceSlot(x.index)}, 1)
+		x.reg = r.emitTo(traceInst{op: traceHeld, a: traceSlot(x.index)}, 1)
 	case valueField:
 		for i := range x.parts {
 			p := &x.parts[i]
-			in := top{op: traceLoad, n: p.Byte, a: traceSlot(p.Shift), b: traceSlot(p.Right), imm: p.Mask}
+			in := traceInst{op: traceLoad, n: p.Byte, a: traceSlot(p.Shift), b: traceSlot(p.Right), imm: p.Mask}
 			if i == 0 {
 				x.reg = r.emitTo(in, 1)
 				continue
 			}
 			in.op, in.dst = traceLoadOr, x.reg
-			r.emit(in)
+			r.emitInst(in)
 		}
 	}
 	r.t.v[x.reg] = x.c
 	return x.reg
 }
 
-// made is a value that the instruction before has left in a register.
-func (r *recorder) made(reg traceSlot, bits uint64) int32 {
+// registerValue returns the value that the previous instruction left in a register.
+func (r *traceRecorder) registerValue(reg traceSlot, bits uint64) int32 {
 	return r.newValue(value{kind: valueReg, reg: reg, c: r.t.v[reg], bits: bits})
 }
 
-// natural makes sure that a slot of the program has its value in the slot
-// itself, for code that looks there.
-func (r *recorder) natural(slot uint32) {
+// storeInSlot stores a slot's value into the slot itself, for code that reads the slot.
+func (r *traceRecorder) storeInSlot(slot uint32) {
 	if slot == program.SlotZero || slot == program.SlotOne || r.fixed[slot] {
 		return
 	}
-	from := r.inRegister(r.get(slot))
-	r.emit(top{op: traceMove, dst: traceSlot(slot), a: from})
+	from := r.inRegister(r.slotValue(slot))
+	r.emitInst(traceInst{op: traceMove, dst: traceSlot(slot), a: from})
 	r.t.v[slot] = r.t.v[from]
 }
 
@@ -183,21 +182,20 @@ func (t *Traces) constantReg(c uint64) traceSlot {
 }
 
 // emitTo gives an instruction the next n registers as its destination.
-func (r *recorder) emitTo(in top, n int) traceSlot {
+func (r *traceRecorder) emitTo(in traceInst, n int) traceSlot {
 	first := r.t.p.Slots + maxTraceConsts
 	if r.regs+n > first+maxTraceRegs {
-		r.unfit("too many registers")
+		r.abandon("too many registers")
 		r.regs = first
 	}
 	in.dst = traceSlot(r.regs)
 	r.regs += n
-	r.emit(in)
+	r.emitInst(in)
 	return in.dst
 }
 
-// emit writes an instruction, or, on a path that others went before, checks that
-// it is there.
-func (r *recorder) emit(in top) {
+// emitInst records an instruction, or checks that an existing trace has the same one here.
+func (r *traceRecorder) emitInst(in traceInst) {
 	t := r.t
 	if !r.follow {
 		t.code = append(t.code, in)
@@ -211,12 +209,12 @@ func (r *recorder) emit(in top) {
 	}
 	if have != in {
 		t.broken = true
-		r.unfit("contradiction")
+		r.abandon("contradiction")
 	}
 }
 
-// guard writes a check, which holds for the packet at hand, or finds it.
-func (r *recorder) guard(in top) {
+// emitGuard records a check that holds for this packet, or finds the same check in the trace.
+func (r *traceRecorder) emitGuard(in traceInst) {
 	t := r.t
 	if !r.follow {
 		t.code = append(t.code, in)
@@ -233,13 +231,13 @@ func (r *recorder) guard(in top) {
 	opposite.op = in.op.negated()
 	if other != opposite && (in.op != traceTook || other.op != traceTook) {
 		t.broken = true
-		r.unfit("contradiction")
+		r.abandon("contradiction")
 		return
 	}
 	if have.alt != 0 {
 		r.pc = have.alt
 		if in.op == traceTook {
-			r.guard(in)
+			r.emitGuard(in)
 		}
 		return
 	}
@@ -250,10 +248,10 @@ func (r *recorder) guard(in top) {
 	}
 }
 
-// truth writes the guard that a condition comes out as it does: op on a and b,
+// guardCondition writes the guard that a condition comes out as it does: op on a and b,
 // or its negation.
-func (r *recorder) truth(op traceOp, holds bool, a, b int32) {
-	in := top{op: op}
+func (r *traceRecorder) guardCondition(op traceOp, holds bool, a, b int32) {
+	in := traceInst{op: op}
 	if !holds {
 		in.op = op.negated()
 	}
@@ -261,5 +259,5 @@ func (r *recorder) truth(op traceOp, holds bool, a, b int32) {
 	if op != traceZ && op != traceNZ {
 		in.b = r.inRegister(b)
 	}
-	r.guard(in)
+	r.emitGuard(in)
 }

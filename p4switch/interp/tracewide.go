@@ -2,30 +2,30 @@ package interp
 
 import "github.com/ethereal-fabric/ethereal/p4switch/program"
 
-// wide follows an operation on several words, as comparisons of IPv6 addresses need them, word by word. It reports
-// false for one that traces cannot express: sums and the like, and shifts by what is not constant.
-func (r *recorder) wide(in *program.Inst) bool {
+// recordWide follows an operation on several words, as comparisons of IPv6 addresses need them, word by word. It
+// reports false for one that traces cannot express: sums and the like, and shifts by what is not constant.
+func (r *traceRecorder) recordWide(in *program.Inst) bool {
 	n := int(in.N)
 	words := func(slot uint32) []int32 {
 		ids := make([]int32, n)
 		for i := range ids {
-			ids[i] = r.get(slot + uint32(i))
+			ids[i] = r.slotValue(slot + uint32(i))
 		}
 		return ids
 	}
 	pairs := func(op program.Opcode) []int32 {
 		a, b := words(in.A), words(in.B)
 		for i := range a {
-			a[i] = r.arith(op, ^uint64(0), a[i], b[i])
+			a[i] = r.pureValue(op, ^uint64(0), a[i], b[i])
 		}
 		return a
 	}
 	some := func(ids []int32) int32 { // 1 if any is not 0
-		x := r.constant(0)
+		x := r.constantValue(0)
 		for _, id := range ids {
-			x = r.arith(program.OpOr, ^uint64(0), x, id)
+			x = r.pureValue(program.OpOr, ^uint64(0), x, id)
 		}
-		return r.arith(program.OpNe, ^uint64(0), x, r.constant(0))
+		return r.pureValue(program.OpNe, ^uint64(0), x, r.constantValue(0))
 	}
 	var out []int32
 	switch in.Op {
@@ -34,9 +34,9 @@ func (r *recorder) wide(in *program.Inst) bool {
 	case program.OpWZext:
 		for i := range uint32(n) {
 			if i < in.B {
-				out = append(out, r.get(in.A+i))
+				out = append(out, r.slotValue(in.A+i))
 			} else {
-				out = append(out, r.constant(0))
+				out = append(out, r.constantValue(0))
 			}
 		}
 	case program.OpWAnd:
@@ -47,7 +47,7 @@ func (r *recorder) wide(in *program.Inst) bool {
 		out = pairs(program.OpXor)
 	case program.OpWNot:
 		for _, id := range words(in.A) {
-			out = append(out, r.arith(program.OpXor, ^uint64(0), id, r.constant(^uint64(0))))
+			out = append(out, r.pureValue(program.OpXor, ^uint64(0), id, r.constantValue(^uint64(0))))
 		}
 	case program.OpWMask:
 		for i, id := range words(in.A) {
@@ -55,16 +55,16 @@ func (r *recorder) wide(in *program.Inst) bool {
 			if width := int(in.Imm) - 64*i; width > 0 {
 				mask = program.MaskOf(min(width, 64))
 			}
-			out = append(out, r.arith(program.OpAnd, ^uint64(0), id, r.constant(mask)))
+			out = append(out, r.pureValue(program.OpAnd, ^uint64(0), id, r.constantValue(mask)))
 		}
 	case program.OpWShl, program.OpWShr:
-		by := r.get(in.B)
+		by := r.slotValue(in.B)
 		if !r.isConst(by) {
 			return false
 		}
-		out = r.shifted(words(in.A), in.Op == program.OpWShl, r.c(by))
+		out = r.shiftWords(words(in.A), in.Op == program.OpWShl, r.valueOf(by))
 	case program.OpWEq:
-		out = []int32{r.arith(program.OpIsZ, ^uint64(0), some(pairs(program.OpXor)))}
+		out = []int32{r.pureValue(program.OpIsZ, ^uint64(0), some(pairs(program.OpXor)))}
 	case program.OpWNe:
 		out = []int32{some(pairs(program.OpXor))}
 	case program.OpWNonZ:
@@ -76,13 +76,13 @@ func (r *recorder) wide(in *program.Inst) bool {
 	return true
 }
 
-// shifted returns the words of a number that is shifted by a constant.
-func (r *recorder) shifted(a []int32, left bool, by uint64) []int32 {
+// shiftWords returns the words of a number that is shifted by a constant.
+func (r *traceRecorder) shiftWords(a []int32, left bool, by uint64) []int32 {
 	out := make([]int32, len(a))
 	whole, part := int(min(by/64, uint64(len(a)))), by%64
 	word := func(i int) int32 {
 		if i < 0 || i >= len(a) {
-			return r.constant(0)
+			return r.constantValue(0)
 		}
 		return a[i]
 	}
@@ -93,8 +93,8 @@ func (r *recorder) shifted(a []int32, left bool, by uint64) []int32 {
 		}
 		out[i] = near
 		if part != 0 {
-			out[i] = r.arith(program.OpOr, ^uint64(0), r.arith(op, ^uint64(0), near, r.constant(part)),
-				r.arith(back, ^uint64(0), far, r.constant(64-part)))
+			out[i] = r.pureValue(program.OpOr, ^uint64(0), r.pureValue(op, ^uint64(0), near, r.constantValue(part)),
+				r.pureValue(back, ^uint64(0), far, r.constantValue(64-part)))
 		}
 	}
 	return out

@@ -75,6 +75,35 @@ func cmpSigned(a, b []uint64) int {
 	return cmpWords(a, b)
 }
 
+// compareWords gives the result of a comparison, OpWEq to OpWLeS.
+func compareWords(op program.Opcode, a, b []uint64) bool {
+	switch op {
+	case program.OpWEq:
+		return cmpWords(a, b) == 0
+	case program.OpWNe:
+		return cmpWords(a, b) != 0
+	case program.OpWLtU:
+		return cmpWords(a, b) < 0
+	case program.OpWLeU:
+		return cmpWords(a, b) <= 0
+	case program.OpWLtS:
+		return cmpSigned(a, b) < 0
+	}
+	return cmpSigned(a, b) <= 0
+}
+
+// extendWords copies a to d, which is longer, and fills the rest with zeros or a's sign.
+func extendWords(d, a []uint64, signed bool) {
+	copy(d, a)
+	var fill uint64
+	if signed && isNeg(a) {
+		fill = ^uint64(0)
+	}
+	for i := len(a); i < len(d); i++ {
+		d[i] = fill
+	}
+}
+
 func shiftLeftWords(d, a []uint64, n uint64) {
 	w, b := len(d), uint(n%64)
 	k := int(min(n/64, uint64(w)))
@@ -160,41 +189,16 @@ func (s *Switch) wideOp(v []uint64, in *program.Inst) {
 		copy(v[in.Dst:in.Dst+n], v[from:from+n])
 		return
 	case program.OpWZext, program.OpWSext:
-		m := in.B
-		d := v[in.Dst : in.Dst+n]
-		copy(d, v[in.A:in.A+m])
-		var fill uint64
-		if in.Op == program.OpWSext && v[in.A+m-1]>>63 != 0 {
-			fill = ^uint64(0)
-		}
-		for i := m; i < n; i++ {
-			d[i] = fill
-		}
+		extendWords(v[in.Dst:in.Dst+n], v[in.A:in.A+in.B], in.Op == program.OpWSext)
 		return
 	}
 	a := v[in.A : in.A+n]
 	switch in.Op {
 	case program.OpWEq, program.OpWNe, program.OpWLtU, program.OpWLeU, program.OpWLtS, program.OpWLeS:
-		b := v[in.B : in.B+n]
-		var r bool
-		switch in.Op {
-		case program.OpWEq:
-			r = cmpWords(a, b) == 0
-		case program.OpWNe:
-			r = cmpWords(a, b) != 0
-		case program.OpWLtU:
-			r = cmpWords(a, b) < 0
-		case program.OpWLeU:
-			r = cmpWords(a, b) <= 0
-		case program.OpWLtS:
-			r = cmpSigned(a, b) < 0
-		default:
-			r = cmpSigned(a, b) <= 0
-		}
-		v[in.Dst] = b2u(r)
+		v[in.Dst] = boolToUint(compareWords(in.Op, a, v[in.B:in.B+n]))
 		return
 	case program.OpWNonZ:
-		v[in.Dst] = b2u(!isZeroWords(a))
+		v[in.Dst] = boolToUint(!isZeroWords(a))
 		return
 	case program.OpWCount:
 		x := a[0]

@@ -47,7 +47,7 @@ func (sc *scratch) parseAction(actions map[uint32]*actionRef, a *p4.Action, isDe
 	if !shortest {
 		b := &p4.Action{ActionId: a.GetActionId()}
 		for _, p := range a.GetParams() {
-			b.Params = append(b.Params, &p4.Action_Param{ParamId: p.GetParamId(), Value: canonical(p.GetValue())})
+			b.Params = append(b.Params, &p4.Action_Param{ParamId: p.GetParamId(), Value: canonicalBytes(p.GetValue())})
 		}
 		a = b
 	}
@@ -64,7 +64,7 @@ func (ts *tableSchema) actionFromProgram(call interp.ActionCall) *p4.Action {
 	a := &p4.Action{ActionId: id}
 	for i, p := range ts.actions[id].params {
 		if i < len(call.Args) {
-			a.Params = append(a.Params, &p4.Action_Param{ParamId: p.id, Value: append([]byte(nil), canonical(call.Args[i])...)})
+			a.Params = append(a.Params, &p4.Action_Param{ParamId: p.id, Value: append([]byte(nil), canonicalBytes(call.Args[i])...)})
 		}
 	}
 	return a

@@ -58,13 +58,13 @@ type role struct {
 	emptied   uint64     // number of the closing that left it without streams
 }
 
-// may reports whether the role's controllers may access a P4Info object.
-func (r *role) may(o *object) bool {
+// mayAccess reports whether the role's controllers may access a P4Info object.
+func (r *role) mayAccess(o *object) bool {
 	return r == nil || r.key == (roleKey{}) || o.role == "" || o.role == r.key.name
 }
 
-// writer returns the role whose primary sent a request.
-func (c *Core) writer(device uint64, key roleKey, id *p4.Uint128) (*role, error) {
+// writerRole returns the role whose primary sent a request.
+func (c *Core) writerRole(device uint64, key roleKey, id *p4.Uint128) (*role, error) {
 	if err := c.checkDevice(device); err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (c *Core) arbitrate(s *Stream, m *p4.MasterArbitrationUpdate) error {
 		r.streams = append(r.streams, s)
 		s.role = r
 	}
-	r.elect(c, s, id)
+	r.setElectionID(c, s, id)
 	return nil
 }
 
@@ -159,8 +159,8 @@ func (c *Core) roomForRole() error {
 	return nil
 }
 
-// elect sets s's election id and notifies the sessions concerned.
-func (r *role) elect(c *Core, s *Stream, id electionID) {
+// setElectionID sets s's election id and notifies the sessions concerned.
+func (r *role) setElectionID(c *Core, s *Stream, id electionID) {
 	was := r.primary
 	unchanged := was == s && s.election == id
 	s.election = id
@@ -169,21 +169,21 @@ func (r *role) elect(c *Core, s *Stream, id electionID) {
 		r.highestID = id
 		r.setPrimary(s)
 		if unchanged {
-			r.notify(c, s)
+			r.notifyStream(c, s)
 			return
 		}
 		// The new primary is notified last.
 		for _, other := range r.streams {
 			if other != s {
-				r.notify(c, other)
+				r.notifyStream(c, other)
 			}
 		}
-		r.notify(c, s)
+		r.notifyStream(c, s)
 	case was == s:
 		r.setPrimary(nil)
 		r.notifyAll(c)
 	default:
-		r.notify(c, s)
+		r.notifyStream(c, s)
 	}
 }
 
@@ -201,8 +201,8 @@ func (r *role) setPrimary(s *Stream) {
 	}
 }
 
-// leave removes a closed stream.
-func (r *role) leave(c *Core, s *Stream) {
+// removeStream removes a closed stream.
+func (r *role) removeStream(c *Core, s *Stream) {
 	if i := slices.Index(r.streams, s); i >= 0 {
 		r.streams = slices.Delete(r.streams, i, i+1)
 	}
@@ -218,11 +218,11 @@ func (r *role) leave(c *Core, s *Stream) {
 
 func (r *role) notifyAll(c *Core) {
 	for _, s := range r.streams {
-		r.notify(c, s)
+		r.notifyStream(c, s)
 	}
 }
 
-func (r *role) notify(c *Core, s *Stream) {
+func (r *role) notifyStream(c *Core, s *Stream) {
 	m := &p4.MasterArbitrationUpdate{DeviceId: c.deviceID, ElectionId: r.highestID.proto()}
 	m.Role = r.msg
 	switch {

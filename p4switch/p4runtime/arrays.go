@@ -16,14 +16,14 @@ func modifyOnly(kind string, typ p4.Update_Type) error {
 	return nil
 }
 
-type cells interface {
+type cellArray interface {
 	base() *object
 	cells() int
 }
 
 // writeCells modifies the cells at index, or all. prepare checks the request and returns a function that sets a
 // cell; nil: there is nothing to set.
-func writeCells[A cells](
+func writeCells[A cellArray](
 	p *pipeline, r *role, typ p4.Update_Type, arrays objects[A], id uint32, index *p4.Index, prepare func(A) (func(i int) error, error),
 ) error {
 	if err := modifyOnly(arrays.kind, typ); err != nil {
@@ -42,7 +42,7 @@ func writeCells[A cells](
 		return err
 	}
 	for i := from; i < to; i++ {
-		p.core.plane.did(1)
+		p.core.plane.workDone(1)
 		if err := set(i); err != nil {
 			return fromSwitch(err)
 		}
@@ -51,7 +51,7 @@ func writeCells[A cells](
 }
 
 // readArrays calls read with each requested array, and its cells.
-func readArrays[A cells](p *pipeline, r *role, arrays objects[A], id uint32, index *p4.Index, read func(a A, from, to int) error) error {
+func readArrays[A cellArray](p *pipeline, r *role, arrays objects[A], id uint32, index *p4.Index, read func(a A, from, to int) error) error {
 	if id == 0 && index != nil {
 		return rpc.Invalidf("index is set and %s_id is not", arrays.kind)
 	}
@@ -106,7 +106,7 @@ func (p *pipeline) writeMeter(r *role, typ p4.Update_Type, me *p4.MeterEntry) er
 		if c == nil {
 			return func(i int) error { return p.sw.ClearMeter(m.mid, i) }, nil
 		}
-		return func(i int) error { return p.sw.SetMeter(m.mid, i, meterConfig(c)) }, m.check(c)
+		return func(i int) error { return p.sw.SetMeter(m.mid, i, meterConfig(c)) }, m.checkConfig(c)
 	})
 }
 
@@ -135,7 +135,7 @@ func (p *pipeline) writeRegister(r *role, typ p4.Update_Type, re *p4.RegisterEnt
 		width := p.prog.Registers[g.rid].Width
 		// Packed from the left, the value ends at bit (width+7)/8*8 of the buffer.
 		w := bitWriter{b: make([]byte, (width+7)/8), off: (8 - width%8) % 8}
-		if err := p.decompose(g.spec, re.GetData(), w.put, 0); err != nil {
+		if err := p.decomposeData(g.spec, re.GetData(), w.put, 0); err != nil {
 			return nil, rpc.Within("register "+g.name, err)
 		}
 		return func(i int) error { return p.sw.SetRegister(g.rid, i, w.b) }, nil
@@ -144,14 +144,14 @@ func (p *pipeline) writeRegister(r *role, typ p4.Update_Type, re *p4.RegisterEnt
 
 func (p *pipeline) readRegister(r *role, re *p4.RegisterEntry, emit func(*p4.RegisterEntry) error) error {
 	return readArrays(p, r, p.registers, re.GetRegisterId(), re.GetIndex(), func(g *registerSchema, from, to int) error {
-		leaves, err := p.leaves(nil, g.spec, 0)
+		leaves, err := p.scalarsOf(nil, g.spec, 0)
 		if err != nil {
 			return rpc.Within("register "+g.name, err)
 		}
 		width := p.prog.Registers[g.rid].Width
 		return readCells(p, from, to, func(i int) ([]byte, error) { return p.sw.Register(g.rid, i) }, func(i int, b []byte) error {
 			rd, n := bitReader{b: b, off: len(b)*8 - width}, 0
-			data, err := p.compose(g.spec, func() []byte { n++; return rd.next(leaves[n-1].width) }, 0)
+			data, err := p.composeData(g.spec, func() []byte { n++; return rd.next(leaves[n-1].width) }, 0)
 			if err != nil {
 				return rpc.Within("register "+g.name, err)
 			}

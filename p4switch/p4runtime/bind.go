@@ -14,18 +14,18 @@ import (
 // maxWidth is the largest bit width accepted in a P4Info.
 const maxWidth = 1 << 16
 
-// binder builds a schema and remembers the ids that it has seen.
-type binder struct {
+// schemaBuilder builds a schema and remembers the ids that it has seen.
+type schemaBuilder struct {
 	*schema
 	seen           map[uint32]string
 	directMeters   objects[*meterSchema]
 	directCounters objects[*object]
 }
 
-// bind checks info and connects it with prog. The errors are INVALID_ARGUMENT: the two do not belong together, or
-// info is not a valid P4Info. restricted makes annotations restrict writes.
-func bind(info *p4config.P4Info, prog *program.Program, restricted bool) (*schema, error) {
-	b := &binder{
+// buildSchema checks info and connects it with prog. The errors are INVALID_ARGUMENT: the two do not belong together,
+// or info is not a valid P4Info. restricted makes annotations restrict writes.
+func buildSchema(info *p4config.P4Info, prog *program.Program, restricted bool) (*schema, error) {
+	b := &schemaBuilder{
 		schema: &schema{
 			info: info, prog: prog,
 			tables: objectsOf[*tableSchema]("table"), actions: objectsOf[*actionSchema]("action"),
@@ -46,7 +46,7 @@ func bind(info *p4config.P4Info, prog *program.Program, restricted bool) (*schem
 		}
 	}
 	if len(info.GetTables()) > 0 && len(b.tables.list) == 0 && slices.ContainsFunc(prog.Tables, func(t program.Table) bool { return !t.Info.Hidden }) {
-		return nil, missing("no table, not even", info.GetTables()[0].GetPreamble().GetName()+",")
+		return nil, missingInProgram("no table, not even", info.GetTables()[0].GetPreamble().GetName()+",")
 	}
 	b.portNames = b.portNamed()
 	if restricted {
@@ -57,8 +57,8 @@ func bind(info *p4config.P4Info, prog *program.Program, restricted bool) (*schem
 	return b.schema, nil
 }
 
-// object reads a preamble and refuses ids that are zero or in use.
-func (b *binder) object(kind string, p *p4config.Preamble) (object, error) {
+// readPreamble reads a preamble and refuses ids that are zero or in use.
+func (b *schemaBuilder) readPreamble(kind string, p *p4config.Preamble) (object, error) {
 	o := object{id: p.GetId(), name: p.GetName()}
 	if o.id == 0 || o.name == "" {
 		return o, rpc.Invalidf("p4info: %s %q has id %d; both name and id must be set", kind, o.name, o.id)
@@ -76,9 +76,9 @@ func (b *binder) object(kind string, p *p4config.Preamble) (object, error) {
 	return o, nil
 }
 
-// width checks a bit width. A type that is translated to strings has none in the P4Info: its width is the
+// checkWidth checks a bit width. A type that is translated to strings has none in the P4Info: its width is the
 // program's, and maxWidth here.
-func (b *binder) width(what string, bits int32, typeName *p4config.P4NamedType) (int, *nameType, error) {
+func (b *schemaBuilder) checkWidth(what string, bits int32, typeName *p4config.P4NamedType) (int, *nameType, error) {
 	if name := typeName.GetName(); name != "" {
 		tr := b.info.GetTypeInfo().GetNewTypes()[name].GetTranslatedType()
 		if tr.GetSdnString() != nil {
@@ -88,10 +88,18 @@ func (b *binder) width(what string, bits int32, typeName *p4config.P4NamedType) 
 			bits = w
 		}
 	}
-	if bits <= 0 || bits > maxWidth {
-		return 0, nil, rpc.Invalidf("p4info: %s has bit width %d; it must be 1 to %d", what, bits, maxWidth)
+	if bits < 0 || bits > maxWidth {
+		return 0, nil, rpc.Invalidf("p4info: %s has bit width %d; it must be 0 to %d", what, bits, maxWidth)
 	}
 	return int(bits), nil, nil
+}
+
+// fitsProgram refuses a field of no bits that has some in the program, as those of type error have.
+func fitsProgram(what string, width, program int) error {
+	if width == 0 && program > 0 {
+		return rpc.Invalidf("p4info: %s has bit width 0, in the BMv2 JSON %d", what, program)
+	}
+	return nil
 }
 
 // nameType is a type that the P4Info translates to strings.
@@ -102,13 +110,13 @@ func (s *schema) nameType(name string) *nameType {
 	return s.nameTypes[name]
 }
 
-func missing(kind, name string) error {
+func missingInProgram(kind, name string) error {
 	return rpc.Invalidf("p4info: %s %s is in the BMv2 JSON; the P4Info and the JSON must come from one run of the compiler", kind, name)
 }
 
-// unknown returns the error for an id without object of a kind. The compiler leaves objects that packets never
+// unknownID returns the error for an id without object of a kind. The compiler leaves objects that packets never
 // reach out of the JSON, but P4Info lists them.
-func (s *schema) unknown(kind string, id uint32) error {
+func (s *schema) unknownID(kind string, id uint32) error {
 	if name, ok := s.absent[id]; ok {
 		return rpc.Errorf(codes.Unimplemented, "%s is not in the compiled program: packets never reach it", name)
 	}
@@ -118,10 +126,10 @@ func (s *schema) unknown(kind string, id uint32) error {
 // bindAll adds the P4Info's objects of one kind to those of the schema. of finds the program's, and describe puts
 // both together.
 func bindAll[I interface{ GetPreamble() *p4config.Preamble }, ID any, T interface{ base() *object }](
-	b *binder, to *objects[T], infos []I, of func(string) (ID, bool), describe func(object, ID, I) (T, error),
+	b *schemaBuilder, to *objects[T], infos []I, of func(string) (ID, bool), describe func(object, ID, I) (T, error),
 ) error {
 	for _, info := range infos {
-		o, err := b.object(to.kind, info.GetPreamble())
+		o, err := b.readPreamble(to.kind, info.GetPreamble())
 		if err != nil {
 			return err
 		}
@@ -139,14 +147,14 @@ func bindAll[I interface{ GetPreamble() *p4config.Preamble }, ID any, T interfac
 	return nil
 }
 
-// declared is bindAll's of for objects that the P4Info alone has.
-func declared(string) (struct{}, bool) { return struct{}{}, true }
+// declaredInP4Info is bindAll's of for objects that the P4Info alone has.
+func declaredInP4Info(string) (struct{}, bool) { return struct{}{}, true }
 
-func (b *binder) bindActions() error {
-	return bindAll(b, &b.actions, b.info.GetActions(), declared, func(o object, _ struct{}, a *p4config.Action) (*actionSchema, error) {
+func (b *schemaBuilder) bindActions() error {
+	return bindAll(b, &b.actions, b.info.GetActions(), declaredInP4Info, func(o object, _ struct{}, a *p4config.Action) (*actionSchema, error) {
 		as := &actionSchema{object: o, paramByID: map[uint32]int{}}
 		for _, p := range a.GetParams() {
-			w, named, err := b.width("action "+o.name+" parameter "+p.GetName(), p.GetBitwidth(), p.GetTypeName())
+			w, named, err := b.checkWidth("action "+o.name+" parameter "+p.GetName(), p.GetBitwidth(), p.GetTypeName())
 			if err != nil {
 				return nil, err
 			}
@@ -160,7 +168,7 @@ func (b *binder) bindActions() error {
 	})
 }
 
-func (b *binder) bindProfiles() error {
+func (b *schemaBuilder) bindProfiles() error {
 	return bindAll(b, &b.profiles, b.info.GetActionProfiles(), b.prog.ProfileByName,
 		func(o object, pid program.ProfileID, p *p4config.ActionProfile) (*profileSchema, error) {
 			return &profileSchema{
@@ -171,25 +179,25 @@ func (b *binder) bindProfiles() error {
 		})
 }
 
-func (b *binder) bindMeters() error {
+func (b *schemaBuilder) bindMeters() error {
 	return bindAll(b, &b.meters, b.info.GetMeters(), b.prog.MeterByName, func(o object, mid program.MeterID, m *p4config.Meter) (*meterSchema, error) {
 		return &meterSchema{array: array{o, b.prog.Meters[mid].Size}, mid: mid, kind: m.GetSpec().GetType()}, nil
 	})
 }
 
-func (b *binder) bindDirectMeters() error {
-	return bindAll(b, &b.directMeters, b.info.GetDirectMeters(), declared, func(o object, _ struct{}, m *p4config.DirectMeter) (*meterSchema, error) {
+func (b *schemaBuilder) bindDirectMeters() error {
+	return bindAll(b, &b.directMeters, b.info.GetDirectMeters(), declaredInP4Info, func(o object, _ struct{}, m *p4config.DirectMeter) (*meterSchema, error) {
 		return &meterSchema{array: array{object: o}, kind: m.GetSpec().GetType()}, nil
 	})
 }
 
-func (b *binder) bindDirectCounters() error {
-	return bindAll(b, &b.directCounters, b.info.GetDirectCounters(), declared, func(o object, _ struct{}, _ *p4config.DirectCounter) (*object, error) {
+func (b *schemaBuilder) bindDirectCounters() error {
+	return bindAll(b, &b.directCounters, b.info.GetDirectCounters(), declaredInP4Info, func(o object, _ struct{}, _ *p4config.DirectCounter) (*object, error) {
 		return &o, nil
 	})
 }
 
-func (b *binder) bindTables() error {
+func (b *schemaBuilder) bindTables() error {
 	opened := map[program.TableID]int{} // whose initial entries can be changed
 	err := bindAll(b, &b.tables, b.info.GetTables(), b.prog.TableByName, func(o object, tid program.TableID, t *p4config.Table) (*tableSchema, error) {
 		ts, err := b.bindTable(o, tid, t)
@@ -204,7 +212,7 @@ func (b *binder) bindTables() error {
 	return err
 }
 
-func (b *binder) bindTable(o object, tid program.TableID, t *p4config.Table) (*tableSchema, error) {
+func (b *schemaBuilder) bindTable(o object, tid program.TableID, t *p4config.Table) (*tableSchema, error) {
 	ti := &b.prog.Tables[tid].Info
 	ts := &tableSchema{
 		object: o, index: len(b.tables.list), tid: tid, size: t.GetSize(), keyLen: len(ti.Key),
@@ -228,7 +236,7 @@ func (b *binder) bindTable(o object, tid program.TableID, t *p4config.Table) (*t
 			return nil, rpc.Invalidf("p4info: table %s: implementation %#x is no action profile", o.name, id)
 		}
 		if ti.Profile < 0 {
-			return nil, missing("no action profile of table", o.name)
+			return nil, missingInProgram("no action profile of table", o.name)
 		}
 		ts.profile.tables = append(ts.profile.tables, ts)
 	}
@@ -239,12 +247,12 @@ func (b *binder) bindTable(o object, tid program.TableID, t *p4config.Table) (*t
 		switch m := b.directMeters.byID[id]; {
 		case m != nil:
 			if m.mid = ti.DirectMeter; ti.DirectMeter < 0 {
-				return nil, missing("no direct meter", m.name)
+				return nil, missingInProgram("no direct meter", m.name)
 			}
 			ts.directMeter = m
 		case b.directCounters.byID[id] != nil:
 			if !ti.HasDirectCounter {
-				return nil, missing("no direct counter of table", o.name)
+				return nil, missingInProgram("no direct counter of table", o.name)
 			}
 			ts.directCounter = id
 		}
@@ -252,7 +260,7 @@ func (b *binder) bindTable(o object, tid program.TableID, t *p4config.Table) (*t
 	return ts, nil
 }
 
-func (b *binder) bindTableActions(ts *tableSchema, t *p4config.Table) error {
+func (b *schemaBuilder) bindTableActions(ts *tableSchema, t *p4config.Table) error {
 	for _, ref := range t.GetActionRefs() {
 		as := b.actions.byID[ref.GetId()]
 		if as == nil {
@@ -260,7 +268,7 @@ func (b *binder) bindTableActions(ts *tableSchema, t *p4config.Table) error {
 		}
 		aid, ok := b.prog.ActionByName(ts.tid, as.name)
 		if !ok {
-			return missing("no action "+as.name+" of table", ts.name)
+			return missingInProgram("no action "+as.name+" of table", ts.name)
 		}
 		ar := &actionRef{actionSchema: as, aid: aid, scope: ref.GetScope()}
 		for _, ai := range b.prog.Tables[ts.tid].Info.Actions {
@@ -272,8 +280,11 @@ func (b *binder) bindTableActions(ts *tableSchema, t *p4config.Table) error {
 			}
 			for i, p := range ai.Params {
 				// A translated type may be wider for controllers than in the data plane.
+				if err := fitsProgram("action "+as.name+" parameter "+p.Name, as.params[i].width, p.Width); err != nil {
+					return err
+				}
 				as.params[i].width = min(as.params[i].width, p.Width)
-				as.params[i].named.narrow(as.params[i].width)
+				as.params[i].named.narrowTo(as.params[i].width)
 			}
 		}
 		ts.actions[as.id] = ar
@@ -287,7 +298,7 @@ func (b *binder) bindTableActions(ts *tableSchema, t *p4config.Table) error {
 
 // bindKey pairs match fields with the program's key fields: by name if the names are equal and unique, otherwise by
 // position.
-func (b *binder) bindKey(what string, fields []*p4config.MatchField, key []program.KeyField) ([]*fieldSchema, map[uint32]int, error) {
+func (b *schemaBuilder) bindKey(what string, fields []*p4config.MatchField, key []program.KeyField) ([]*fieldSchema, map[uint32]int, error) {
 	if len(fields) != len(key) {
 		return nil, nil, rpc.Invalidf("p4info: %s has %d match fields, in the BMv2 JSON %d", what, len(fields), len(key))
 	}
@@ -308,7 +319,7 @@ func (b *binder) bindKey(what string, fields []*p4config.MatchField, key []progr
 			pos = byName[f.GetName()]
 		}
 		where := what + " field " + f.GetName()
-		w, named, err := b.width(where, f.GetBitwidth(), f.GetTypeName())
+		w, named, err := b.checkWidth(where, f.GetBitwidth(), f.GetTypeName())
 		if err != nil {
 			return nil, nil, err
 		}
@@ -316,19 +327,22 @@ func (b *binder) bindKey(what string, fields []*p4config.MatchField, key []progr
 			return nil, nil, rpc.Invalidf("p4info: %s: field id %d is zero or used twice", where, f.GetId())
 		}
 		k := key[pos]
-		if !matches(f.GetMatchType(), k.Kind) {
+		if !sameMatchKind(f.GetMatchType(), k.Kind) {
 			return nil, nil, rpc.Invalidf("p4info: %s is matched as %v, in the BMv2 JSON as %v", where, f.GetMatchType(), k.Kind)
+		}
+		if err := fitsProgram(where, w, k.Width); err != nil {
+			return nil, nil, err
 		}
 		byID[f.GetId()] = i
 		out[i] = &fieldSchema{
 			id: f.GetId(), name: f.GetName(), match: f.GetMatchType(), kind: k.Kind, pos: pos, width: min(w, k.Width), named: named,
 		}
-		named.narrow(out[i].width)
+		named.narrowTo(out[i].width)
 	}
 	return out, byID, nil
 }
 
-func matches(m p4config.MatchField_MatchType, k program.MatchKind) bool {
+func sameMatchKind(m p4config.MatchField_MatchType, k program.MatchKind) bool {
 	switch m {
 	case p4config.MatchField_EXACT:
 		return k == program.Exact
@@ -344,13 +358,13 @@ func matches(m p4config.MatchField_MatchType, k program.MatchKind) bool {
 	return false
 }
 
-func (b *binder) bindCounters() error {
+func (b *schemaBuilder) bindCounters() error {
 	return bindAll(b, &b.counters, b.info.GetCounters(), b.prog.CounterByName, func(o object, cid program.CounterID, _ *p4config.Counter) (*counterSchema, error) {
 		return &counterSchema{array: array{o, b.prog.Counters[cid].Size}, cid: cid}, nil
 	})
 }
 
-func (b *binder) bindRegisters() error {
+func (b *schemaBuilder) bindRegisters() error {
 	return bindAll(b, &b.registers, b.info.GetRegisters(), b.prog.RegisterByName, func(o object, rid program.RegisterID, r *p4config.Register) (*registerSchema, error) {
 		ri := b.prog.Registers[rid]
 		if w, err := b.flatWidth(r.GetTypeSpec(), 0); err != nil {
@@ -367,7 +381,7 @@ var valueSetKinds = map[p4config.MatchField_MatchType]program.MatchKind{
 	p4config.MatchField_EXACT: program.Exact, p4config.MatchField_LPM: program.LPM, p4config.MatchField_RANGE: program.Range,
 }
 
-func (b *binder) bindValueSets() error {
+func (b *schemaBuilder) bindValueSets() error {
 	return bindAll(b, &b.valueSets, b.info.GetValueSets(), b.prog.ValueSetByName, func(o object, vid program.ValueSetID, v *p4config.ValueSet) (*valueSetSchema, error) {
 		widths := b.prog.ValueSets[vid].Widths
 		if len(v.GetMatch()) != len(widths) {
@@ -388,9 +402,9 @@ func (b *binder) bindValueSets() error {
 	})
 }
 
-func (b *binder) bindHeaders() error {
+func (b *schemaBuilder) bindHeaders() error {
 	for _, h := range b.info.GetControllerPacketMetadata() {
-		o, err := b.object("controller header", h.GetPreamble())
+		o, err := b.readPreamble("controller header", h.GetPreamble())
 		if err != nil {
 			return err
 		}
@@ -399,7 +413,7 @@ func (b *binder) bindHeaders() error {
 		seen := map[uint32]bool{}
 		for _, m := range h.GetMetadata() {
 			what := "controller header " + o.name + " field " + m.GetName()
-			w, named, err := b.width(what, m.GetBitwidth(), m.GetTypeName())
+			w, named, err := b.checkWidth(what, m.GetBitwidth(), m.GetTypeName())
 			if err != nil {
 				return err
 			}

@@ -8,14 +8,14 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/program"
 )
 
-func (b *binder) bindDigests() error {
-	err := bindAll(b, &b.digests, b.info.GetDigests(), declared, func(o object, _ struct{}, d *p4config.Digest) (*digestSchema, error) {
+func (b *schemaBuilder) bindDigests() error {
+	err := bindAll(b, &b.digests, b.info.GetDigests(), declaredInP4Info, func(o object, _ struct{}, d *p4config.Digest) (*digestSchema, error) {
 		ds := &digestSchema{object: o, spec: d.GetTypeSpec()}
-		ds.leaves, ds.err = b.leaves(nil, ds.spec, 0)
+		ds.leaves, ds.err = b.scalarsOf(nil, ds.spec, 0)
 		for id := range b.prog.Digests {
 			if b.prog.Digests[id].Name == o.name {
-				if ds.err == nil && !ds.fits(b.prog.Digests[id].Widths) {
-					ds.err = missing("another type of digest", o.name)
+				if ds.err == nil && !ds.fitsWidths(b.prog.Digests[id].Widths) {
+					ds.err = missingInProgram("another type of digest", o.name)
 				}
 				ds.dids = append(ds.dids, program.DigestID(id))
 			}
@@ -36,7 +36,7 @@ func (b *binder) bindDigests() error {
 
 // bindUnnamedDigests pairs digests of tuples and single values, for which the compiler invents different names in
 // the P4Info (digest_0) and in the JSON (tuple_0), by type and order.
-func (b *binder) bindUnnamedDigests() {
+func (b *schemaBuilder) bindUnnamedDigests() {
 	taken := map[program.DigestID]bool{}
 	for _, ds := range b.digests.list {
 		for _, id := range ds.dids {
@@ -48,7 +48,7 @@ func (b *binder) bindUnnamedDigests() {
 			continue
 		}
 		for i := range b.prog.Digests {
-			if id := program.DigestID(i); !taken[id] && ds.fits(b.prog.Digests[i].Widths) {
+			if id := program.DigestID(i); !taken[id] && ds.fitsWidths(b.prog.Digests[i].Widths) {
 				ds.dids, taken[id] = []program.DigestID{id}, true
 				break
 			}
@@ -56,8 +56,8 @@ func (b *binder) bindUnnamedDigests() {
 	}
 }
 
-// fits reports whether a digest of the program has the type's scalars. A translated type has the program's width.
-func (ds *digestSchema) fits(widths []int) bool {
+// fitsWidths reports whether a digest of the program has the type's scalars. A translated type has the program's width.
+func (ds *digestSchema) fitsWidths(widths []int) bool {
 	if ds.err != nil || len(widths) != len(ds.leaves) {
 		return false
 	}
@@ -69,7 +69,7 @@ func (ds *digestSchema) fits(widths []int) bool {
 	for i := range ds.leaves {
 		if l := &ds.leaves[i]; l.named != nil {
 			l.width = widths[i]
-			l.named.narrow(l.width)
+			l.named.narrowTo(l.width)
 		}
 	}
 	return true

@@ -11,9 +11,12 @@ import (
 // value fits the bit width. The canonical form is the shortest: no leading
 // zero byte, and "\x00" for zero. Reads return the canonical form.
 
-// canonical returns b in canonical form: b itself if it is, otherwise a copy, so that a short value does not keep a
-// long request in memory.
-func canonical(b []byte) []byte {
+// canonicalBytes returns b in canonical form: b itself if it is, otherwise a copy, so that a short value does not keep
+// a long request in memory.
+func canonicalBytes(b []byte) []byte {
+	if len(b) == 0 { // of a bit<0>
+		return []byte{0}
+	}
 	n := 0
 	for n < len(b)-1 && b[n] == 0 {
 		n++
@@ -83,28 +86,28 @@ func prefixMask(n, width int) []byte {
 	return b
 }
 
-// at returns byte i of b, counted from its least significant end, or 0 beyond it.
-func at(b []byte, i int) byte {
+// byteAt returns byte i of b, counted from its least significant end, or 0 beyond it.
+func byteAt(b []byte, i int) byte {
 	if i >= len(b) {
 		return 0
 	}
 	return b[len(b)-1-i]
 }
 
-// outside reports whether b has a bit outside mask.
-func outside(b, mask []byte) bool {
+// bitsOutside reports whether b has a bit outside mask.
+func bitsOutside(b, mask []byte) bool {
 	for i := range b {
-		if at(b, i)&^at(mask, i) != 0 {
+		if byteAt(b, i)&^byteAt(mask, i) != 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// compare orders two unsigned byte strings by value.
-func compare(a, b []byte) int {
+// compareBytes orders two unsigned byte strings by value.
+func compareBytes(a, b []byte) int {
 	for i := max(len(a), len(b)) - 1; i >= 0; i-- {
-		if x, y := at(a, i), at(b, i); x != y {
+		if x, y := byteAt(a, i), byteAt(b, i); x != y {
 			if x < y {
 				return -1
 			}
@@ -119,7 +122,7 @@ func isZero(b []byte) bool { return bitLen(b) == 0 }
 // trailingZeros reports whether the n least significant bits of b are zero.
 func trailingZeros(b []byte, n int) bool {
 	for bit := 0; bit < n; bit += 8 {
-		x := at(b, bit/8)
+		x := byteAt(b, bit/8)
 		if left := n - bit; left < 8 {
 			x &= 1<<left - 1
 		}
@@ -136,7 +139,7 @@ func bytesUint32(b []byte, what string) (uint32, error) {
 		return 0, err
 	}
 	var v uint32
-	for _, x := range canonical(b) {
+	for _, x := range canonicalBytes(b) {
 		v = v<<8 | uint32(x)
 	}
 	return v, nil

@@ -38,20 +38,20 @@ type Config struct {
 	// Load compiles BMv2 JSON. Nil: program.Load. An owner of many switches with one program passes a function that
 	// caches it.
 	Load func(json []byte) (*program.Program, error)
-	// Budget bounds clients' requests and stored state.
+	// Budget limits clients' requests and stored state.
 	Budget rpc.Budget
-	// DataPath is the lock that the data plane's owner holds while packets pass. The core takes it, inside its own
-	// lock, while it works on the switch in the data path, for a bounded time: see plane. No hook is called under
-	// it. Nil: packets and requests come one after the other.
+	// DataPath is the lock that the data plane's owner holds while packets pass. The core takes it, within its own
+	// lock, for a bounded time while it works on the switch in the data path. No hook is called under it. Nil: packets
+	// and requests are processed one after the other.
 	DataPath sync.Locker
 
-	// Later runs a call into the core once the core may be called: a packet that makes a digest does not wait for
-	// that. It keeps the order of the calls, and returns false if too many wait. Nil: the data plane's owner holds
-	// the core's lock while packets pass.
+	// Later has the given call of the core made once the core may be called, for messages that a packet causes
+	// (digests): packets do not wait for the core's lock. It keeps the order of calls, and returns false if too many
+	// wait. Nil: the data plane's owner holds the core's lock while packets pass.
 	Later func(call func()) bool
 
-	// OnSwitch receives the new switch in the data path, while the hook's caller is still inside the core. Finish
-	// or free packets of the old switch there.
+	// OnSwitch is called with the new switch in the data path, inside the call that replaces it. Finish or free packets
+	// of the old switch there.
 	OnSwitch func(*interp.Switch)
 	// OnPacketOut injects a controller's packet: data arrives at CPUPort.
 	OnPacketOut func(data []byte)
@@ -61,8 +61,9 @@ type Config struct {
 	// Unrestricted ignores the annotations @entry_restriction, @action_restriction and @refers_to of a P4Info, as
 	// BMv2 does. Otherwise entries that violate them are refused.
 	Unrestricted bool
-	// OnPortEvent is called for every change of a port's oper status, after watch ports have failed over, and for
-	// every port after a pipeline came into the data path. The data plane's owner makes port-event packets from it.
+	// OnPortEvent is called for every change of a port's oper status, after groups have stopped using the port, and for
+	// every port after a new pipeline is in the data path. From it the data plane's owner makes packets that notify the
+	// program.
 	OnPortEvent func(number uint32, up bool)
 	// PortTables names the tables that the program looks up for a port-event packet. When they change, the results
 	// of earlier events are out of date: OnPortTables is called after the write, and the data plane's owner repeats
@@ -71,23 +72,23 @@ type Config struct {
 	OnPortTables func()
 }
 
-// Stats counts messages that did not reach a controller.
+// Stats counts packet-ins and digests, sent and lost.
 type Stats struct {
-	PacketIn         uint64 // sent to at least one controller
-	PacketInNobody   uint64 // without a primary
-	PacketInStalled  uint64 // the primary's stream was full
-	PacketInShort    uint64 // shorter than the packet_in header
-	PacketOut        uint64
-	DigestLost       uint64 // digest messages dropped: no primary, or its stream was full
-	IdleNotification uint64
+	PacketIn           uint64 // sent to at least one controller
+	PacketInNoPrimary  uint64 // lost: no controller is primary
+	PacketInStreamFull uint64 // lost: the primary's stream was full
+	PacketInShort      uint64 // lost: shorter than the packet_in header
+	PacketOut          uint64
+	DigestLost         uint64 // digest messages dropped: no primary, or its stream was full
+	IdleNotification   uint64
 }
 
-// Core is the P4Runtime side of one switch: arbitration, pipelines, entries. It has no goroutine, socket or clock,
-// and is not safe for concurrent use; [Server] is a shell that serialises calls.
+// Core is the P4Runtime server of one switch without gRPC: arbitration, pipelines, entries. It has no goroutine, socket
+// or clock, and is not safe for concurrent use; [Server] serialises calls.
 type Core struct {
 	cfg      Config
 	budget   rpc.Budget
-	plane    plane
+	plane    dataPathLock
 	deviceID uint64
 	roles    map[roleKey]*role
 	roleList []*role // in order of appearance
@@ -102,7 +103,7 @@ type Core struct {
 	scratch scratch
 }
 
-// New makes a core without a pipeline.
+// New returns a core without a pipeline.
 func New(cfg Config) (*Core, error) {
 	if cfg.Now == nil {
 		return nil, fmt.Errorf("switch: config: Now is required")
@@ -110,7 +111,7 @@ func New(cfg Config) (*Core, error) {
 	if cfg.Ports == nil {
 		cfg.Ports = &portstate.Ports{}
 	}
-	c := &Core{cfg: cfg, budget: cfg.Budget.WithDefaults(), plane: plane{mu: cfg.DataPath}, deviceID: cfg.DeviceID, roles: map[roleKey]*role{}}
+	c := &Core{cfg: cfg, budget: cfg.Budget.WithDefaults(), plane: dataPathLock{mu: cfg.DataPath}, deviceID: cfg.DeviceID, roles: map[roleKey]*role{}}
 	c.cfg.Ports.Watch(c.portChanged)
 	c.cfg.Ports.Watched = true
 	return c, nil
@@ -178,8 +179,8 @@ func (c *Core) Capabilities(req *p4.CapabilitiesRequest) (*p4.CapabilitiesRespon
 	return &p4.CapabilitiesResponse{P4RuntimeApiVersion: apiVersion}, nil
 }
 
-// current returns the pipeline to which reads and writes refer.
-func (c *Core) current() *pipeline {
+// activePipeline returns the pipeline to which reads and writes refer.
+func (c *Core) activePipeline() *pipeline {
 	if c.saved != nil {
 		return c.saved
 	}
@@ -204,36 +205,36 @@ func (c *Core) portChanged(ev portstate.Event) {
 	}
 }
 
-// plane is the data path's lock as requests use it. A packet waits for at most maxHold units of a request's work,
-// unless the request must be atomic; a unit is about the cost of one cell of an array.
-type plane struct {
+// dataPathLock is the data path's lock as requests use it. A packet waits for at most maxHold units of a request's
+// work, unless the request must be atomic; a unit is about the cost of one cell of an array.
+type dataPathLock struct {
 	mu    sync.Locker // nil: packets and requests come one after the other
 	units int         // units done since packets could last pass
 	whole bool        // packets must not pass until unlock
 }
 
-// maxHold is in units.
+// maxHold is the number of work units after which a request lets packets pass.
 const maxHold = 256
 
 // updateUnits is the cost of one update.
 const updateUnits = 16
 
-func (p *plane) lock() {
+func (p *dataPathLock) lock() {
 	if p.mu != nil {
 		p.mu.Lock()
 	}
 	p.units = 0
 }
 
-func (p *plane) unlock() {
+func (p *dataPathLock) unlock() {
 	p.whole = false
 	if p.mu != nil {
 		p.mu.Unlock()
 	}
 }
 
-// did counts work under the lock and lets packets pass when it reaches the limit.
-func (p *plane) did(units int) {
+// workDone adds to the work done under the lock, and lets packets pass when the limit is reached.
+func (p *dataPathLock) workDone(units int) {
 	if p.units += units; p.units < maxHold || p.whole {
 		return
 	}

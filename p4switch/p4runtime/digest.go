@@ -41,12 +41,12 @@ func (p *pipeline) writeDigest(r *role, typ p4.Update_Type, de *p4.DigestEntry) 
 		return err
 	}
 	old := p.learning[ds.id]
-	if err := exists(typ, old != nil, ds.id); err != nil {
+	if err := checkExistence(typ, old != nil, ds.id); err != nil {
 		return rpc.Within("digest", err)
 	}
 	if typ == p4.Update_DELETE {
-		p.onUndo(func() { p.learn(ds, old) })
-		p.learn(ds, nil)
+		p.onUndo(func() { p.setDigest(ds, old) })
+		p.setDigest(ds, nil)
 		return nil
 	}
 	c := de.GetConfig()
@@ -62,13 +62,13 @@ func (p *pipeline) writeDigest(r *role, typ p4.Update_Type, de *p4.DigestEntry) 
 	if ds.err != nil {
 		return rpc.Within("digest "+ds.name, ds.err)
 	}
-	p.onUndo(func() { p.learn(ds, nil) })
-	p.learn(ds, &digestState{digestSchema: ds, config: c, known: map[string]struct{}{}, nextList: 1})
+	p.onUndo(func() { p.setDigest(ds, nil) })
+	p.setDigest(ds, &digestState{digestSchema: ds, config: c, known: map[string]struct{}{}, nextList: 1})
 	return nil
 }
 
-// learn enables a digest, or with nil disables it.
-func (p *pipeline) learn(ds *digestSchema, st *digestState) {
+// setDigest enables a digest; nil disables it.
+func (p *pipeline) setDigest(ds *digestSchema, st *digestState) {
 	p.learning[ds.id] = st
 	if st == nil {
 		delete(p.learning, ds.id)
@@ -93,10 +93,10 @@ func (p *pipeline) readDigest(r *role, q *p4.DigestEntry, emit func(*p4.DigestEn
 	return nil
 }
 
-// digests returns the function that receives a pipeline's digest messages.
-func (c *Core) digests(p *pipeline) func(interp.DigestRecord) {
+// digestReceiver returns the function that receives a pipeline's digest messages.
+func (c *Core) digestReceiver(p *pipeline) func(interp.DigestRecord) {
 	if c.cfg.Later == nil {
-		return p.digest
+		return p.receiveDigest
 	}
 	return func(rec interp.DigestRecord) {
 		fields := make([][]byte, len(rec.Fields))
@@ -104,20 +104,20 @@ func (c *Core) digests(p *pipeline) func(interp.DigestRecord) {
 			fields[i] = slices.Clone(f)
 		}
 		rec.Fields = fields
-		if !c.cfg.Later(func() { p.digest(rec) }) {
+		if !c.cfg.Later(func() { p.receiveDigest(rec) }) {
 			c.digestsLost.Add(1)
 		}
 	}
 }
 
-// digest processes a digest message from the data plane.
-func (p *pipeline) digest(rec interp.DigestRecord) {
+// receiveDigest processes a digest message from the data plane.
+func (p *pipeline) receiveDigest(rec interp.DigestRecord) {
 	st := p.byDigest[rec.Digest]
 	if st == nil || len(rec.Fields) != len(st.leaves) {
 		return
 	}
 	now := p.core.cfg.Epoch + rec.Now
-	st.expire(now)
+	st.expireLists(now)
 	var key []byte
 	for i, f := range rec.Fields {
 		valid := byte(0)
@@ -130,10 +130,10 @@ func (p *pipeline) digest(rec interp.DigestRecord) {
 		return
 	}
 	i := 0
-	data, err := p.compose(st.spec, func() []byte {
+	data, err := p.composeData(st.spec, func() []byte {
 		i++
 		if t := st.leaves[i-1].named; t != nil {
-			return []byte(p.name(t, toNumber(rec.Fields[i-1])))
+			return []byte(p.nameOfNumber(t, toNumber(rec.Fields[i-1])))
 		}
 		return rec.Fields[i-1]
 	}, 0)
@@ -168,26 +168,26 @@ func (p *pipeline) flushDigest(st *digestState, now int64) {
 		p.core.stats.DigestLost += uint64(len(keys))
 	}
 	if sent == 0 || st.config.GetAckTimeoutNs() == 0 {
-		st.forget(keys)
+		st.removeKeys(keys)
 		return
 	}
 	st.lists = append(st.lists, sentList{id: list.GetListId(), at: now, keys: keys})
 	for len(st.known) > maxDigestCache && len(st.lists) > 1 {
-		st.forget(st.lists[0].keys)
+		st.removeKeys(st.lists[0].keys)
 		st.lists = st.lists[1:]
 	}
 }
 
-func (st *digestState) forget(keys []string) {
+func (st *digestState) removeKeys(keys []string) {
 	for _, k := range keys {
 		delete(st.known, k)
 	}
 }
 
-// expire forgets lists that were not acknowledged in time.
-func (st *digestState) expire(now int64) {
+// expireLists forgets lists that were not acknowledged in time.
+func (st *digestState) expireLists(now int64) {
 	for len(st.lists) > 0 && now-st.lists[0].at >= st.config.GetAckTimeoutNs() {
-		st.forget(st.lists[0].keys)
+		st.removeKeys(st.lists[0].keys)
 		st.lists = st.lists[1:]
 	}
 }
@@ -198,7 +198,7 @@ func (c *Core) digestAck(s *Stream, ack *p4.DigestListAck) error {
 		return errNoPipeline()
 	}
 	if c.live.digests.byID[ack.GetDigestId()] == nil {
-		return c.live.unknown("digest", ack.GetDigestId())
+		return c.live.unknownID("digest", ack.GetDigestId())
 	}
 	if !s.Primary() {
 		return nil // only the primary's acknowledgement counts
@@ -208,7 +208,7 @@ func (c *Core) digestAck(s *Stream, ack *p4.DigestListAck) error {
 		return nil
 	}
 	if i := slices.IndexFunc(st.lists, func(l sentList) bool { return l.id == ack.GetListId() }); i >= 0 {
-		st.forget(st.lists[i].keys)
+		st.removeKeys(st.lists[i].keys)
 		st.lists = slices.Delete(st.lists, i, i+1)
 	}
 	return nil
@@ -218,7 +218,7 @@ func (c *Core) digestAck(s *Stream, ack *p4.DigestListAck) error {
 // many.
 func (c *Core) toPrimaries(o *object, m *p4.StreamMessageResponse) (sent, primaries int) {
 	for _, r := range c.roleList {
-		if r.primary == nil || !r.may(o) {
+		if r.primary == nil || !r.mayAccess(o) {
 			continue
 		}
 		if primaries++; r.primary.send(m) == nil {

@@ -25,7 +25,7 @@ func (t *tableState) checkDirect(te *p4.TableEntry) error {
 		if t.directMeter == nil {
 			return rpc.Invalidf("the table has no direct meter; leave meter_config unset")
 		}
-		if err := t.directMeter.check(te.GetMeterConfig()); err != nil {
+		if err := t.directMeter.checkConfig(te.GetMeterConfig()); err != nil {
 			return err
 		}
 	}
@@ -47,8 +47,8 @@ func checkCounter(d *p4.CounterData) error {
 	return nil
 }
 
-// check applies the specification's rules for the meter's type.
-func (m *meterSchema) check(c *p4.MeterConfig) error {
+// checkConfig applies the specification's rules for the meter's type.
+func (m *meterSchema) checkConfig(c *p4.MeterConfig) error {
 	if c.GetCir() < 0 || c.GetCburst() < 0 || c.GetPir() < 0 || c.GetPburst() < 0 || c.GetEburst() < 0 {
 		return rpc.Invalidf("meter %s: rates and bursts must not be negative", m.name)
 	}
@@ -136,14 +136,14 @@ func (p *pipeline) directTable(r *role, typ p4.Update_Type, te *p4.TableEntry) (
 	if te == nil {
 		return nil, nil, rpc.Invalidf("table_entry is not set")
 	}
-	t, err := p.table(r, te.GetTableId())
+	t, err := p.tableFor(r, te.GetTableId())
 	if err != nil {
 		return nil, nil, err
 	}
 	if te.GetIsDefaultAction() {
 		return t, &t.miss, rpc.Within("table "+t.name, checkDefaultKey(te))
 	}
-	e, err := p.find(t, te)
+	e, err := p.findEntry(t, te)
 	return t, e, rpc.Within("table "+t.name, err)
 }
 
@@ -173,7 +173,7 @@ func (p *pipeline) writeDirectMeter(r *role, typ p4.Update_Type, dm *p4.DirectMe
 		return err
 	}
 	if c := dm.GetConfig(); c != nil {
-		if err := t.directMeter.check(c); err != nil {
+		if err := t.directMeter.checkConfig(c); err != nil {
 			return rpc.Within("table "+t.name, err)
 		}
 	}

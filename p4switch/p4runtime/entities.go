@@ -11,13 +11,12 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/rpc"
 )
 
-// emitter processes one entity of a read's answer.
-type emitter func(*p4.Entity) error
+// entitySink processes one entity of a read's answer.
+type entitySink func(*p4.Entity) error
 
-// entityKind is what requests do with one kind of entity. read answers a request for one entity or, by ids of 0, for
-// all.
+// entityKind is the operations on one kind of entity. read answers a request for one entity or, with id 0, for all.
 type entityKind struct {
-	read  func(p *pipeline, r *role, e *p4.Entity, emit emitter) error
+	read  func(p *pipeline, r *role, e *p4.Entity, emit entitySink) error
 	write func(p *pipeline, r *role, typ p4.Update_Type, e *p4.Entity) error
 	names func(v *nameVisit, e *p4.Entity) // visits its values of translated types
 }
@@ -32,7 +31,7 @@ func addKind[W, M any](
 	names func(*nameVisit, M),
 ) {
 	entities[reflect.TypeFor[W]()] = entityKind{
-		read: func(p *pipeline, r *role, e *p4.Entity, emit emitter) error {
+		read: func(p *pipeline, r *role, e *p4.Entity, emit entitySink) error {
 			return read(p, r, get(e), func(m M) error { return emit(wrap(m)) })
 		},
 		write: func(p *pipeline, r *role, typ p4.Update_Type, e *p4.Entity) error { return write(p, r, typ, get(e)) },
@@ -40,8 +39,8 @@ func addKind[W, M any](
 	}
 }
 
-// unnamed is for kinds without values of translated types, or whose values are visited where they are used.
-func unnamed[M any](*nameVisit, M) {}
+// noNames is for kinds without values of translated types, or whose values are visited where they are used.
+func noNames[M any](*nameVisit, M) {}
 
 func init() {
 	entities = map[reflect.Type]entityKind{}
@@ -63,7 +62,7 @@ func init() {
 		func(m *p4.CounterEntry) *p4.Entity {
 			return &p4.Entity{Entity: &p4.Entity_CounterEntry{CounterEntry: m}}
 		},
-		(*pipeline).readCounter, (*pipeline).writeCounter, unnamed)
+		(*pipeline).readCounter, (*pipeline).writeCounter, noNames)
 	addKind[*p4.Entity_DirectCounterEntry]((*p4.Entity).GetDirectCounterEntry,
 		func(m *p4.DirectCounterEntry) *p4.Entity {
 			return &p4.Entity{Entity: &p4.Entity_DirectCounterEntry{DirectCounterEntry: m}}
@@ -72,7 +71,7 @@ func init() {
 		func(v *nameVisit, m *p4.DirectCounterEntry) { v.table(m.GetTableEntry()) })
 	addKind[*p4.Entity_MeterEntry]((*p4.Entity).GetMeterEntry,
 		func(m *p4.MeterEntry) *p4.Entity { return &p4.Entity{Entity: &p4.Entity_MeterEntry{MeterEntry: m}} },
-		(*pipeline).readMeter, (*pipeline).writeMeter, unnamed)
+		(*pipeline).readMeter, (*pipeline).writeMeter, noNames)
 	addKind[*p4.Entity_DirectMeterEntry]((*p4.Entity).GetDirectMeterEntry,
 		func(m *p4.DirectMeterEntry) *p4.Entity {
 			return &p4.Entity{Entity: &p4.Entity_DirectMeterEntry{DirectMeterEntry: m}}
@@ -100,10 +99,10 @@ func init() {
 		func(m *p4.RegisterEntry) *p4.Entity {
 			return &p4.Entity{Entity: &p4.Entity_RegisterEntry{RegisterEntry: m}}
 		},
-		(*pipeline).readRegister, (*pipeline).writeRegister, unnamed)
+		(*pipeline).readRegister, (*pipeline).writeRegister, noNames)
 	addKind[*p4.Entity_DigestEntry]((*p4.Entity).GetDigestEntry,
 		func(m *p4.DigestEntry) *p4.Entity { return &p4.Entity{Entity: &p4.Entity_DigestEntry{DigestEntry: m}} },
-		(*pipeline).readDigest, (*pipeline).writeDigest, unnamed)
+		(*pipeline).readDigest, (*pipeline).writeDigest, noNames)
 	addKind[*p4.Entity_ExternEntry]((*p4.Entity).GetExternEntry, nil,
 		func(_ *pipeline, _ *role, m *p4.ExternEntry, _ func(*p4.ExternEntry) error) error {
 			if m.GetExternTypeId() == 0 {
@@ -111,7 +110,7 @@ func init() {
 			}
 			return errNoExterns()
 		},
-		func(*pipeline, *role, p4.Update_Type, *p4.ExternEntry) error { return errNoExterns() }, unnamed)
+		func(*pipeline, *role, p4.Update_Type, *p4.ExternEntry) error { return errNoExterns() }, noNames)
 }
 
 func errNoExterns() error {
@@ -143,7 +142,7 @@ func kindOf(e *p4.Entity, where string) (entityKind, error) {
 	return k, nil
 }
 
-func (p *pipeline) read(r *role, e *p4.Entity, emit emitter) error {
+func (p *pipeline) read(r *role, e *p4.Entity, emit entitySink) error {
 	k, err := kindOf(e, "read")
 	if err != nil {
 		return err
@@ -151,8 +150,8 @@ func (p *pipeline) read(r *role, e *p4.Entity, emit emitter) error {
 	return k.read(p, r, e, emit)
 }
 
-// exists checks an update's type against the existing object.
-func exists(typ p4.Update_Type, there bool, id uint32) error {
+// checkExistence checks an update's type against the existing object.
+func checkExistence(typ p4.Update_Type, there bool, id uint32) error {
 	switch {
 	case typ == p4.Update_INSERT && there:
 		return rpc.Errorf(codes.AlreadyExists, "%d is there already", id)
@@ -162,14 +161,14 @@ func exists(typ p4.Update_Type, there bool, id uint32) error {
 	return nil
 }
 
-// set changes a map, or with nil deletes the key, so that a batch can undo it.
-func set[K comparable, V any](p *pipeline, m map[K]*V, key K, v *V) {
+// setUndoable changes a map, or with nil deletes the key, so that a batch can undo it.
+func setUndoable[K comparable, V any](p *pipeline, m map[K]*V, key K, v *V) {
 	old := m[key]
-	p.onUndo(func() { assign(m, key, old) })
-	assign(m, key, v)
+	p.onUndo(func() { setOrDelete(m, key, old) })
+	setOrDelete(m, key, v)
 }
 
-func assign[K comparable, V any](m map[K]*V, key K, v *V) {
+func setOrDelete[K comparable, V any](m map[K]*V, key K, v *V) {
 	if v == nil {
 		delete(m, key)
 	} else {
@@ -177,9 +176,9 @@ func assign[K comparable, V any](m map[K]*V, key K, v *V) {
 	}
 }
 
-// each calls f with the object that an id names, or for 0 with all in order. f may let other calls change what all
-// returns: it gets none that was deleted meanwhile.
-func each[V any](all func() map[uint32]*V, id uint32, kind string, f func(id uint32, v *V) error) error {
+// eachObject calls f with the object that an id names, or for 0 with all in order. f may let other calls change what
+// all returns: it gets none that was deleted meanwhile.
+func eachObject[V any](all func() map[uint32]*V, id uint32, kind string, f func(id uint32, v *V) error) error {
 	ids := []uint32{id}
 	if id == 0 {
 		ids = slices.Sorted(maps.Keys(all()))

@@ -25,11 +25,17 @@ type field struct {
 
 func newField(t *testing.T, change func(*p4config.P4Info)) *field {
 	t.Helper()
-	json, err := os.ReadFile("testdata/field.json")
+	return newProgram(t, "testdata/field", change)
+}
+
+// newProgram starts a switch with a compiled program: path without .json or .p4info.txtpb.
+func newProgram(t *testing.T, path string, change func(*p4config.P4Info)) *field {
+	t.Helper()
+	json, err := os.ReadFile(path + ".json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile("testdata/field.p4info.txtpb")
+	text, err := os.ReadFile(path + ".p4info.txtpb")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,6 +131,27 @@ func TestInitialEntries(t *testing.T) {
 	// Another switch of the same program has the entries as the program has them.
 	if got := newField(t, nil).outPorts(3, frame(1, 1, 2)); !slices.Equal(got, []uint32{2}) {
 		t.Errorf("another switch: ports %v, want 2", got)
+	}
+}
+
+// TestNoBits: the value of a key field or parameter of type bit<0> is 0, as every zero is written.
+func TestNoBits(t *testing.T) {
+	f := newProgram(t, "../interp/testdata/zero", nil)
+	const entry = `table_entry { table_id: $by_both match { field_id: 1 exact { value: "\x01" } } match { field_id: 2 exact { value: "%s" } } ` +
+		`action { action { action_id: $out_ params { param_id: 1 value: "%s" } params { param_id: 2 value: "\x03" } } } }`
+	for _, c := range []struct {
+		key, parameter string
+		want           codes.Code
+	}{{"", `\x00`, codes.InvalidArgument}, {`\x00`, "", codes.InvalidArgument}, {`\x01`, `\x00`, codes.InvalidArgument},
+		{`\x00`, `\x01`, codes.InvalidArgument}, {`\x00`, `\x00`, codes.OK}, {`\x00\x00`, `\x00`, codes.AlreadyExists}} {
+		wantUpdate(t, f.update(p4.Update_INSERT, fmt.Sprintf(entry, c.key, c.parameter)), c.want)
+	}
+	want := []*p4.Entity{f.entity(fmt.Sprintf(entry, `\x00`, `\x00`))}
+	if diff := sameEntities(want, f.mustRead(f.ids.Replace(`table_entry { table_id: $by_both }`))); diff != "" {
+		t.Error(diff)
+	}
+	if got := f.outPorts(0, append(make([]byte, 14), 1, 5)); !slices.Equal(got, []uint32{3}) {
+		t.Errorf("ports %v, want 3", got)
 	}
 }
 

@@ -48,7 +48,7 @@ func (sc *scratch) parseMatch(fields []*fieldSchema, byID map[uint32]int, keyLen
 			sc.key = append(sc.key, 0)
 			continue
 		}
-		shortest, err := f.parse(m, fm)
+		shortest, err := f.parseField(m, fm)
 		if err != nil {
 			return nil, err
 		}
@@ -63,13 +63,13 @@ func (sc *scratch) parseMatch(fields []*fieldSchema, byID map[uint32]int, keyLen
 				}
 			}
 		}
-		f.adapt(fm)
+		f.toProgramKind(fm)
 	}
 	return out, nil
 }
 
-// parse checks one field and fills fm with the values as sent. It reports whether all of them are canonical.
-func (f *fieldSchema) parse(m *p4.FieldMatch, fm *program.FieldMatch) (bool, error) {
+// parseField checks one field and fills fm with the values as sent. It reports whether all of them are canonical.
+func (f *fieldSchema) parseField(m *p4.FieldMatch, fm *program.FieldMatch) (bool, error) {
 	wrong := func() error {
 		return rpc.Invalidf("match field %s is matched as %v, the request has %T", f.name, f.match, m.GetFieldMatchType())
 	}
@@ -118,7 +118,7 @@ func (f *fieldSchema) parse(m *p4.FieldMatch, fm *program.FieldMatch) (bool, err
 		if isZero(fm.Mask) {
 			return false, rpc.Invalidf("match field %s: the mask is zero; leave the field out to match everything", f.name)
 		}
-		if outside(fm.Value, fm.Mask) {
+		if bitsOutside(fm.Value, fm.Mask) {
 			return false, rpc.Invalidf("match field %s: value %s has bits outside its mask %s", f.name, rpc.CutBytes(fm.Value), rpc.CutBytes(fm.Mask))
 		}
 		return isCanonical(fm.Value) && isCanonical(fm.Mask), nil
@@ -134,10 +134,10 @@ func (f *fieldSchema) parse(m *p4.FieldMatch, fm *program.FieldMatch) (bool, err
 		if err := checkWidth(fm.High, f.width, f.name+" high"); err != nil {
 			return false, err
 		}
-		if compare(fm.Value, fm.High) > 0 {
+		if compareBytes(fm.Value, fm.High) > 0 {
 			return false, rpc.Invalidf("match field %s: low %s is above high %s", f.name, rpc.CutBytes(fm.Value), rpc.CutBytes(fm.High))
 		}
-		if isZero(fm.Value) && compare(fm.High, allOnes(f.width)) == 0 {
+		if isZero(fm.Value) && compareBytes(fm.High, allOnes(f.width)) == 0 {
 			return false, rpc.Invalidf("match field %s: the range holds every value; leave the field out to match everything", f.name)
 		}
 		return isCanonical(fm.Value) && isCanonical(fm.High), nil
@@ -166,8 +166,8 @@ func (sc *scratch) appendKey(f *fieldSchema, fm *program.FieldMatch) {
 	}
 }
 
-// adapt converts the match to the program's match kind of the field.
-func (f *fieldSchema) adapt(fm *program.FieldMatch) {
+// toProgramKind converts the match to the program's match kind of the field.
+func (f *fieldSchema) toProgramKind(fm *program.FieldMatch) {
 	if f.kind != program.Ternary {
 		return
 	}
@@ -184,17 +184,17 @@ func canonicalMatch(m *p4.FieldMatch) *p4.FieldMatch {
 	out := &p4.FieldMatch{FieldId: m.GetFieldId()}
 	switch x := m.GetFieldMatchType().(type) {
 	case *p4.FieldMatch_Exact_:
-		out.FieldMatchType = &p4.FieldMatch_Exact_{Exact: &p4.FieldMatch_Exact{Value: canonical(x.Exact.GetValue())}}
+		out.FieldMatchType = &p4.FieldMatch_Exact_{Exact: &p4.FieldMatch_Exact{Value: canonicalBytes(x.Exact.GetValue())}}
 	case *p4.FieldMatch_Optional_:
-		out.FieldMatchType = &p4.FieldMatch_Optional_{Optional: &p4.FieldMatch_Optional{Value: canonical(x.Optional.GetValue())}}
+		out.FieldMatchType = &p4.FieldMatch_Optional_{Optional: &p4.FieldMatch_Optional{Value: canonicalBytes(x.Optional.GetValue())}}
 	case *p4.FieldMatch_Lpm:
-		out.FieldMatchType = &p4.FieldMatch_Lpm{Lpm: &p4.FieldMatch_LPM{Value: canonical(x.Lpm.GetValue()), PrefixLen: x.Lpm.GetPrefixLen()}}
+		out.FieldMatchType = &p4.FieldMatch_Lpm{Lpm: &p4.FieldMatch_LPM{Value: canonicalBytes(x.Lpm.GetValue()), PrefixLen: x.Lpm.GetPrefixLen()}}
 	case *p4.FieldMatch_Ternary_:
 		out.FieldMatchType = &p4.FieldMatch_Ternary_{Ternary: &p4.FieldMatch_Ternary{
-			Value: canonical(x.Ternary.GetValue()), Mask: canonical(x.Ternary.GetMask())}}
+			Value: canonicalBytes(x.Ternary.GetValue()), Mask: canonicalBytes(x.Ternary.GetMask())}}
 	case *p4.FieldMatch_Range_:
 		out.FieldMatchType = &p4.FieldMatch_Range_{Range: &p4.FieldMatch_Range{
-			Low: canonical(x.Range.GetLow()), High: canonical(x.Range.GetHigh())}}
+			Low: canonicalBytes(x.Range.GetLow()), High: canonicalBytes(x.Range.GetHigh())}}
 	}
 	return out
 }
@@ -205,14 +205,14 @@ func (f *fieldSchema) fromProgram(fm program.FieldMatch) *p4.FieldMatch {
 		return nil
 	}
 	out := &p4.FieldMatch{FieldId: f.id}
-	value := append([]byte(nil), canonical(fm.Value)...)
+	value := append([]byte(nil), canonicalBytes(fm.Value)...)
 	switch f.match {
 	case p4config.MatchField_EXACT:
 		out.FieldMatchType = &p4.FieldMatch_Exact_{Exact: &p4.FieldMatch_Exact{Value: value}}
 	case p4config.MatchField_LPM:
 		n := fm.PrefixLen
 		if f.kind == program.Ternary {
-			for n = f.width; n > 0 && compare(prefixMask(n, f.width), fm.Mask) != 0; n-- {
+			for n = f.width; n > 0 && compareBytes(prefixMask(n, f.width), fm.Mask) != 0; n-- {
 			}
 		}
 		if n == 0 {
@@ -229,21 +229,21 @@ func (f *fieldSchema) fromProgram(fm program.FieldMatch) *p4.FieldMatch {
 		}
 		v := appendPadded(nil, value, f.width)
 		for i := range v {
-			v[len(v)-1-i] &= at(mask, i)
+			v[len(v)-1-i] &= byteAt(mask, i)
 		}
 		out.FieldMatchType = &p4.FieldMatch_Ternary_{Ternary: &p4.FieldMatch_Ternary{
-			Value: canonical(v), Mask: append([]byte(nil), canonical(mask)...)}}
+			Value: canonicalBytes(v), Mask: append([]byte(nil), canonicalBytes(mask)...)}}
 	case p4config.MatchField_OPTIONAL:
 		if fm.Mask != nil && isZero(fm.Mask) {
 			return nil
 		}
 		out.FieldMatchType = &p4.FieldMatch_Optional_{Optional: &p4.FieldMatch_Optional{Value: value}}
 	case p4config.MatchField_RANGE:
-		if isZero(fm.Value) && compare(fm.High, allOnes(f.width)) == 0 {
+		if isZero(fm.Value) && compareBytes(fm.High, allOnes(f.width)) == 0 {
 			return nil
 		}
 		out.FieldMatchType = &p4.FieldMatch_Range_{Range: &p4.FieldMatch_Range{
-			Low: value, High: append([]byte(nil), canonical(fm.High)...)}}
+			Low: value, High: append([]byte(nil), canonicalBytes(fm.High)...)}}
 	}
 	return out
 }

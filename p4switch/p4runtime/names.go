@@ -28,15 +28,15 @@ type nameType struct {
 	width int // bits: of the narrowest field or parameter of the type; 0: none
 }
 
-// narrow records the width of a field of the type; t may be nil.
-func (t *nameType) narrow(width int) {
+// narrowTo records the width of a field of the type; t may be nil.
+func (t *nameType) narrowTo(width int) {
 	if t != nil && (t.width == 0 || width < t.width) {
 		t.width = width
 	}
 }
 
-// top returns the largest number of the type.
-func (t *nameType) top() uint64 { return 1<<min(t.width, 63) - 1 }
+// maxNumber returns the largest number of the type.
+func (t *nameType) maxNumber() uint64 { return 1<<min(t.width, 63) - 1 }
 
 // nameTable has the numbers that a pipeline has assigned to names of one type.
 type nameTable struct {
@@ -49,47 +49,47 @@ func newNameTable() *nameTable {
 	return &nameTable{numbers: map[string]uint64{}, strings: map[uint64]string{}}
 }
 
-func (n *nameTable) give(name string, number uint64) {
+func (n *nameTable) assignNumber(name string, number uint64) {
 	n.numbers[name], n.strings[number] = number, name
 }
 
-// number returns the number of a name, and assigns one if necessary.
-func (p *pipeline) number(t *nameType, name string) (uint64, error) {
+// numberOfName returns the number of a name, and assigns one if necessary.
+func (p *pipeline) numberOfName(t *nameType, name string) (uint64, error) {
 	n := p.names[t.name]
 	if v, ok := n.numbers[name]; ok || name == "" {
 		return v, nil
 	}
 	if v, err := strconv.ParseUint(name, 10, 64); err == nil && strconv.FormatUint(v, 10) == name {
-		if v > t.top() {
+		if v > t.maxNumber() {
 			return 0, rpc.Invalidf("%s %q needs more than the type's %d bits", t.name, name, t.width)
 		}
 		if other, taken := n.strings[v]; taken {
 			return 0, rpc.Invalidf("%s %q: the number stands for %q; choose another name", t.name, name, other)
 		}
-		n.give(name, v)
+		n.assignNumber(name, v)
 		return v, nil
 	}
-	if uint64(len(n.numbers)) >= t.top() {
+	if uint64(len(n.numbers)) >= t.maxNumber() {
 		p.forgetNames(t)
 	}
-	if uint64(len(n.numbers)) >= t.top() {
-		return 0, rpc.Errorf(codes.ResourceExhausted, "%s %q: all %d numbers of the type are taken; delete entries first", t.name, name, t.top())
+	if uint64(len(n.numbers)) >= t.maxNumber() {
+		return 0, rpc.Errorf(codes.ResourceExhausted, "%s %q: all %d numbers of the type are taken; delete entries first", t.name, name, t.maxNumber())
 	}
 	for {
 		if n.next == 0 { // 0 is the empty name's
-			n.next = t.top()
+			n.next = t.maxNumber()
 		}
 		v := n.next
 		n.next--
 		if _, taken := n.strings[v]; !taken {
-			n.give(name, v)
+			n.assignNumber(name, v)
 			return v, nil
 		}
 	}
 }
 
-// name returns the name of a number.
-func (p *pipeline) name(t *nameType, number uint64) string {
+// nameOfNumber returns the name of a number.
+func (p *pipeline) nameOfNumber(t *nameType, number uint64) string {
 	if number == 0 {
 		return p.names[t.name].strings[0]
 	}
@@ -140,36 +140,36 @@ func toNumber(b []byte) (v uint64) {
 	return v
 }
 
-// inward and outward are the conversions of eachName for requests and answers.
-func (p *pipeline) inward(t *nameType, value []byte) ([]byte, error) {
-	v, err := p.number(t, string(value))
+// requestValue converts a name in a request to a number; outward converts a number in an answer to a name.
+func (p *pipeline) requestValue(t *nameType, value []byte) ([]byte, error) {
+	v, err := p.numberOfName(t, string(value))
 	if err != nil {
 		return nil, err
 	}
-	return canonical(binary.BigEndian.AppendUint64(nil, v)), nil
+	return canonicalBytes(binary.BigEndian.AppendUint64(nil, v)), nil
 }
 
-func (p *pipeline) outward(t *nameType, value []byte) ([]byte, error) {
-	return []byte(p.name(t, toNumber(value))), nil
+func (p *pipeline) answerValue(t *nameType, value []byte) ([]byte, error) {
+	return []byte(p.nameOfNumber(t, toNumber(value))), nil
 }
 
-// numbered returns a request's entity with numbers in place of names: the entity itself, if the program translates
+// withNumbers returns a request's entity with numbers in place of names: the entity itself, if the program translates
 // none.
-func (p *pipeline) numbered(e *p4.Entity) (*p4.Entity, error) {
+func (p *pipeline) withNumbers(e *p4.Entity) (*p4.Entity, error) {
 	if len(p.nameTypes) == 0 {
 		return e, nil
 	}
 	e = proto.CloneOf(e)
-	return e, p.eachName(e, p.inward)
+	return e, p.eachName(e, p.requestValue)
 }
 
-// named returns an answer's entity with names in place of numbers.
-func (p *pipeline) named(e *p4.Entity) *p4.Entity {
+// withNames returns an answer's entity with translated names in place of numbers.
+func (p *pipeline) withNames(e *p4.Entity) *p4.Entity {
 	if len(p.nameTypes) == 0 {
 		return e
 	}
 	e = proto.CloneOf(e)
-	p.eachName(e, p.outward) //nolint:errcheck // outward returns none
+	p.eachName(e, p.answerValue) //nolint:errcheck // outward returns none
 	return e
 }
 
@@ -181,10 +181,10 @@ func (p *pipeline) inheritNames(old *pipeline) error {
 			continue
 		}
 		for s, v := range n.numbers {
-			if v > t.top() {
+			if v > t.maxNumber() {
 				return rpc.Invalidf("%s %q needs more than the type's %d bits", t.name, s, t.width)
 			}
-			p.names[name].give(s, v)
+			p.names[name].assignNumber(s, v)
 		}
 	}
 	return nil

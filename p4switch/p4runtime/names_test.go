@@ -139,7 +139,7 @@ func TestNamesRunOut(t *testing.T) {
 		t.Errorf("the number of a name, %d: %v", taken, got)
 	}
 	for i := 0; len(d.core.live.names["class_t"].numbers) < 255; i++ {
-		if _, err := d.core.live.number(d.core.live.nameTypes["class_t"], fmt.Sprint("d", i)); err != nil {
+		if _, err := d.core.live.numberOfName(d.core.live.nameTypes["class_t"], fmt.Sprint("d", i)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 // maxTypeDepth is the largest nesting of types; P4 has no recursive types, but a hostile P4Info may.
 const maxTypeDepth = 16
 
-// leaf is one scalar of a type, in declaration order.
-type leaf struct {
+// scalar is one scalar of a type, in declaration order.
+type scalar struct {
 	width  int // bits
 	signed bool
 	isBool bool
@@ -25,7 +25,7 @@ type leaf struct {
 
 // flatWidth returns the sum of the widths of a type's scalars, in bits.
 func (s *schema) flatWidth(spec *p4config.P4DataTypeSpec, depth int) (int, error) {
-	leaves, err := s.leaves(nil, spec, depth)
+	leaves, err := s.scalarsOf(nil, spec, depth)
 	if err != nil {
 		return 0, err
 	}
@@ -39,7 +39,7 @@ func (s *schema) flatWidth(spec *p4config.P4DataTypeSpec, depth int) (int, error
 	return n, nil
 }
 
-func (s *schema) leaves(dst []leaf, spec *p4config.P4DataTypeSpec, depth int) ([]leaf, error) {
+func (s *schema) scalarsOf(dst []scalar, spec *p4config.P4DataTypeSpec, depth int) ([]scalar, error) {
 	if depth > maxTypeDepth {
 		return nil, rpc.Invalidf("type is nested deeper than %d", maxTypeDepth)
 	}
@@ -57,23 +57,23 @@ func (s *schema) leaves(dst []leaf, spec *p4config.P4DataTypeSpec, depth int) ([
 		}
 		return dst, nil
 	case *p4config.P4DataTypeSpec_Bool:
-		return append(dst, leaf{width: 1, isBool: true}), nil
+		return append(dst, scalar{width: 1, isBool: true}), nil
 	case *p4config.P4DataTypeSpec_SerializableEnum:
 		w := s.info.GetTypeInfo().GetSerializableEnums()[t.SerializableEnum.GetName()].GetUnderlyingType().GetBitwidth()
 		if w <= 0 || w > maxWidth {
 			return nil, rpc.Invalidf("enum %s has bit width %d", t.SerializableEnum.GetName(), w)
 		}
-		return append(dst, leaf{width: int(w), isEnum: true}), nil
+		return append(dst, scalar{width: int(w), isEnum: true}), nil
 	case *p4config.P4DataTypeSpec_NewType:
 		nt := s.info.GetTypeInfo().GetNewTypes()[t.NewType.GetName()]
 		if o := nt.GetOriginalType(); o != nil {
-			return s.leaves(dst, o, depth+1)
+			return s.scalarsOf(dst, o, depth+1)
 		}
 		if w := nt.GetTranslatedType().GetSdnBitwidth(); w > 0 && w <= maxWidth {
-			return append(dst, leaf{width: int(w), translated: true}), nil
+			return append(dst, scalar{width: int(w), translated: true}), nil
 		}
 		if nt.GetTranslatedType().GetSdnString() != nil {
-			return append(dst, leaf{width: maxWidth, translated: true, named: s.nameType(t.NewType.GetName())}), nil
+			return append(dst, scalar{width: maxWidth, translated: true, named: s.nameType(t.NewType.GetName())}), nil
 		}
 		return nil, rpc.Invalidf("type %s has no numeric representation", t.NewType.GetName())
 	case *p4config.P4DataTypeSpec_Tuple:
@@ -85,8 +85,8 @@ func (s *schema) leaves(dst []leaf, spec *p4config.P4DataTypeSpec, depth int) ([
 }
 
 // bitsOf is the scalar of a bit<W> or int<W>.
-func bitsOf(spec *p4config.P4BitstringLikeTypeSpec) (leaf, error) {
-	l := leaf{}
+func bitsOf(spec *p4config.P4BitstringLikeTypeSpec) (scalar, error) {
+	l := scalar{}
 	switch b := spec.GetTypeSpec().(type) {
 	case *p4config.P4BitstringLikeTypeSpec_Bit:
 		l.width = int(b.Bit.GetBitwidth())
@@ -95,8 +95,8 @@ func bitsOf(spec *p4config.P4BitstringLikeTypeSpec) (leaf, error) {
 	default:
 		return l, rpc.Invalidf("varbit values are not supported here")
 	}
-	if l.width <= 0 || l.width > maxWidth {
-		return l, rpc.Invalidf("bit width %d; it must be 1 to %d", l.width, maxWidth)
+	if l.width < 0 || l.width == 0 && l.signed || l.width > maxWidth {
+		return l, rpc.Invalidf("bit width %d; it must be 0 to %d, of int<W> 1 or more", l.width, maxWidth)
 	}
 	return l, nil
 }
@@ -105,10 +105,10 @@ func (s *schema) headerMembers(name string) []*p4config.P4HeaderTypeSpec_Member 
 	return s.info.GetTypeInfo().GetHeaders()[name].GetMembers()
 }
 
-func (s *schema) leavesOf(dst []leaf, members []*p4config.P4DataTypeSpec, depth int) ([]leaf, error) {
+func (s *schema) leavesOf(dst []scalar, members []*p4config.P4DataTypeSpec, depth int) ([]scalar, error) {
 	var err error
 	for _, m := range members {
-		if dst, err = s.leaves(dst, m, depth+1); err != nil {
+		if dst, err = s.scalarsOf(dst, m, depth+1); err != nil {
 			return nil, err
 		}
 	}
@@ -123,16 +123,16 @@ func (s *schema) structMembers(name string) []*p4config.P4DataTypeSpec {
 	return out
 }
 
-// compose builds the P4Data of a type; next returns the bits of one scalar after the other, nil for those of an
+// composeData builds the P4Data of a type; next returns the bits of one scalar after the other, nil for those of an
 // invalid header.
-func (s *schema) compose(spec *p4config.P4DataTypeSpec, next func() []byte, depth int) (*p4.P4Data, error) {
+func (s *schema) composeData(spec *p4config.P4DataTypeSpec, next func() []byte, depth int) (*p4.P4Data, error) {
 	if depth > maxTypeDepth {
 		return nil, rpc.Invalidf("type is nested deeper than %d", maxTypeDepth)
 	}
 	members := func(specs []*p4config.P4DataTypeSpec) (*p4.P4StructLike, error) {
 		out := &p4.P4StructLike{}
 		for _, m := range specs {
-			d, err := s.compose(m, next, depth+1)
+			d, err := s.composeData(m, next, depth+1)
 			if err != nil {
 				return nil, err
 			}
@@ -149,7 +149,7 @@ func (s *schema) compose(spec *p4config.P4DataTypeSpec, next func() []byte, dept
 		return &p4.P4Data{Data: &p4.P4Data_Struct{Struct: m}}, err
 	case *p4config.P4DataTypeSpec_NewType:
 		if o := s.info.GetTypeInfo().GetNewTypes()[t.NewType.GetName()].GetOriginalType(); o != nil {
-			return s.compose(o, next, depth+1)
+			return s.composeData(o, next, depth+1)
 		}
 	case *p4config.P4DataTypeSpec_Header:
 		h := &p4.P4Header{IsValid: true}
@@ -160,12 +160,12 @@ func (s *schema) compose(spec *p4config.P4DataTypeSpec, next func() []byte, dept
 			}
 			value := next()
 			if h.IsValid = value != nil; h.IsValid {
-				h.Bitstrings = append(h.Bitstrings, l.bitstring(value))
+				h.Bitstrings = append(h.Bitstrings, l.canonicalBytes(value))
 			}
 		}
 		return &p4.P4Data{Data: &p4.P4Data_Header{Header: h}}, nil
 	}
-	ls, err := s.leaves(nil, spec, depth)
+	ls, err := s.scalarsOf(nil, spec, depth)
 	if err != nil {
 		return nil, err
 	}
@@ -177,25 +177,25 @@ func (s *schema) compose(spec *p4config.P4DataTypeSpec, next func() []byte, dept
 	case l.isBool:
 		return &p4.P4Data{Data: &p4.P4Data_Bool{Bool: !isZero(value)}}, nil
 	case l.isEnum:
-		return &p4.P4Data{Data: &p4.P4Data_EnumValue{EnumValue: slices.Clone(canonical(value))}}, nil
+		return &p4.P4Data{Data: &p4.P4Data_EnumValue{EnumValue: slices.Clone(canonicalBytes(value))}}, nil
 	default:
-		return &p4.P4Data{Data: &p4.P4Data_Bitstring{Bitstring: l.bitstring(value)}}, nil
+		return &p4.P4Data{Data: &p4.P4Data_Bitstring{Bitstring: l.canonicalBytes(value)}}, nil
 	}
 }
 
-// bitstring is the byte string of a scalar.
-func (l leaf) bitstring(value []byte) []byte {
+// canonicalBytes is the byte string of a scalar.
+func (l scalar) canonicalBytes(value []byte) []byte {
 	switch {
 	case l.named != nil: // a name already
 		return slices.Clone(value)
 	case l.signed:
 		return canonicalSigned(value, l.width)
 	}
-	return slices.Clone(canonical(value))
+	return slices.Clone(canonicalBytes(value))
 }
 
-// decompose checks data against a type and passes its scalars to put, each with its width in the type.
-func (s *schema) decompose(spec *p4config.P4DataTypeSpec, data *p4.P4Data, put func(value []byte, width int), depth int) error {
+// decomposeData checks data against a type and passes its scalars to put, each with its width in the type.
+func (s *schema) decomposeData(spec *p4config.P4DataTypeSpec, data *p4.P4Data, put func(value []byte, width int), depth int) error {
 	if depth > maxTypeDepth {
 		return rpc.Invalidf("type is nested deeper than %d", maxTypeDepth)
 	}
@@ -204,7 +204,7 @@ func (s *schema) decompose(spec *p4config.P4DataTypeSpec, data *p4.P4Data, put f
 			return rpc.Invalidf("data has %d members, the type %d", len(got.GetMembers()), len(specs))
 		}
 		for i, m := range specs {
-			if err := s.decompose(m, got.GetMembers()[i], put, depth+1); err != nil {
+			if err := s.decomposeData(m, got.GetMembers()[i], put, depth+1); err != nil {
 				return err
 			}
 		}
@@ -217,10 +217,10 @@ func (s *schema) decompose(spec *p4config.P4DataTypeSpec, data *p4.P4Data, put f
 		return members(s.structMembers(t.Struct.GetName()), data.GetStruct())
 	case *p4config.P4DataTypeSpec_NewType:
 		if o := s.info.GetTypeInfo().GetNewTypes()[t.NewType.GetName()].GetOriginalType(); o != nil {
-			return s.decompose(o, data, put, depth+1)
+			return s.decomposeData(o, data, put, depth+1)
 		}
 	}
-	ls, err := s.leaves(nil, spec, depth)
+	ls, err := s.scalarsOf(nil, spec, depth)
 	if err != nil {
 		return err
 	}
@@ -268,7 +268,7 @@ func unsignedOf(b []byte, width int) ([]byte, error) {
 		if i/8 >= len(b) {
 			return fill & 1
 		}
-		return at(b, i/8) >> (i % 8) & 1
+		return byteAt(b, i/8) >> (i % 8) & 1
 	}
 	for i := width - 1; i < len(b)*8; i++ {
 		if bit(i) != fill&1 {
@@ -323,7 +323,7 @@ type bitWriter struct {
 
 func (w *bitWriter) put(value []byte, width int) {
 	for i := range width {
-		if at(value, (width-1-i)/8)>>((width-1-i)%8)&1 == 1 {
+		if byteAt(value, (width-1-i)/8)>>((width-1-i)%8)&1 == 1 {
 			w.b[w.off/8] |= 1 << (7 - w.off%8)
 		}
 		w.off++

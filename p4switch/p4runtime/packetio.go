@@ -11,7 +11,7 @@ import (
 // is removed and becomes metadata. data is copied.
 func (c *Core) PacketIn(data []byte) {
 	if c.live == nil {
-		c.stats.PacketInNobody++
+		c.stats.PacketInNoPrimary++
 		return
 	}
 	m := &p4.PacketIn{}
@@ -22,7 +22,7 @@ func (c *Core) PacketIn(data []byte) {
 		}
 		r := bitReader{b: data[:l.bytes]}
 		for _, f := range l.fields {
-			m.Metadata = append(m.Metadata, &p4.PacketMetadata{MetadataId: f.id, Value: c.live.controllerValue(&f, canonical(r.next(f.width)))})
+			m.Metadata = append(m.Metadata, &p4.PacketMetadata{MetadataId: f.id, Value: c.live.controllerValue(&f, canonicalBytes(r.next(f.width)))})
 		}
 		data = data[l.bytes:]
 	}
@@ -32,9 +32,9 @@ func (c *Core) PacketIn(data []byte) {
 	case sent > 0:
 		c.stats.PacketIn++
 	case primaries > 0:
-		c.stats.PacketInStalled++
+		c.stats.PacketInStreamFull++
 	default:
-		c.stats.PacketInNobody++
+		c.stats.PacketInNoPrimary++
 	}
 }
 
@@ -67,7 +67,7 @@ func (c *Core) packetOut(s *Stream, m *p4.PacketOut) error {
 			value := md.GetValue()
 			if t := l.fields[i].named; t != nil {
 				var err error
-				if value, err = c.live.inward(t, value); err != nil {
+				if value, err = c.live.requestValue(t, value); err != nil {
 					return err
 				}
 			}
@@ -97,5 +97,5 @@ func (p *pipeline) controllerValue(f *paramSchema, value []byte) []byte {
 	if f.named == nil {
 		return value
 	}
-	return []byte(p.name(f.named, toNumber(value)))
+	return []byte(p.nameOfNumber(f.named, toNumber(value)))
 }

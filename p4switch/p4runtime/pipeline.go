@@ -38,8 +38,8 @@ type pipeline struct {
 	undo []func()
 }
 
-// realize compiles a configuration. Errors are INVALID_ARGUMENT.
-func (c *Core) realize(config *p4.ForwardingPipelineConfig) (*pipeline, error) {
+// compilePipeline compiles a configuration. Errors are INVALID_ARGUMENT.
+func (c *Core) compilePipeline(config *p4.ForwardingPipelineConfig) (*pipeline, error) {
 	if config == nil {
 		return nil, rpc.Invalidf("no config is given")
 	}
@@ -49,11 +49,11 @@ func (c *Core) realize(config *p4.ForwardingPipelineConfig) (*pipeline, error) {
 	if len(config.GetP4DeviceConfig()) == 0 {
 		return nil, rpc.Invalidf("config has no p4_device_config; it must be the BMv2 JSON that p4c-bm2-ss writes")
 	}
-	prog, err := c.load(config.GetP4DeviceConfig())
+	prog, err := c.compileProgram(config.GetP4DeviceConfig())
 	if err != nil {
 		return nil, rpc.Invalidf("p4_device_config: %v", err)
 	}
-	sch, err := bind(config.GetP4Info(), prog, !c.cfg.Unrestricted)
+	sch, err := buildSchema(config.GetP4Info(), prog, !c.cfg.Unrestricted)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (c *Core) realize(config *p4.ForwardingPipelineConfig) (*pipeline, error) {
 		p.names[name] = newNameTable()
 	}
 	cfg := c.cfg.Switch
-	cfg.Digest = c.digests(p)
+	cfg.Digest = c.digestReceiver(p)
 	p.sw = interp.NewSwitch(sch.prog, cfg)
 	for _, ps := range sch.profiles.list {
 		p.profileStates = append(p.profileStates, newProfileState(ps))
@@ -91,7 +91,7 @@ func (c *Core) realize(config *p4.ForwardingPipelineConfig) (*pipeline, error) {
 	return p, nil
 }
 
-func (c *Core) load(config []byte) (*program.Program, error) {
+func (c *Core) compileProgram(config []byte) (*program.Program, error) {
 	json := deviceData(config)
 	if c.cfg.Load != nil {
 		return c.cfg.Load(json)
@@ -110,26 +110,26 @@ func (c *Core) SetForwardingPipelineConfig(req *p4.SetForwardingPipelineConfigRe
 
 func (c *Core) setPipeline(req *p4.SetForwardingPipelineConfigRequest) error {
 	key := roleKey{name: req.GetRole(), id: req.GetRoleId()} //nolint:staticcheck // old controllers use the id
-	if _, err := c.writer(req.GetDeviceId(), key, req.GetElectionId()); err != nil {
+	if _, err := c.writerRole(req.GetDeviceId(), key, req.GetElectionId()); err != nil {
 		return err
 	}
 	switch action := req.GetAction(); action {
 	case p4.SetForwardingPipelineConfigRequest_VERIFY:
-		_, err := c.realize(req.GetConfig())
+		_, err := c.compilePipeline(req.GetConfig())
 		return err
 	case p4.SetForwardingPipelineConfigRequest_VERIFY_AND_SAVE:
-		p, err := c.realize(req.GetConfig())
+		p, err := c.compilePipeline(req.GetConfig())
 		if err != nil {
 			return err
 		}
 		c.saved = p
 		return nil
 	case p4.SetForwardingPipelineConfigRequest_VERIFY_AND_COMMIT:
-		p, err := c.realize(req.GetConfig())
+		p, err := c.compilePipeline(req.GetConfig())
 		if err != nil {
 			return err
 		}
-		c.commit(p)
+		c.commitPipeline(p)
 		return nil
 	case p4.SetForwardingPipelineConfigRequest_COMMIT:
 		if req.GetConfig() != nil {
@@ -138,22 +138,22 @@ func (c *Core) setPipeline(req *p4.SetForwardingPipelineConfigRequest) error {
 		if c.saved == nil {
 			return rpc.NotFoundf("no config is saved; send VERIFY_AND_SAVE first")
 		}
-		c.commit(c.saved)
+		c.commitPipeline(c.saved)
 		return nil
 	case p4.SetForwardingPipelineConfigRequest_RECONCILE_AND_COMMIT:
-		p, err := c.realize(req.GetConfig())
+		p, err := c.compilePipeline(req.GetConfig())
 		if err != nil {
 			return err
 		}
 		if c.live != nil {
 			c.plane.lock()
-			err := p.inherit(c.live)
+			err := p.inheritEntries(c.live)
 			c.plane.unlock()
 			if err != nil {
 				return rpc.Invalidf("the forwarding state cannot be kept: %v; the old pipeline goes on", err)
 			}
 		}
-		c.commit(p)
+		c.commitPipeline(p)
 		return nil
 	default:
 		return rpc.Invalidf("action %v", action)
@@ -163,16 +163,16 @@ func (c *Core) setPipeline(req *p4.SetForwardingPipelineConfigRequest) error {
 // Install puts a pipeline into the data path without a controller, for a switch that is started with its program as
 // an argument.
 func (c *Core) Install(config *p4.ForwardingPipelineConfig) error {
-	p, err := c.realize(config)
+	p, err := c.compilePipeline(config)
 	if err != nil {
 		return rpc.Status(err)
 	}
-	c.commit(p)
+	c.commitPipeline(p)
 	return nil
 }
 
-// commit puts p into the data path.
-func (c *Core) commit(p *pipeline) {
+// commitPipeline puts p into the data path.
+func (c *Core) commitPipeline(p *pipeline) {
 	c.live, c.saved = p, nil
 	p.portTables = false // the events follow anyway
 	if c.cfg.OnSwitch != nil {
@@ -191,7 +191,7 @@ func (c *Core) GetForwardingPipelineConfig(req *p4.GetForwardingPipelineConfigRe
 	if err := c.checkDevice(req.GetDeviceId()); err != nil {
 		return nil, rpc.Status(err)
 	}
-	p := c.current()
+	p := c.activePipeline()
 	if p == nil {
 		return &p4.GetForwardingPipelineConfigResponse{}, nil
 	}
@@ -210,15 +210,15 @@ func (c *Core) GetForwardingPipelineConfig(req *p4.GetForwardingPipelineConfigRe
 	return &p4.GetForwardingPipelineConfigResponse{Config: out}, nil
 }
 
-// begin starts a batch that can be undone.
-func (p *pipeline) begin() {
+// beginBatch starts a batch that can be undone.
+func (p *pipeline) beginBatch() {
 	p.inTx = true
 	p.undo = p.undo[:0]
 	p.sw.Begin()
 }
 
-// end keeps or undoes the changes since begin.
-func (p *pipeline) end(keep bool) {
+// endBatch keeps or undoes the changes since begin.
+func (p *pipeline) endBatch(keep bool) {
 	p.inTx = false
 	if keep {
 		p.sw.Commit()

@@ -12,31 +12,31 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/rpc"
 )
 
-// watch is the port on whose liveness a member depends.
-type watch struct {
+// watchPort is the port on whose liveness a member depends.
+type watchPort struct {
 	on   bool
 	port uint32
 }
 
-// variant is one member of the switch's profile. P4Runtime attaches the watch port to a member's place in a group,
-// but the switch attaches it to the member: a member with several watch ports is several members in the switch.
-type variant struct {
+// watchedMember is one member of the switch's profile. P4Runtime attaches the watch port to a member's place in a
+// group, but the switch attaches it to the member: a member with several watch ports is several members in the switch.
+type watchedMember struct {
 	mid   interp.MemberID
-	watch watch
+	watch watchPort
 	refs  int // number of groups and entries that use it
 }
 
 type member struct {
 	id       uint32
 	action   *p4.Action
-	variants []variant // never empty
+	variants []watchedMember // never empty
 	refs     int
 }
 
-// use is a member's place in a group.
-type use struct {
+// groupMember is a member's entry in a group, with its weight and watch port.
+type groupMember struct {
 	member uint32
-	watch  watch
+	watch  watchPort
 	weight int32
 }
 
@@ -44,7 +44,7 @@ type group struct {
 	id   uint32
 	gid  interp.GroupID
 	msg  *p4.ActionProfileGroup // as written, canonical
-	uses []use
+	uses []groupMember
 	refs int // number of entries that refer to it
 }
 
@@ -66,8 +66,8 @@ func newProfileState(ps *profileSchema) *profileState {
 	}
 }
 
-// touch saves members and groups before the first change of a batch.
-func (p *pipeline) touch(ps *profileState) {
+// saveProfile saves members and groups before a batch changes them, for a rollback.
+func (p *pipeline) saveProfile(ps *profileState) {
 	if !p.inTx || ps.touched {
 		return
 	}
@@ -92,7 +92,7 @@ func (p *pipeline) inProfile(r *role, id uint32, f func(*profileState) error) er
 		return err
 	}
 	ps := p.profileStates[s.index]
-	p.touch(ps)
+	p.saveProfile(ps)
 	return rpc.Within("action profile "+ps.name, f(ps))
 }
 
@@ -123,7 +123,7 @@ func (p *pipeline) updateMember(ps *profileState, typ p4.Update_Type, msg *p4.Ac
 			}
 		}
 		delete(ps.members, id)
-		p.hold(p.referencesOfAction(m.action), -1)
+		p.countReferences(p.referencesOfAction(m.action), -1)
 		return nil
 	}
 	if msg.GetAction() == nil {
@@ -137,7 +137,7 @@ func (p *pipeline) updateMember(ps *profileState, typ p4.Update_Type, msg *p4.Ac
 		return rpc.Within(fmt.Sprintf("member %d", id), err)
 	}
 	refs := p.referencesOfAction(action)
-	if err := p.refer(refs); err != nil {
+	if err := p.checkReferences(refs); err != nil {
 		return rpc.Within(fmt.Sprintf("member %d", id), err)
 	}
 	switch typ {
@@ -152,24 +152,24 @@ func (p *pipeline) updateMember(ps *profileState, typ p4.Update_Type, msg *p4.Ac
 		if err != nil {
 			return fromSwitch(err)
 		}
-		ps.members[id] = &member{id: id, action: action, variants: []variant{{mid: mid}}}
+		ps.members[id] = &member{id: id, action: action, variants: []watchedMember{{mid: mid}}}
 	case p4.Update_MODIFY:
 		for _, v := range m.variants {
 			if err := p.sw.ModifyMember(ps.pid, v.mid, call); err != nil {
 				return fromSwitch(err)
 			}
 		}
-		p.hold(p.referencesOfAction(m.action), -1)
+		p.countReferences(p.referencesOfAction(m.action), -1)
 		m.action = action
 	default:
 		return rpc.Invalidf("update type %v", typ)
 	}
-	p.hold(refs, 1)
+	p.countReferences(refs, 1)
 	return nil
 }
 
-// acquire finds or makes the switch's member for one use of m.
-func (p *pipeline) acquire(ps *profileState, m *member, w watch) (interp.MemberID, error) {
+// acquireMember returns the switch's member for one use of m, and creates it if necessary.
+func (p *pipeline) acquireMember(ps *profileState, m *member, w watchPort) (interp.MemberID, error) {
 	for i := range m.variants {
 		if v := &m.variants[i]; v.watch == w {
 			v.refs++
@@ -179,7 +179,7 @@ func (p *pipeline) acquire(ps *profileState, m *member, w watch) (interp.MemberI
 	}
 	for i := range m.variants {
 		if v := &m.variants[i]; v.refs == 0 {
-			if err := p.rewatch(ps, v.mid, v.watch, w); err != nil {
+			if err := p.changeWatchPort(ps, v.mid, v.watch, w); err != nil {
 				return 0, err
 			}
 			v.watch = w
@@ -196,16 +196,16 @@ func (p *pipeline) acquire(ps *profileState, m *member, w watch) (interp.MemberI
 	if err != nil {
 		return 0, fromSwitch(err)
 	}
-	if err := p.rewatch(ps, mid, watch{}, w); err != nil {
+	if err := p.changeWatchPort(ps, mid, watchPort{}, w); err != nil {
 		return 0, err
 	}
-	m.variants = append(m.variants, variant{mid: mid, watch: w, refs: 1})
+	m.variants = append(m.variants, watchedMember{mid: mid, watch: w, refs: 1})
 	m.refs++
 	return mid, nil
 }
 
-// release ends one use of m.
-func (p *pipeline) release(ps *profileState, m *member, w watch) error {
+// releaseMember releases one use of m; the last release deletes the switch's member.
+func (p *pipeline) releaseMember(ps *profileState, m *member, w watchPort) error {
 	for i := range m.variants {
 		v := &m.variants[i]
 		if v.watch != w {
@@ -223,12 +223,12 @@ func (p *pipeline) release(ps *profileState, m *member, w watch) error {
 	return nil
 }
 
-// rewatch makes a member of the switch depend on another port, and gives it that port's state.
-func (p *pipeline) rewatch(ps *profileState, mid interp.MemberID, old, w watch) error {
+// changeWatchPort changes the port on whose state a member depends.
+func (p *pipeline) changeWatchPort(ps *profileState, mid interp.MemberID, old, w watchPort) error {
 	if old == w {
 		return nil
 	}
-	p.unwatch(ps, mid, old)
+	p.removeWatch(ps, mid, old)
 	live := true
 	if w.on {
 		live = p.core.cfg.Ports.Usable(w.port)
@@ -243,18 +243,18 @@ func (p *pipeline) rewatch(ps *profileState, mid interp.MemberID, old, w watch) 
 	return fromSwitch(p.sw.SetMemberLive(ps.pid, mid, live))
 }
 
-func (p *pipeline) unwatch(ps *profileState, mid interp.MemberID, w watch) {
+func (p *pipeline) removeWatch(ps *profileState, mid interp.MemberID, w watchPort) {
 	if set := ps.watched[w.port]; w.on && set != nil {
 		delete(set, mid)
 		p.onUndo(func() { set[mid] = struct{}{} })
 	}
 }
 
-func (p *pipeline) dropMember(ps *profileState, mid interp.MemberID, w watch) error {
+func (p *pipeline) dropMember(ps *profileState, mid interp.MemberID, w watchPort) error {
 	if err := p.sw.DeleteMember(ps.pid, mid); err != nil {
 		return fromSwitch(err)
 	}
-	p.unwatch(ps, mid, w)
+	p.removeWatch(ps, mid, w)
 	return nil
 }
 
@@ -264,7 +264,7 @@ func (p *pipeline) portChanged(port uint32, up bool) {
 	defer p.core.plane.unlock()
 	for _, ps := range p.profileStates {
 		for mid := range ps.watched[port] {
-			p.core.plane.did(updateUnits)
+			p.core.plane.workDone(updateUnits)
 			p.sw.SetMemberLive(ps.pid, mid, up) //nolint:errcheck // the member is there: watched follows the switch
 		}
 	}
@@ -272,8 +272,8 @@ func (p *pipeline) portChanged(port uint32, up bool) {
 }
 
 // parseWatch reads a watch port; the deprecated numeric form has the same meaning.
-func (p *pipeline) parseWatch(kind any) (watch, error) {
-	var w watch
+func (p *pipeline) parseWatch(kind any) (watchPort, error) {
+	var w watchPort
 	switch k := kind.(type) {
 	case nil:
 		return w, nil
@@ -282,22 +282,22 @@ func (p *pipeline) parseWatch(kind any) (watch, error) {
 	case *p4.ActionProfileAction_WatchPort:
 		return p.parseWatchPort(k.WatchPort)
 	case *p4.ActionProfileGroup_Member_Watch:
-		w = watch{on: true, port: uint32(k.Watch)}
+		w = watchPort{on: true, port: uint32(k.Watch)}
 	case *p4.ActionProfileAction_Watch:
-		w = watch{on: true, port: uint32(k.Watch)}
+		w = watchPort{on: true, port: uint32(k.Watch)}
 	}
 	return w, p.checkWatch(w.port)
 }
 
-func (p *pipeline) parseWatchPort(b []byte) (watch, error) {
+func (p *pipeline) parseWatchPort(b []byte) (watchPort, error) {
 	if len(b) == 0 {
-		return watch{}, nil
+		return watchPort{}, nil
 	}
 	port, err := bytesUint32(b, "watch_port")
 	if err != nil {
-		return watch{}, err
+		return watchPort{}, err
 	}
-	return watch{on: true, port: port}, p.checkWatch(port)
+	return watchPort{on: true, port: port}, p.checkWatch(port)
 }
 
 func (p *pipeline) checkWatch(port uint32) error {
@@ -403,8 +403,8 @@ func (p *pipeline) updateGroup(ps *profileState, typ p4.Update_Type, msg *p4.Act
 }
 
 // parseGroup checks a group's members.
-func (p *pipeline) parseGroup(ps *profileState, msg *p4.ActionProfileGroup) ([]use, *p4.ActionProfileGroup, error) {
-	var uses []use
+func (p *pipeline) parseGroup(ps *profileState, msg *p4.ActionProfileGroup) ([]groupMember, *p4.ActionProfileGroup, error) {
+	var uses []groupMember
 	var weights []int32
 	seen := map[uint32]bool{}
 	shortest := true
@@ -426,7 +426,7 @@ func (p *pipeline) parseGroup(ps *profileState, msg *p4.ActionProfileGroup) ([]u
 		if len(gm.GetWatchPort()) > 0 {
 			shortest = shortest && isCanonical(gm.GetWatchPort())
 		}
-		uses = append(uses, use{member: gm.GetMemberId(), watch: w, weight: gm.GetWeight()})
+		uses = append(uses, groupMember{member: gm.GetMemberId(), watch: w, weight: gm.GetWeight()})
 		weights = append(weights, gm.GetWeight())
 	}
 	size := ps.groupSize(weights)
@@ -445,7 +445,7 @@ func (p *pipeline) parseGroup(ps *profileState, msg *p4.ActionProfileGroup) ([]u
 		for _, gm := range msg.GetMembers() {
 			cm := &p4.ActionProfileGroup_Member{MemberId: gm.GetMemberId(), Weight: gm.GetWeight(), WatchKind: gm.GetWatchKind()}
 			if b := gm.GetWatchPort(); len(b) > 0 {
-				cm.WatchKind = &p4.ActionProfileGroup_Member_WatchPort{WatchPort: canonical(b)}
+				cm.WatchKind = &p4.ActionProfileGroup_Member_WatchPort{WatchPort: canonicalBytes(b)}
 			}
 			c.Members = append(c.Members, cm)
 		}
@@ -455,10 +455,10 @@ func (p *pipeline) parseGroup(ps *profileState, msg *p4.ActionProfileGroup) ([]u
 }
 
 // acquireAll acquires every member of a group and lists the group's places, each member as often as its weight.
-func (p *pipeline) acquireAll(ps *profileState, uses []use) ([]interp.MemberID, error) {
+func (p *pipeline) acquireAll(ps *profileState, uses []groupMember) ([]interp.MemberID, error) {
 	var slots []interp.MemberID
 	for i, u := range uses {
-		mid, err := p.acquire(ps, ps.members[u.member], u.watch)
+		mid, err := p.acquireMember(ps, ps.members[u.member], u.watch)
 		if err != nil {
 			p.releaseAll(ps, uses[:i]) //nolint:errcheck // the first error counts
 			return nil, err
@@ -470,11 +470,11 @@ func (p *pipeline) acquireAll(ps *profileState, uses []use) ([]interp.MemberID, 
 	return slots, nil
 }
 
-func (p *pipeline) releaseAll(ps *profileState, uses []use) error {
+func (p *pipeline) releaseAll(ps *profileState, uses []groupMember) error {
 	var first error
 	for _, u := range uses {
 		if m := ps.members[u.member]; m != nil {
-			if err := p.release(ps, m, u.watch); err != nil && first == nil {
+			if err := p.releaseMember(ps, m, u.watch); err != nil && first == nil {
 				first = err
 			}
 		}

@@ -17,9 +17,9 @@ const (
 // readBlock is the number of entries or cells read from the switch at a time.
 const readBlock = 128
 
-// Read answers the Read RPC. It calls send with one or more responses; an error of send ends the read and is
-// returned. The messages share parts with the core and must not be changed. send may let other calls into the core
-// before it returns: an entity that exists all the time is read once, with a value that it had meanwhile.
+// Read answers the Read RPC. It calls send with one or more responses; if send returns an error, Read ends and returns
+// it. The messages share memory with the core and must not be changed. send may let other calls into the core before it
+// returns; an entity that exists all the time is then read once, with one of its values.
 func (c *Core) Read(req *p4.ReadRequest, send func(*p4.ReadResponse) error) error {
 	if err := c.checkDevice(req.GetDeviceId()); err != nil {
 		return rpc.Status(err)
@@ -30,7 +30,7 @@ func (c *Core) Read(req *p4.ReadRequest, send func(*p4.ReadResponse) error) erro
 			r = &role{key: roleKey{name: name}}
 		}
 	}
-	p := c.current()
+	p := c.activePipeline()
 	if p == nil {
 		return rpc.Status(errNoPipeline())
 	}
@@ -49,7 +49,7 @@ func (c *Core) Read(req *p4.ReadRequest, send func(*p4.ReadResponse) error) erro
 		return sendErr
 	}
 	emit := func(e *p4.Entity) error {
-		e = p.named(e)
+		e = p.withNames(e)
 		n := proto.Size(e)
 		if len(resp.GetEntities()) > 0 && size+n > maxReadBytes {
 			if err := flush(); err != nil {
@@ -65,7 +65,7 @@ func (c *Core) Read(req *p4.ReadRequest, send func(*p4.ReadResponse) error) erro
 	}
 	var errs []error // made at the first failure
 	for i, e := range req.GetEntities() {
-		e, err := p.numbered(e)
+		e, err := p.withNumbers(e)
 		if err == nil {
 			err = p.read(r, e, emit)
 		}
@@ -100,7 +100,7 @@ func readParts[V any](
 	for _, s := range list {
 		ps := p.profileStates[s.index]
 		all := func() map[uint32]*V { return parts(ps) }
-		if err := each(all, part, what, func(id uint32, v *V) error { return f(ps, id, v) }); err != nil {
+		if err := eachObject(all, part, what, func(id uint32, v *V) error { return f(ps, id, v) }); err != nil {
 			return rpc.Within("action profile "+ps.name, err)
 		}
 	}

@@ -16,17 +16,17 @@ func (p *pipeline) selectEntries(r *role, q *p4.TableEntry, f func(*tableState, 
 	if q.GetTableId() == 0 {
 		list, err := p.tablesNamed(r, 0)
 		for _, t := range list {
-			if err = t.blocks(func(*entry) bool { return true }, f); err != nil {
+			if err = t.eachBlock(func(*entry) bool { return true }, f); err != nil {
 				return err
 			}
 		}
 		return err
 	}
-	t, err := p.table(r, q.GetTableId())
+	t, err := p.tableFor(r, q.GetTableId())
 	if err != nil {
 		return err
 	}
-	pass := func(e *entry) bool { return e.passes(q) }
+	pass := func(e *entry) bool { return p.passesFilters(t, e, q) }
 	if len(q.GetMatch()) > 0 {
 		if len(t.fields) == 0 {
 			return rpc.Invalidf("table %s has no key", t.name)
@@ -37,23 +37,23 @@ func (p *pipeline) selectEntries(r *role, q *p4.TableEntry, f func(*tableState, 
 				return rpc.Within("table "+t.name, err)
 			}
 			prefix := string(sc.key)
-			pass = func(e *entry) bool { return e.key[:len(e.key)-4] == prefix && e.passes(q) }
+			pass = func(e *entry) bool { return e.key[:len(e.key)-4] == prefix && p.passesFilters(t, e, q) }
 		} else {
 			if _, err := p.parseKey(t, q); err != nil {
 				return rpc.Within("table "+t.name, err)
 			}
-			if e := t.byKey[string(sc.key)]; e != nil && e.passes(q) {
+			if e := t.byKey[string(sc.key)]; e != nil && p.passesFilters(t, e, q) {
 				return f(t, []*entry{e})
 			}
 			return nil
 		}
 	}
-	return t.blocks(pass, f)
+	return t.eachBlock(pass, f)
 }
 
-// blocks calls f with the entries that pass, some at a time. f may let other calls change the table before it
+// eachBlock calls f with the entries that pass, some at a time. f may let other calls change the table before it
 // returns.
-func (t *tableState) blocks(pass func(*entry) bool, f func(*tableState, []*entry) error) error {
+func (t *tableState) eachBlock(pass func(*entry) bool, f func(*tableState, []*entry) error) error {
 	var block []*entry
 	for _, e := range slices.Clone(t.list) {
 		if e.gone || !pass(e) {
@@ -72,15 +72,15 @@ func (t *tableState) blocks(pass func(*entry) bool, f func(*tableState, []*entry
 	return f(t, slices.DeleteFunc(block, func(e *entry) bool { return e.gone }))
 }
 
-// passes applies the filters of a wildcard read.
-func (e *entry) passes(q *p4.TableEntry) bool {
+// passesFilters applies the filters of a wildcard read.
+func (p *pipeline) passesFilters(t *tableState, e *entry, q *p4.TableEntry) bool {
 	switch {
 	case q.GetPriority() != 0 && q.GetPriority() != e.priority,
 		q.GetControllerMetadata() != 0 && q.GetControllerMetadata() != e.cookie,
 		len(q.GetMetadata()) > 0 && !bytes.Equal(q.GetMetadata(), e.metadata):
 		return false
 	}
-	if id := q.GetAction().GetAction().GetActionId(); id != 0 && e.action.GetAction().GetActionId() != id {
+	if id := q.GetAction().GetAction().GetActionId(); id != 0 && p.actionOf(t, e).GetAction().GetActionId() != id {
 		return false
 	}
 	return true
@@ -102,7 +102,7 @@ func (p *pipeline) readTable(r *role, q *p4.TableEntry, emit func(*p4.TableEntry
 		out := make([]*p4.TableEntry, len(block))
 		for i, e := range block {
 			out[i] = &p4.TableEntry{
-				TableId: t.id, Match: e.match, Action: e.action, Priority: e.priority,
+				TableId: t.id, Match: t.matchOf(e), Action: p.actionOf(t, e), Priority: e.priority,
 				ControllerMetadata: e.cookie, Metadata: e.metadata, IdleTimeoutNs: e.idleNs, IsConst: e.isConst,
 			}
 			if q.GetMeterConfig() != nil {
@@ -216,7 +216,7 @@ func (t *tableState) keyOf(e *entry) *p4.TableEntry {
 	if e == &t.miss {
 		return &p4.TableEntry{TableId: t.id, IsDefaultAction: true}
 	}
-	return &p4.TableEntry{TableId: t.id, Match: e.match, Priority: e.priority}
+	return &p4.TableEntry{TableId: t.id, Match: t.matchOf(e), Priority: e.priority}
 }
 
 // readDirect emits what values gives of the counters or meters (what) of the entries that q names. A key without

@@ -9,11 +9,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/interp"
 )
 
-// inherit repeats the controllers' writes to old, so that the forwarding state survives the change of program.
-// Objects with equal ids are the same. An error means that something written has no place in the new program.
-//
-// Counters, registers and meters keep their values if the new array has the cell; idle timers restart.
-func (p *pipeline) inherit(old *pipeline) error {
+// inheritEntries repeats the controllers' writes to old, so that the forwarding state survives the change of program.
+// Objects without a counterpart are left out.
+func (p *pipeline) inheritEntries(old *pipeline) error {
 	p.inheriting = true
 	defer func() { p.inheriting = false }()
 	for _, step := range []func(*pipeline) error{
@@ -23,31 +21,31 @@ func (p *pipeline) inherit(old *pipeline) error {
 			return err
 		}
 	}
-	return p.settled()
+	return p.checkInherited()
 }
 
-// repeat writes to p what old has of the kind of a wildcard.
-func (p *pipeline) repeat(old *pipeline, typ p4.Update_Type, wildcard *p4.Entity) error {
+// repeatWrites writes to p the entities of one kind that the old pipeline has.
+func (p *pipeline) repeatWrites(old *pipeline, typ p4.Update_Type, wildcard *p4.Entity) error {
 	k, err := kindOf(wildcard, "")
 	if err != nil {
 		return err
 	}
 	return k.read(old, nil, wildcard, func(e *p4.Entity) error {
-		p.core.plane.did(updateUnits)
+		p.core.plane.workDone(updateUnits)
 		return k.write(p, nil, typ, e)
 	})
 }
 
 func (p *pipeline) inheritReplication(old *pipeline) error {
-	if err := p.repeat(old, p4.Update_INSERT, multicastOf(&p4.MulticastGroupEntry{})); err != nil {
+	if err := p.repeatWrites(old, p4.Update_INSERT, multicastOf(&p4.MulticastGroupEntry{})); err != nil {
 		return err
 	}
-	return p.repeat(old, p4.Update_INSERT, cloneOf(&p4.CloneSessionEntry{}))
+	return p.repeatWrites(old, p4.Update_INSERT, cloneOf(&p4.CloneSessionEntry{}))
 }
 
 func (p *pipeline) inheritProfiles(old *pipeline) error {
 	for _, e := range []*p4.Entity{{Entity: &p4.Entity_ActionProfileMember{}}, {Entity: &p4.Entity_ActionProfileGroup{}}} {
-		if err := p.repeat(old, p4.Update_INSERT, e); err != nil {
+		if err := p.repeatWrites(old, p4.Update_INSERT, e); err != nil {
 			return err
 		}
 	}
@@ -70,11 +68,11 @@ func (p *pipeline) inheritTables(old *pipeline) error {
 			return err
 		}
 		for _, e := range t.list {
-			p.core.plane.did(updateUnits)
+			p.core.plane.workDone(updateUnits)
 			if e.isConst || t.constTable {
 				continue // the new program has its own
 			}
-			te := &p4.TableEntry{TableId: t.id, Match: e.match, Action: e.action, Priority: e.priority,
+			te := &p4.TableEntry{TableId: t.id, Match: t.matchOf(e), Action: old.actionOf(t, e), Priority: e.priority,
 				ControllerMetadata: e.cookie, Metadata: e.metadata, IdleTimeoutNs: e.idleNs, MeterConfig: e.meter}
 			if t.directCounter != 0 {
 				if n := p.tables.byID[t.id]; n != nil && n.directCounter != 0 {
@@ -87,7 +85,7 @@ func (p *pipeline) inheritTables(old *pipeline) error {
 			}
 			typ := p4.Update_INSERT
 			if n := p.tables.byID[t.id]; n != nil {
-				if found, err := p.find(p.tableStates[n.index], te); err == nil && !found.isConst {
+				if found, err := p.findEntry(p.tableStates[n.index], te); err == nil && !found.isConst {
 					typ = p4.Update_MODIFY // an initial entry that exists already
 				}
 			}
@@ -128,11 +126,12 @@ func (p *pipeline) inheritDeletions(old *tableState) error {
 		if n == nil || old.byKey[key] != nil {
 			continue
 		}
-		e := p.tableStates[n.index].byKey[key]
+		state := p.tableStates[n.index]
+		e := state.byKey[key]
 		if e == nil || e.isConst {
 			continue
 		}
-		te := &p4.TableEntry{TableId: old.id, Match: e.match, Priority: e.priority}
+		te := &p4.TableEntry{TableId: old.id, Match: state.matchOf(e), Priority: e.priority}
 		if err := p.writeTable(nil, p4.Update_DELETE, te); err != nil {
 			return err
 		}
@@ -146,7 +145,7 @@ func (p *pipeline) inheritSets(old *pipeline) error {
 			return err
 		}
 	}
-	return p.repeat(old, p4.Update_INSERT, &p4.Entity{Entity: &p4.Entity_DigestEntry{}})
+	return p.repeatWrites(old, p4.Update_INSERT, &p4.Entity{Entity: &p4.Entity_DigestEntry{}})
 }
 
 func (p *pipeline) inheritArrays(old *pipeline) error {
@@ -184,14 +183,14 @@ func (p *pipeline) inheritArrays(old *pipeline) error {
 }
 
 // inheritCells copies the cells that both arrays with an id have.
-func inheritCells[A cells](p *pipeline, old, now objects[A], copyCell func(o, n A, i int) error) error {
+func inheritCells[A cellArray](p *pipeline, old, now objects[A], copyCell func(o, n A, i int) error) error {
 	for _, o := range old.list {
 		n, ok := now.byID[o.base().id]
 		if !ok {
 			continue
 		}
 		for i := range min(o.cells(), n.cells()) {
-			p.core.plane.did(1)
+			p.core.plane.workDone(1)
 			if err := copyCell(o, n, i); err != nil {
 				return fromSwitch(err)
 			}

@@ -39,8 +39,8 @@ func (r *referent) String() string {
 	return "table " + r.table.name
 }
 
-// source is the origin of a reference's value.
-type source struct {
+// valueSource is the origin of a reference's value.
+type valueSource struct {
 	param bool   // of the action, not of the key
 	index int    // of the fields or parameters
 	part  string // of a replica
@@ -49,70 +49,70 @@ type source struct {
 // reference has a source for each field of a referent.
 type reference struct {
 	to      int // of schema.referents
-	sources []source
+	sources []valueSource
 }
 
-// link is one annotation.
-type link struct {
+// refersTo is one refersTorefers_to annotation.
+type refersTo struct {
 	table  *tableSchema
 	field  int
-	source source
+	source valueSource
 }
 
 // bindReferences resolves the annotations. It skips one whose table or field the program does not have: P4Info has
 // the tables of one program, but several programs share headers with annotations.
-func (b *binder) bindReferences() error {
+func (b *schemaBuilder) bindReferences() error {
 	byName := map[string]*tableSchema{}
 	for _, t := range b.info.GetTables() {
 		if ts := b.tables.byID[t.GetPreamble().GetId()]; ts != nil {
 			byName[t.GetPreamble().GetName()], byName[t.GetPreamble().GetAlias()] = ts, ts
 		}
 	}
-	links := func(annotations []string, at source) (out []link) {
-		for _, to := range annotated(annotations, "refers_to") {
+	links := func(annotations []string, at valueSource) (out []refersTo) {
+		for _, to := range annotationPairs(annotations, "refers_to") {
 			if to[0] == multicastTable && to[1] == multicastField {
-				out = append(out, link{nil, 0, at})
+				out = append(out, refersTo{nil, 0, at})
 			} else if ts := byName[to[0]]; ts != nil {
 				if i := slices.IndexFunc(ts.fields, func(f *fieldSchema) bool { return f.name == to[1] }); i >= 0 {
-					out = append(out, link{ts, i, at})
+					out = append(out, refersTo{ts, i, at})
 				}
 			}
 		}
 		return out
 	}
-	byAction := map[uint32][]link{}
+	byAction := map[uint32][]refersTo{}
 	for _, a := range b.info.GetActions() {
 		as := b.actions.byID[a.GetPreamble().GetId()]
 		for i, q := range a.GetParams() {
-			byAction[as.id] = append(byAction[as.id], links(q.GetAnnotations(), source{param: true, index: i})...)
+			byAction[as.id] = append(byAction[as.id], links(q.GetAnnotations(), valueSource{param: true, index: i})...)
 		}
-		as.references = b.gather(byAction[as.id])
+		as.references = b.gatherReferences(byAction[as.id])
 	}
 	for _, t := range b.info.GetTables() {
 		ts := b.tables.byID[t.GetPreamble().GetId()]
 		if ts == nil {
 			continue
 		}
-		var own, replicas []link
+		var own, replicas []refersTo
 		for i, f := range t.GetMatchFields() {
-			own = append(own, links(f.GetAnnotations(), source{index: i})...)
-			for _, by := range annotated(f.GetAnnotations(), "referenced_by") {
+			own = append(own, links(f.GetAnnotations(), valueSource{index: i})...)
+			for _, by := range annotationPairs(f.GetAnnotations(), "referenced_by") {
 				if by[0] == multicastTable && (by[1] == replicaPort || by[1] == replicaNumber) {
-					replicas = append(replicas, link{ts, i, source{part: by[1]}})
+					replicas = append(replicas, refersTo{ts, i, valueSource{part: by[1]}})
 				}
 			}
 		}
-		b.ofReplicas = append(b.ofReplicas, b.gather(replicas)...)
-		ts.references = map[uint32][]reference{0: b.gather(own)}
+		b.ofReplicas = append(b.ofReplicas, b.gatherReferences(replicas)...)
+		ts.references = map[uint32][]reference{0: b.gatherReferences(own)}
 		for id := range ts.actions {
-			ts.references[id] = b.gather(slices.Concat(own, byAction[id]))
+			ts.references[id] = b.gatherReferences(slices.Concat(own, byAction[id]))
 		}
 	}
 	return nil
 }
 
-// annotated returns the two arguments of all annotations with a name.
-func annotated(annotations []string, name string) (out [][2]string) {
+// annotationPairs returns the two arguments of all annotations with a name.
+func annotationPairs(annotations []string, name string) (out [][2]string) {
 	for _, a := range annotations {
 		rest, ok := strings.CutPrefix(a, "@"+name+"(")
 		if !ok {
@@ -125,12 +125,12 @@ func annotated(annotations []string, name string) (out [][2]string) {
 	return out
 }
 
-// gather converts links to references: links to different fields of one table are one reference.
-func (b *binder) gather(links []link) []reference {
-	var groups [][]link
+// gatherReferences combines annotations to references: annotations to fields of one table are one reference.
+func (b *schemaBuilder) gatherReferences(links []refersTo) []reference {
+	var groups [][]refersTo
 	for _, l := range links {
-		i := slices.IndexFunc(groups, func(g []link) bool {
-			return g[0].table == l.table && !slices.ContainsFunc(g, func(o link) bool { return o.field == l.field })
+		i := slices.IndexFunc(groups, func(g []refersTo) bool {
+			return g[0].table == l.table && !slices.ContainsFunc(g, func(o refersTo) bool { return o.field == l.field })
 		})
 		if i < 0 {
 			i, groups = len(groups), append(groups, nil)
@@ -139,7 +139,7 @@ func (b *binder) gather(links []link) []reference {
 	}
 	var out []reference
 	for _, g := range groups {
-		slices.SortFunc(g, func(x, y link) int { return x.field - y.field })
+		slices.SortFunc(g, func(x, y refersTo) int { return x.field - y.field })
 		r := reference{}
 		to := referent{table: g[0].table}
 		for _, l := range g {
@@ -163,16 +163,16 @@ type referentState struct {
 	initial       map[string]int // required by the program's own entries, which may refer to missing ones
 }
 
-// wish is a reference of one entry.
-type wish struct {
+// entryReference is a reference (entryReferencerefers_to) of one entry to another table's entry.
+type entryReference struct {
 	to     *referentState
 	values [][]byte
 }
 
-func (w *wish) key() string {
+func (w *entryReference) key() string {
 	var key []byte
 	for _, v := range w.values {
-		v = canonical(v)
+		v = canonicalBytes(v)
 		key = append(binary.BigEndian.AppendUint32(key, uint32(len(v))), v...)
 	}
 	return string(key)
@@ -195,16 +195,16 @@ func (ts *tableSchema) valueOf(match []*p4.FieldMatch, field int) []byte {
 }
 
 // referencesOf lists an entry's references. An absent optional field makes no reference.
-func (p *pipeline) referencesOf(t *tableState, match []*p4.FieldMatch, a *p4.TableAction) (out []wish) {
+func (p *pipeline) referencesOf(t *tableState, match []*p4.FieldMatch, a *p4.TableAction) (out []entryReference) {
 	if len(p.referents) == 0 {
 		return nil
 	}
 	actions := actionsOf(a)
 	if len(actions) == 0 {
-		return p.wishes(t.references[0], func(s source) []byte { return t.valueOf(match, s.index) })
+		return p.wishes(t.references[0], func(s valueSource) []byte { return t.valueOf(match, s.index) })
 	}
 	for _, x := range actions {
-		out = append(out, p.wishes(t.references[x.GetActionId()], func(s source) []byte {
+		out = append(out, p.wishes(t.references[x.GetActionId()], func(s valueSource) []byte {
 			if s.param {
 				return paramOf(p.actions.byID[x.GetActionId()], x, s.index)
 			}
@@ -214,15 +214,23 @@ func (p *pipeline) referencesOf(t *tableState, match []*p4.FieldMatch, a *p4.Tab
 	return out
 }
 
-func (p *pipeline) referencesOfAction(a *p4.Action) []wish {
-	as := p.actions.byID[a.GetActionId()]
-	return p.wishes(as.references, func(s source) []byte { return paramOf(as, a, s.index) })
+// referencesOfEntry returns the references of an entry in the switch.
+func (p *pipeline) referencesOfEntry(t *tableState, e *entry) []entryReference {
+	if len(p.referents) == 0 {
+		return nil
+	}
+	return p.referencesOf(t, t.matchOf(e), p.actionOf(t, e))
 }
 
-func (p *pipeline) referencesOfGroup(m *multicast) (out []wish) {
+func (p *pipeline) referencesOfAction(a *p4.Action) []entryReference {
+	as := p.actions.byID[a.GetActionId()]
+	return p.wishes(as.references, func(s valueSource) []byte { return paramOf(as, a, s.index) })
+}
+
+func (p *pipeline) referencesOfGroup(m *multicast) (out []entryReference) {
 	for _, chain := range m.replicas {
 		for _, r := range chain {
-			out = append(out, p.wishes(p.ofReplicas, func(s source) []byte {
+			out = append(out, p.wishes(p.ofReplicas, func(s valueSource) []byte {
 				if s.part == replicaPort {
 					return binary.BigEndian.AppendUint32(nil, r.Port)
 				}
@@ -242,10 +250,10 @@ func paramOf(as *actionSchema, a *p4.Action, index int) []byte {
 	return nil
 }
 
-func (p *pipeline) wishes(rs []reference, value func(source) []byte) (out []wish) {
+func (p *pipeline) wishes(rs []reference, value func(valueSource) []byte) (out []entryReference) {
 next:
 	for _, r := range rs {
-		w := wish{to: p.referentStates[r.to]}
+		w := entryReference{to: p.referentStates[r.to]}
 		for _, s := range r.sources {
 			v := value(s)
 			if v == nil {
@@ -258,9 +266,9 @@ next:
 	return out
 }
 
-// refer refuses references to missing entries. While a new pipeline inherits the old one's entries, these come in
-// any order, and settled checks them at the end.
-func (p *pipeline) refer(ws []wish) error {
+// checkReferences refuses references to missing entries. While a new pipeline inherits the old one's entries, these
+// come in any order, and settled checks them at the end.
+func (p *pipeline) checkReferences(ws []entryReference) error {
 	if p.inheriting {
 		return nil
 	}
@@ -274,7 +282,7 @@ func (p *pipeline) refer(ws []wish) error {
 
 // implicit reports whether the table's own @entry_restriction forbids the entry: then it exists without having been
 // written, such as sai_p4's default VRF.
-func (w *wish) implicit() bool {
+func (w *entryReference) implicit() bool {
 	t := w.to.table
 	if t == nil || t.restriction == nil || len(w.to.fields) != len(t.fields) {
 		return false
@@ -286,7 +294,7 @@ func (w *wish) implicit() bool {
 	return t.restriction.Check(1, values) != nil
 }
 
-func (w *wish) describe() string {
+func (w *entryReference) describe() string {
 	var out []string
 	for i, v := range w.values {
 		name := multicastField
@@ -298,37 +306,41 @@ func (w *wish) describe() string {
 	return strings.Join(out, ", ")
 }
 
-// hold adds by, 1 or -1, to the counts of an entry's references.
-func (p *pipeline) hold(ws []wish, by int) {
+// countReferences adds by, 1 or -1, to the reference counts of the entries that an entry refers to.
+func (p *pipeline) countReferences(ws []entryReference, by int) {
 	if len(ws) == 0 {
 		return
 	}
 	count := func(by int) {
 		for _, w := range ws {
-			bump(w.to.wanted, w.key(), by)
+			addCount(w.to.wanted, w.key(), by)
 		}
 	}
 	count(by)
 	p.onUndo(func() { count(-by) })
 }
 
-func bump(m map[string]int, key string, by int) {
+func addCount(m map[string]int, key string, by int) {
 	if m[key] += by; m[key] == 0 {
 		delete(m, key)
 	}
 }
 
-// index adds by, 1 or -1, to the count of an existing entry.
-func (t *tableState) index(match []*p4.FieldMatch, by int) {
+// countEntry adds by, 1 or -1, to the count of an existing entry.
+func (t *tableState) countEntry(e *entry, by int) {
+	if len(t.referents) == 0 {
+		return
+	}
+	match := t.matchOf(e)
 	for _, r := range t.referents {
-		if w, ok := r.of(match); ok {
-			bump(r.there, w.key(), by)
+		if w, ok := r.referenceTo(match); ok {
+			addCount(r.there, w.key(), by)
 		}
 	}
 }
 
-// of returns an entry in the form in which others refer to it.
-func (r *referentState) of(match []*p4.FieldMatch) (w wish, ok bool) {
+// referenceTo returns the reference that other entries would use for an entry.
+func (r *referentState) referenceTo(match []*p4.FieldMatch) (w entryReference, ok bool) {
 	w.to = r
 	for _, f := range r.fields {
 		v := r.table.valueOf(match, f)
@@ -340,11 +352,15 @@ func (r *referentState) of(match []*p4.FieldMatch) (w wish, ok bool) {
 	return w, true
 }
 
-// keep refuses to delete an entry to which others refer.
-func (t *tableState) keep(match []*p4.FieldMatch) error {
+// refuseIfReferenced refuses to delete an entry to which others refer.
+func (t *tableState) refuseIfReferenced(e *entry) error {
+	if len(t.referents) == 0 {
+		return nil
+	}
+	match := t.matchOf(e)
 	for _, r := range t.referents {
-		if w, ok := r.of(match); ok {
-			if err := w.keep(); err != nil {
+		if w, ok := r.referenceTo(match); ok {
+			if err := w.refuseIfReferenced(); err != nil {
 				return err
 			}
 		}
@@ -352,7 +368,7 @@ func (t *tableState) keep(match []*p4.FieldMatch) error {
 	return nil
 }
 
-func (w *wish) keep() error {
+func (w *entryReference) refuseIfReferenced() error {
 	key := w.key()
 	if n := w.to.wanted[key]; n > 0 && w.to.there[key] <= 1 {
 		return rpc.Errorf(codes.FailedPrecondition, "@refers_to: %d entries or members refer to %s; delete them first", n, w.describe())
@@ -364,37 +380,37 @@ func (w *wish) keep() error {
 func (p *pipeline) indexGroup(id uint32, by int) {
 	for _, w := range p.groupReferents(id) {
 		key := w.key()
-		bump(w.to.there, key, by)
-		p.onUndo(func() { bump(w.to.there, key, -by) })
+		addCount(w.to.there, key, by)
+		p.onUndo(func() { addCount(w.to.there, key, -by) })
 	}
 }
 
-func (p *pipeline) keepGroup(id uint32) error {
+func (p *pipeline) refuseIfGroupReferenced(id uint32) error {
 	for _, w := range p.groupReferents(id) {
-		if err := w.keep(); err != nil {
+		if err := w.refuseIfReferenced(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p *pipeline) groupReferents(id uint32) (out []wish) {
+func (p *pipeline) groupReferents(id uint32) (out []entryReference) {
 	for _, r := range p.referentStates {
 		if r.table == nil {
-			out = append(out, wish{r, [][]byte{binary.BigEndian.AppendUint32(nil, id)}})
+			out = append(out, entryReference{r, [][]byte{binary.BigEndian.AppendUint32(nil, id)}})
 		}
 	}
 	return out
 }
 
-// settled refuses unsatisfied references after all entries of an old pipeline have been inherited.
-func (p *pipeline) settled() error {
+// checkInherited refuses unsatisfied references after all entries of an old pipeline have been inherited.
+func (p *pipeline) checkInherited() error {
 	for _, r := range p.referentStates {
 		for key, n := range r.wanted {
 			if n <= r.initial[key] {
 				continue
 			}
-			w := wish{to: r}
+			w := entryReference{to: r}
 			for b := []byte(key); len(b) > 0; {
 				size := binary.BigEndian.Uint32(b)
 				w.values, b = append(w.values, b[4:4+size]), b[4+size:]

@@ -59,19 +59,19 @@ func (p *pipeline) updateMulticast(typ p4.Update_Type, e *p4.MulticastGroupEntry
 		return rpc.Invalidf("multicast_group_id is %d; a packet's mcast_grp has 16 bits, so the most is %d", id, math.MaxUint16)
 	}
 	old, there := p.pre.groups[id]
-	if err := exists(typ, there, id); err != nil {
+	if err := checkExistence(typ, there, id); err != nil {
 		return err
 	}
 	if typ == p4.Update_DELETE {
-		if err := p.keepGroup(id); err != nil {
+		if err := p.refuseIfGroupReferenced(id); err != nil {
 			return err
 		}
 		if err := p.sw.DeleteMulticastGroup(id); err != nil {
 			return fromSwitch(err)
 		}
-		set(p, p.pre.groups, id, nil)
+		setUndoable(p, p.pre.groups, id, nil)
 		p.indexGroup(id, -1)
-		p.hold(p.referencesOfGroup(old), -1)
+		p.countReferences(p.referencesOfGroup(old), -1)
 		return nil
 	}
 	if err := p.roomFor(len(p.pre.groups), there, e.GetReplicas()); err != nil {
@@ -92,16 +92,16 @@ func (p *pipeline) updateMulticast(typ p4.Update_Type, e *p4.MulticastGroupEntry
 		m.backups = m.backups || len(chain) > 1
 	}
 	refs := p.referencesOfGroup(m)
-	if err := p.refer(refs); err != nil {
+	if err := p.checkReferences(refs); err != nil {
 		return err
 	}
-	if err := p.sw.SetMulticastGroup(id, m.live(p)); err != nil {
+	if err := p.sw.SetMulticastGroup(id, m.liveReplicas(p)); err != nil {
 		return fromSwitch(err)
 	}
-	set(p, p.pre.groups, id, m)
-	p.hold(refs, 1)
+	setUndoable(p, p.pre.groups, id, m)
+	p.countReferences(refs, 1)
 	if there {
-		p.hold(p.referencesOfGroup(old), -1)
+		p.countReferences(p.referencesOfGroup(old), -1)
 	} else {
 		p.indexGroup(id, 1)
 	}
@@ -117,7 +117,7 @@ func (p *pipeline) parseReplica(r *p4.Replica, seen map[interp.Replica]bool) (*p
 	}
 	canon.PortKind = r.GetPortKind()
 	if b := r.GetPort(); len(b) > 0 {
-		canon.PortKind = &p4.Replica_Port{Port: canonical(b)}
+		canon.PortKind = &p4.Replica_Port{Port: canonicalBytes(b)}
 	}
 	chain := []interp.Replica{{Port: first}}
 	instances := []uint32{r.GetInstance()}
@@ -131,7 +131,7 @@ func (p *pipeline) parseReplica(r *p4.Replica, seen map[interp.Replica]bool) (*p
 		}
 		chain = append(chain, interp.Replica{Port: port})
 		instances = append(instances, b.GetInstance())
-		canon.BackupReplicas = append(canon.BackupReplicas, &p4.BackupReplica{Port: canonical(b.GetPort()), Instance: b.GetInstance()})
+		canon.BackupReplicas = append(canon.BackupReplicas, &p4.BackupReplica{Port: canonicalBytes(b.GetPort()), Instance: b.GetInstance()})
 	}
 	for i, inst := range instances {
 		if inst > math.MaxUint16 {
@@ -170,9 +170,9 @@ func (p *pipeline) translatePort(port uint32) uint32 {
 	return port
 }
 
-// live lists the replicas to make now: the first live one of each chain. A replica without backups is always made;
-// a chain that is all down makes none.
-func (m *multicast) live(p *pipeline) []interp.Replica {
+// liveReplicas lists the replicas to make now: the first live one of each chain. A replica without backups is always
+// made; a chain that is all down makes none.
+func (m *multicast) liveReplicas(p *pipeline) []interp.Replica {
 	out := make([]interp.Replica, 0, len(m.replicas))
 	for _, chain := range m.replicas {
 		if len(chain) == 1 {
@@ -193,7 +193,7 @@ func (m *multicast) live(p *pipeline) []interp.Replica {
 func (x *replication) portChanged(p *pipeline, _ uint32) {
 	for _, id := range slices.Sorted(maps.Keys(x.groups)) {
 		if m := x.groups[id]; m.backups {
-			p.sw.SetMulticastGroup(id, m.live(p)) //nolint:errcheck // it was accepted with these replicas before
+			p.sw.SetMulticastGroup(id, m.liveReplicas(p)) //nolint:errcheck // it was accepted with these replicas before
 		}
 	}
 }
@@ -208,14 +208,14 @@ func (p *pipeline) updateClone(typ p4.Update_Type, e *p4.CloneSessionEntry) erro
 		return rpc.Invalidf("session_id is 0; it must be above")
 	}
 	_, there := p.pre.sessions[id]
-	if err := exists(typ, there, id); err != nil {
+	if err := checkExistence(typ, there, id); err != nil {
 		return err
 	}
 	if typ == p4.Update_DELETE {
 		if err := p.sw.DeleteCloneSession(id); err != nil {
 			return fromSwitch(err)
 		}
-		set(p, p.pre.sessions, id, nil)
+		setUndoable(p, p.pre.sessions, id, nil)
 		return nil
 	}
 	switch {
@@ -244,16 +244,16 @@ func (p *pipeline) updateClone(typ p4.Update_Type, e *p4.CloneSessionEntry) erro
 	if err := p.sw.SetCloneSession(id, cs); err != nil {
 		return fromSwitch(err)
 	}
-	set(p, p.pre.sessions, id, canon)
+	setUndoable(p, p.pre.sessions, id, canon)
 	return nil
 }
 
 func (p *pipeline) readMulticast(_ *role, q *p4.MulticastGroupEntry, emit func(*p4.MulticastGroupEntry) error) error {
 	all := func() map[uint32]*multicast { return p.pre.groups }
-	return each(all, q.GetMulticastGroupId(), "multicast group", func(_ uint32, m *multicast) error { return emit(m.msg) })
+	return eachObject(all, q.GetMulticastGroupId(), "multicast group", func(_ uint32, m *multicast) error { return emit(m.msg) })
 }
 
 func (p *pipeline) readClone(_ *role, q *p4.CloneSessionEntry, emit func(*p4.CloneSessionEntry) error) error {
 	all := func() map[uint32]*p4.CloneSessionEntry { return p.pre.sessions }
-	return each(all, q.GetSessionId(), "clone session", func(_ uint32, s *p4.CloneSessionEntry) error { return emit(s) })
+	return eachObject(all, q.GetSessionId(), "clone session", func(_ uint32, s *p4.CloneSessionEntry) error { return emit(s) })
 }

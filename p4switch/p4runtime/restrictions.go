@@ -12,7 +12,7 @@ import (
 // a constraint (package constraints), @refers_to of a match field or a parameter by other entries (references.go).
 
 // bindRestrictions compiles the annotations of tables and actions.
-func (b *binder) bindRestrictions() error {
+func (b *schemaBuilder) bindRestrictions() error {
 	for _, t := range b.info.GetTables() {
 		ts := b.tables.byID[t.GetPreamble().GetId()]
 		if ts == nil {
@@ -97,8 +97,9 @@ func actionsOf(a *p4.TableAction) []*p4.Action {
 	return nil
 }
 
-// permit refuses an entry that violates the annotations of its table or its actions. The entry was checked before.
-func (p *pipeline) permit(t *tableState, match []*p4.FieldMatch, priority int32, a *p4.TableAction) error {
+// checkRestrictions refuses an entry that violates the annotations of its table or its actions. The entry was checked
+// before.
+func (p *pipeline) checkRestrictions(t *tableState, match []*p4.FieldMatch, priority int32, a *p4.TableAction) error {
 	if t.restriction != nil {
 		if err := t.restriction.Check(priority, t.values(match)); err != nil {
 			return rpc.Invalidf("%v", err)
@@ -109,7 +110,7 @@ func (p *pipeline) permit(t *tableState, match []*p4.FieldMatch, priority int32,
 			return err
 		}
 	}
-	return p.refer(p.referencesOf(t, match, a))
+	return p.checkReferences(p.referencesOf(t, match, a))
 }
 
 func (p *pipeline) permitAction(a *p4.Action) error {

@@ -71,7 +71,7 @@ func (k *objects[T]) find(s *schema, r *role, id uint32) (T, error) {
 	case id == 0:
 		return o, rpc.Invalidf("%s_id is not set", strings.ReplaceAll(k.kind, " ", "_"))
 	}
-	return o, s.unknown(k.kind, id)
+	return o, s.unknownID(k.kind, id)
 }
 
 // named returns the objects that a read concerns: the one with an id, or for 0 all that the role may access.
@@ -83,7 +83,7 @@ func (k *objects[T]) named(s *schema, r *role, id uint32) ([]T, error) {
 	if r == nil {
 		return k.list, nil
 	}
-	return slices.DeleteFunc(slices.Clone(k.list), func(o T) bool { return !r.may(o.base()) }), nil
+	return slices.DeleteFunc(slices.Clone(k.list), func(o T) bool { return !r.mayAccess(o.base()) }), nil
 }
 
 type tableSchema struct {
@@ -191,7 +191,7 @@ type digestSchema struct {
 	object
 	dids   []program.DigestID // the compiler makes one of each call of digest
 	spec   *p4config.P4DataTypeSpec
-	leaves []leaf
+	leaves []scalar
 	err    error // why it cannot be enabled
 }
 

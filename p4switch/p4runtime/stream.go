@@ -70,6 +70,6 @@ func (s *Stream) Close() {
 	}
 	s.closed = true
 	if s.role != nil {
-		s.role.leave(s.core, s)
+		s.role.removeStream(s.core, s)
 	}
 }

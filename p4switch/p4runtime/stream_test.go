@@ -128,7 +128,7 @@ func TestPacketIn(t *testing.T) {
 		d.inject(300, pkt)
 		d.locked(func() {
 			d.core.PacketIn([]byte{1})
-			if got := d.core.Stats(); got.PacketIn != 1 || got.PacketInNobody != 1 || got.PacketInShort != 1 {
+			if got := d.core.Stats(); got.PacketIn != 1 || got.PacketInNoPrimary != 1 || got.PacketInShort != 1 {
 				t.Errorf("stats %+v", got)
 			}
 		})
@@ -153,7 +153,7 @@ func TestPacketInStalled(t *testing.T) {
 	}
 	full = true
 	d.core.PacketIn(make([]byte, 20))
-	if got := d.core.Stats(); got.PacketInStalled != 1 || got.PacketIn != 0 {
+	if got := d.core.Stats(); got.PacketInStreamFull != 1 || got.PacketIn != 0 {
 		t.Errorf("stats %+v", got)
 	}
 }

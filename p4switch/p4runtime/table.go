@@ -32,14 +32,13 @@ type entry struct {
 	handle   interp.Handle
 	key      string
 	index    int // in tableState.list
-	match    []*p4.FieldMatch
 	priority int32
 	isConst  bool
 	gone     bool
 
-	action   *p4.TableAction
-	group    *actionSet // of a one-shot; nil otherwise
-	cookie   uint64     // controller_metadata
+	given    *p4.TableEntry // match and action, if key and switch do not tell them: see [pipeline.given]
+	group    *actionSet     // of a one-shot; nil otherwise
+	cookie   uint64         // controller_metadata
 	metadata []byte
 	meter    *p4.MeterConfig
 
@@ -68,26 +67,22 @@ func (p *pipeline) loadInitialEntries() error {
 			if t.needsPriority {
 				e.priority = be.Priority
 			}
+			var match []*p4.FieldMatch
 			for _, f := range t.fields {
 				if m := f.fromProgram(be.Match[f.pos]); m != nil {
-					e.match = append(e.match, m)
+					match = append(match, m)
 				}
 			}
-			if _, err := sc.parseMatch(t.fields, t.fieldByID, t.keyLen, e.match); err != nil {
+			if _, err := sc.parseMatch(t.fields, t.fieldByID, t.keyLen, match); err != nil {
 				return rpc.Within("initial entry of table "+t.name, err)
 			}
 			e.key = string(binary.BigEndian.AppendUint32(sc.key, uint32(e.priority)))
-			if be.Target.Kind == interp.ByAction {
-				if a := t.actionFromProgram(be.Target.Call); a != nil {
-					e.action = &p4.TableAction{Type: &p4.TableAction_Action{Action: a}}
-				}
-			}
 			t.byKey[e.key] = e
 			t.list = append(t.list, e)
-			t.index(e.match, 1)
+			t.countEntry(e, 1)
 			if !e.isConst {
 				t.initial = append(t.initial, e.key)
-				p.hold(p.referencesOf(t, e.match, e.action), 1)
+				p.countReferences(p.referencesOfEntry(t, e), 1)
 			}
 		}
 	}
@@ -97,8 +92,8 @@ func (p *pipeline) loadInitialEntries() error {
 	return nil
 }
 
-// table returns the table that a request names.
-func (p *pipeline) table(r *role, id uint32) (*tableState, error) {
+// tableFor returns the table that a request names.
+func (p *pipeline) tableFor(r *role, id uint32) (*tableState, error) {
 	ts, err := p.tables.find(p.schema, r, id)
 	if err != nil {
 		return nil, err
@@ -137,8 +132,8 @@ func (p *pipeline) parseKey(t *tableState, te *p4.TableEntry) ([]*p4.FieldMatch,
 	return match, nil
 }
 
-// find returns the entry that a request's key names.
-func (p *pipeline) find(t *tableState, te *p4.TableEntry) (*entry, error) {
+// findEntry returns the entry that a request's key names.
+func (p *pipeline) findEntry(t *tableState, te *p4.TableEntry) (*entry, error) {
 	if len(t.fields) == 0 {
 		return nil, rpc.Invalidf("the table has no key, so it has a default entry only")
 	}
@@ -152,30 +147,30 @@ func (p *pipeline) find(t *tableState, te *p4.TableEntry) (*entry, error) {
 	return e, nil
 }
 
-func (t *tableState) add(p *pipeline, e *entry) {
+func (t *tableState) addEntry(p *pipeline, e *entry) {
 	e.index, e.gone = len(t.list), false
 	t.list = append(t.list, e)
 	t.byKey[e.key] = e
-	t.index(e.match, 1)
+	t.countEntry(e, 1)
 	*t.metadata += len(e.metadata)
-	p.onUndo(func() { t.remove(e) })
+	p.onUndo(func() { t.removeEntry(e) })
 }
 
-// remove removes e; the last entry takes its place in the list.
-func (t *tableState) remove(e *entry) {
+// removeEntry removes e; the last entry takes its place in the list.
+func (t *tableState) removeEntry(e *entry) {
 	last := t.list[len(t.list)-1]
 	t.list[e.index] = last
 	last.index = e.index
 	t.list[len(t.list)-1] = nil
 	t.list = t.list[:len(t.list)-1]
 	delete(t.byKey, e.key)
-	t.index(e.match, -1)
+	t.countEntry(e, -1)
 	*t.metadata -= len(e.metadata)
 	e.gone = true
 }
 
-// restore undoes remove.
-func (t *tableState) restore(e *entry) {
+// restoreEntry undoes remove.
+func (t *tableState) restoreEntry(e *entry) {
 	if e.index < len(t.list) {
 		moved := t.list[e.index]
 		moved.index = len(t.list)
@@ -185,14 +180,14 @@ func (t *tableState) restore(e *entry) {
 		t.list = append(t.list, e)
 	}
 	t.byKey[e.key] = e
-	t.index(e.match, 1)
+	t.countEntry(e, 1)
 	*t.metadata += len(e.metadata)
 	e.gone = false
 }
 
 // writeTable carries out one update of a table entry.
 func (p *pipeline) writeTable(r *role, typ p4.Update_Type, te *p4.TableEntry) error {
-	t, err := p.table(r, te.GetTableId())
+	t, err := p.tableFor(r, te.GetTableId())
 	if err != nil {
 		return err
 	}
@@ -265,34 +260,36 @@ func (p *pipeline) insertEntry(t *tableState, te *p4.TableEntry) error {
 		return rpc.Errorf(codes.AlreadyExists, "an entry with this match and priority is in the table")
 	}
 	e := &entry{
-		key: string(sc.key), match: match, priority: te.GetPriority(), cookie: te.GetControllerMetadata(),
+		key: string(sc.key), priority: te.GetPriority(), cookie: te.GetControllerMetadata(),
 		metadata: te.GetMetadata(), idleNs: te.GetIdleTimeoutNs(), idleFrom: p.core.dataplaneNow(), meter: te.GetMeterConfig(),
 	}
 	be := interp.Entry{Match: sc.match, Priority: e.priority, IdleTimeoutNs: e.idleNs}
-	if be.Target, err = p.aim(t, te.GetAction(), e); err != nil {
+	var action *p4.TableAction
+	if be.Target, action, err = p.acquireTarget(t, te.GetAction(), e); err != nil {
 		return err
 	}
-	if err := p.permit(t, e.match, e.priority, e.action); err != nil {
-		p.unaim(t, e)
+	if err := p.checkRestrictions(t, match, e.priority, action); err != nil {
+		p.releaseTarget(t, action, e.group)
 		return err
 	}
 	if e.handle, err = p.sw.Insert(t.tid, be); err != nil {
-		p.unaim(t, e)
+		p.releaseTarget(t, action, e.group)
 		return fromSwitch(err)
 	}
 	if err := p.initDirect(t, e, te); err != nil {
 		p.sw.Delete(t.tid, e.handle) //nolint:errcheck // it was just inserted
-		p.unaim(t, e)
+		p.releaseTarget(t, action, e.group)
 		return err
 	}
-	t.add(p, e)
-	p.hold(p.referencesOf(t, e.match, e.action), 1)
+	e.given = t.given(match, action)
+	t.addEntry(p, e)
+	p.countReferences(p.referencesOf(t, match, action), 1)
 	p.armIdle(t, e)
 	return nil
 }
 
 func (p *pipeline) modifyEntry(t *tableState, te *p4.TableEntry) error {
-	e, err := p.find(t, te)
+	e, err := p.findEntry(t, te)
 	if err != nil {
 		return err
 	}
@@ -307,24 +304,25 @@ func (p *pipeline) modifyEntry(t *tableState, te *p4.TableEntry) error {
 	}
 	if te.GetAction() != nil {
 		next := &entry{}
-		target, err := p.aim(t, te.GetAction(), next)
+		target, action, err := p.acquireTarget(t, te.GetAction(), next)
 		if err != nil {
 			return err
 		}
-		if err := p.permit(t, e.match, e.priority, next.action); err != nil {
-			p.unaim(t, next)
+		match, before := t.matchOf(e), p.actionOf(t, e)
+		if err := p.checkRestrictions(t, match, e.priority, action); err != nil {
+			p.releaseTarget(t, action, next.group)
 			return err
 		}
 		if err := p.sw.Modify(t.tid, e.handle, target); err != nil {
-			p.unaim(t, next)
+			p.releaseTarget(t, action, next.group)
 			return fromSwitch(err)
 		}
-		old := entry{action: e.action, group: e.group}
-		p.onUndo(func() { e.action, e.group = old.action, old.group })
-		e.action, e.group = next.action, next.group
-		p.hold(p.referencesOf(t, e.match, next.action), 1)
-		p.hold(p.referencesOf(t, e.match, old.action), -1)
-		p.unaim(t, &old)
+		given, group := e.given, e.group
+		p.onUndo(func() { e.given, e.group = given, group })
+		e.given, e.group = t.given(match, action), next.group
+		p.countReferences(p.referencesOf(t, match, action), 1)
+		p.countReferences(p.referencesOf(t, match, before), -1)
+		p.releaseTarget(t, before, group)
 	}
 	if e.idleNs != te.GetIdleTimeoutNs() {
 		if err := p.sw.SetIdleTimeout(t.tid, e.handle, te.GetIdleTimeoutNs()); err != nil {
@@ -348,23 +346,24 @@ func (p *pipeline) deleteEntry(t *tableState, te *p4.TableEntry) error {
 	if t.constTable {
 		return rpc.Errorf(codes.PermissionDenied, "the entries are constant in the P4 program")
 	}
-	e, err := p.find(t, te)
+	e, err := p.findEntry(t, te)
 	if err != nil {
 		return err
 	}
 	if e.isConst {
 		return rpc.Errorf(codes.PermissionDenied, "the entry is constant in the P4 program")
 	}
-	if err := t.keep(e.match); err != nil {
+	if err := t.refuseIfReferenced(e); err != nil {
 		return err
 	}
+	action, references := p.actionOf(t, e), p.referencesOfEntry(t, e)
 	if err := p.sw.Delete(t.tid, e.handle); err != nil {
 		return fromSwitch(err)
 	}
-	t.remove(e)
-	p.onUndo(func() { t.restore(e) })
-	p.hold(p.referencesOf(t, e.match, e.action), -1)
-	p.unaim(t, e)
+	t.removeEntry(e)
+	p.onUndo(func() { t.restoreEntry(e) })
+	p.countReferences(references, -1)
+	p.releaseTarget(t, action, e.group)
 	return nil
 }
 
@@ -406,7 +405,7 @@ func (p *pipeline) writeDefaultAction(t *tableState, te *p4.TableEntry) error {
 		}
 		p.onUndo(func() { t.dflt = old })
 		t.dflt = defaultEntry{}
-		p.hold(p.referencesOf(t, nil, old.action), -1)
+		p.countReferences(p.referencesOf(t, nil, old.action), -1)
 		return nil
 	}
 	if t.profile != nil {
@@ -425,7 +424,7 @@ func (p *pipeline) writeDefaultAction(t *tableState, te *p4.TableEntry) error {
 	if err := p.permitAction(a); err != nil {
 		return err
 	}
-	if err := p.refer(refs); err != nil {
+	if err := p.checkReferences(refs); err != nil {
 		return err
 	}
 	if err := p.sw.SetDefault(t.tid, interp.Target{Kind: interp.ByAction, Call: call}); err != nil {
@@ -433,7 +432,7 @@ func (p *pipeline) writeDefaultAction(t *tableState, te *p4.TableEntry) error {
 	}
 	p.onUndo(func() { t.dflt = old })
 	t.dflt = defaultEntry{action: action, cookie: te.GetControllerMetadata(), metadata: slices.Clone(te.GetMetadata())}
-	p.hold(refs, 1)
-	p.hold(p.referencesOf(t, nil, old.action), -1)
+	p.countReferences(refs, 1)
+	p.countReferences(p.referencesOf(t, nil, old.action), -1)
 	return nil
 }

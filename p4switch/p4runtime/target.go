@@ -21,15 +21,15 @@ type actionSet struct {
 // sharedMember is a member of the switch that one-shots use.
 type sharedMember struct {
 	mid   interp.MemberID
-	watch watch
+	watch watchPort
 	refs  int
 }
 
 // sharedKey returns the key by which one-shot members are equal.
-func sharedKey(call interp.ActionCall, w watch) string {
+func sharedKey(call interp.ActionCall, w watchPort) string {
 	key := binary.BigEndian.AppendUint32(nil, uint32(call.Action))
 	for _, arg := range call.Args {
-		arg = canonical(arg)
+		arg = canonicalBytes(arg)
 		key = binary.BigEndian.AppendUint32(key, uint32(len(arg)))
 		key = append(key, arg...)
 	}
@@ -39,85 +39,80 @@ func sharedKey(call interp.ActionCall, w watch) string {
 	return string(key)
 }
 
-// aim checks what an entry is to do and readies the switch for it: it takes
-// references on members and groups, or makes the group of a one-shot, and
-// notes in e what it did.
-func (p *pipeline) aim(t *tableState, a *p4.TableAction, e *entry) (interp.Target, error) {
-	var target interp.Target
+// acquireTarget checks an entry's action and prepares the switch for it: it takes references on members and groups, or
+// creates the group of a one-shot, which it records in e. It returns the action in canonical form.
+func (p *pipeline) acquireTarget(t *tableState, a *p4.TableAction, e *entry) (target interp.Target, canon *p4.TableAction, err error) {
 	if t.profile == nil {
 		x, ok := a.GetType().(*p4.TableAction_Action)
 		if !ok {
-			return target, rpc.Invalidf("the table has direct actions; the request has %T", a.GetType())
+			return target, nil, rpc.Invalidf("the table has direct actions; the request has %T", a.GetType())
 		}
 		call, action, err := p.core.scratch.parseAction(t.actions, x.Action, false)
 		if err != nil {
-			return target, err
+			return target, nil, err
 		}
 		if action != x.Action {
 			a = &p4.TableAction{Type: &p4.TableAction_Action{Action: action}}
 		}
-		e.action = a
-		return interp.Target{Kind: interp.ByAction, Call: call}, nil
+		return interp.Target{Kind: interp.ByAction, Call: call}, a, nil
 	}
 	ps := p.profileStates[t.profile.index]
-	p.touch(ps)
+	p.saveProfile(ps)
 	switch x := a.GetType().(type) {
 	case *p4.TableAction_ActionProfileMemberId:
 		if ps.oneShots > 0 {
-			return target, rpc.Invalidf("the tables of selector %s are programmed in one shot; members cannot be mixed with that", ps.name)
+			return target, nil, rpc.Invalidf("the tables of selector %s are programmed in one shot; members cannot be mixed with that", ps.name)
 		}
 		m := ps.members[x.ActionProfileMemberId]
 		if m == nil {
-			return target, rpc.NotFoundf("action profile %s has no member %d", ps.name, x.ActionProfileMemberId)
+			return target, nil, rpc.NotFoundf("action profile %s has no member %d", ps.name, x.ActionProfileMemberId)
 		}
-		mid, err := p.acquire(ps, m, watch{})
+		mid, err := p.acquireMember(ps, m, watchPort{})
 		if err != nil {
-			return target, err
+			return target, nil, err
 		}
-		e.action = a
-		return interp.Target{Kind: interp.ByMember, Member: mid}, nil
+		return interp.Target{Kind: interp.ByMember, Member: mid}, a, nil
 	case *p4.TableAction_ActionProfileGroupId:
 		g := ps.groups[x.ActionProfileGroupId]
 		if g == nil {
-			return target, rpc.NotFoundf("action profile %s has no group %d", ps.name, x.ActionProfileGroupId)
+			return target, nil, rpc.NotFoundf("action profile %s has no group %d", ps.name, x.ActionProfileGroupId)
 		}
 		g.refs++
-		e.action = a
-		return interp.Target{Kind: interp.ByGroup, Group: g.gid}, nil
+		return interp.Target{Kind: interp.ByGroup, Group: g.gid}, a, nil
 	case *p4.TableAction_ActionProfileActionSet:
 		set, canon, err := p.oneShot(ps, x.ActionProfileActionSet)
 		if err != nil {
-			return target, rpc.Within("one-shot", err)
+			return target, nil, rpc.Within("one-shot", err)
 		}
 		if canon != x.ActionProfileActionSet {
 			a = &p4.TableAction{Type: &p4.TableAction_ActionProfileActionSet{ActionProfileActionSet: canon}}
 		}
-		e.action, e.group = a, set
+		e.group = set
 		p.countOneShot(ps, 1)
-		return interp.Target{Kind: interp.ByGroup, Group: set.gid}, nil
+		return interp.Target{Kind: interp.ByGroup, Group: set.gid}, a, nil
 	default:
-		return target, rpc.Invalidf("the table has an action profile; the request has %T", a.GetType())
+		return target, nil, rpc.Invalidf("the table has an action profile; the request has %T", a.GetType())
 	}
 }
 
-// unaim gives back what aim took.
-func (p *pipeline) unaim(t *tableState, e *entry) {
-	if t.profile == nil || e.action == nil {
+// releaseTarget releases what acquireTarget acquired for an action; set is that of a one-shot.
+func (p *pipeline) releaseTarget(t *tableState, a *p4.TableAction, set *actionSet) {
+	if t.profile == nil || a == nil {
 		return
 	}
 	ps := p.profileStates[t.profile.index]
-	p.touch(ps)
-	switch x := e.action.GetType().(type) {
+	p.saveProfile(ps)
+	switch x := a.GetType().(type) {
 	case *p4.TableAction_ActionProfileMemberId:
 		if m := ps.members[x.ActionProfileMemberId]; m != nil {
-			p.release(ps, m, watch{}) //nolint:errcheck // the entry is gone from the switch, so nothing refers to it
+			p.releaseMember(ps, m, watchPort{}) //nolint:errcheck // the entry is gone from the switch, so nothing refers to it
 		}
 	case *p4.TableAction_ActionProfileGroupId:
 		if g := ps.groups[x.ActionProfileGroupId]; g != nil {
 			g.refs--
 		}
 	case *p4.TableAction_ActionProfileActionSet:
-		p.dropSet(ps, e.group)
+		p.dropSet(ps, set)
 		p.countOneShot(ps, -1)
 	}
 }
@@ -144,7 +139,7 @@ func (p *pipeline) oneShot(ps *profileState, set *p4.ActionProfileActionSet) (*a
 		return nil, nil, rpc.Errorf(codes.Unimplemented, "size semantics %v differ from the selector's", sem)
 	}
 	shortest := true
-	watches := make([]watch, len(set.GetActionProfileActions()))
+	watches := make([]watchPort, len(set.GetActionProfileActions()))
 	weights := make([]int32, len(watches))
 	canon := &p4.ActionProfileActionSet{ActionSelectionMode: set.GetActionSelectionMode(), SizeSemantics: set.GetSizeSemantics()}
 	for i, a := range set.GetActionProfileActions() {
@@ -164,7 +159,7 @@ func (p *pipeline) oneShot(ps *profileState, set *p4.ActionProfileActionSet) (*a
 		weights[i] = a.GetWeight()
 		ca := &p4.ActionProfileAction{Action: action, Weight: a.GetWeight(), WatchKind: a.GetWatchKind()}
 		if b := a.GetWatchPort(); len(b) > 0 && !isCanonical(b) {
-			ca.WatchKind = &p4.ActionProfileAction_WatchPort{WatchPort: canonical(b)}
+			ca.WatchKind = &p4.ActionProfileAction_WatchPort{WatchPort: canonicalBytes(b)}
 			shortest = false
 		}
 		shortest = shortest && action == a.GetAction()
@@ -184,7 +179,7 @@ func (p *pipeline) oneShot(ps *profileState, set *p4.ActionProfileActionSet) (*a
 	return out, canon, err
 }
 
-func (p *pipeline) makeSet(ps *profileState, set *p4.ActionProfileActionSet, watches []watch) (*actionSet, error) {
+func (p *pipeline) makeSet(ps *profileState, set *p4.ActionProfileActionSet, watches []watchPort) (*actionSet, error) {
 	out := &actionSet{}
 	var slots []interp.MemberID
 	gid, err := p.sw.CreateGroup(ps.pid)
@@ -198,7 +193,7 @@ func (p *pipeline) makeSet(ps *profileState, set *p4.ActionProfileActionSet, wat
 			p.dropSet(ps, out)
 			return nil, err
 		}
-		mid, key, err := p.share(ps, call, watches[i])
+		mid, key, err := p.acquireOneShotMember(ps, call, watches[i])
 		if err != nil {
 			p.dropSet(ps, out)
 			return nil, err
@@ -215,8 +210,8 @@ func (p *pipeline) makeSet(ps *profileState, set *p4.ActionProfileActionSet, wat
 	return out, nil
 }
 
-// share finds or makes the member for one action of a one-shot.
-func (p *pipeline) share(ps *profileState, call interp.ActionCall, w watch) (interp.MemberID, string, error) {
+// acquireOneShotMember returns the member for one action of a one-shot, and creates it if necessary.
+func (p *pipeline) acquireOneShotMember(ps *profileState, call interp.ActionCall, w watchPort) (interp.MemberID, string, error) {
 	key := sharedKey(call, w)
 	m := ps.shared[key]
 	if m == nil {
@@ -227,7 +222,7 @@ func (p *pipeline) share(ps *profileState, call interp.ActionCall, w watch) (int
 		m = &sharedMember{mid: mid, watch: w}
 		ps.shared[key] = m
 		p.onUndo(func() { delete(ps.shared, key) })
-		if err := p.rewatch(ps, mid, watch{}, w); err != nil {
+		if err := p.changeWatchPort(ps, mid, watchPort{}, w); err != nil {
 			return 0, "", err
 		}
 	}

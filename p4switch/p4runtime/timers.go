@@ -28,16 +28,16 @@ type idleQueue struct {
 // Before orders timers by time, then as they were set.
 func (x idleTimer) Before(o idleTimer) bool { return x.at < o.at || x.at == o.at && x.order < o.order }
 
-func (q *idleQueue) stale(i int) bool {
+func (q *idleQueue) isStale(i int) bool {
 	x := &q.timers[i]
 	return x.e.gone || x.seq != x.e.idleSeq
 }
 
-// sweep removes stale timers: each modification of an entry leaves one.
-func (q *idleQueue) sweep() {
+// removeStale removes stale timers: each modification of an entry leaves one.
+func (q *idleQueue) removeStale() {
 	live := q.timers[:0]
 	for i := range q.timers {
-		if !q.stale(i) {
+		if !q.isStale(i) {
 			live = append(live, q.timers[i])
 		}
 	}
@@ -57,7 +57,7 @@ func (p *pipeline) armIdle(t *tableState, e *entry) {
 
 func (p *pipeline) setTimer(t *tableState, e *entry, at int64) {
 	if len(p.idle.timers) >= p.idle.full {
-		p.idle.sweep()
+		p.idle.removeStale()
 	}
 	p.idle.order++
 	p.idle.timers.Push(idleTimer{at: at, seq: e.idleSeq, order: p.idle.order, t: t, e: e})
@@ -89,7 +89,7 @@ func (p *pipeline) sinceHits(t *tableState, block []*entry) ([]int64, error) {
 func (p *pipeline) expireIdle(now int64) {
 	notes := map[*tableState]*p4.IdleTimeoutNotification{}
 	var order []*tableState
-	for len(p.idle.timers) > 0 && (p.idle.stale(0) || p.idle.timers[0].at <= now) {
+	for len(p.idle.timers) > 0 && (p.idle.isStale(0) || p.idle.timers[0].at <= now) {
 		x := p.idle.timers.Pop()
 		if x.e.gone || x.seq != x.e.idleSeq {
 			continue
@@ -110,8 +110,8 @@ func (p *pipeline) expireIdle(now int64) {
 			notes[x.t] = n
 			order = append(order, x.t)
 		}
-		n.TableEntry = append(n.TableEntry, p.named(&p4.Entity{Entity: &p4.Entity_TableEntry{TableEntry: &p4.TableEntry{
-			TableId: x.t.id, Match: x.e.match, Priority: x.e.priority,
+		n.TableEntry = append(n.TableEntry, p.withNames(&p4.Entity{Entity: &p4.Entity_TableEntry{TableEntry: &p4.TableEntry{
+			TableId: x.t.id, Match: x.t.matchOf(x.e), Priority: x.e.priority,
 			ControllerMetadata: x.e.cookie, Metadata: x.e.metadata, IdleTimeoutNs: x.e.idleNs,
 		}}}).GetTableEntry())
 	}
@@ -122,8 +122,8 @@ func (p *pipeline) expireIdle(now int64) {
 	}
 }
 
-// Advance does what is due at now (ns since the Unix epoch): it sends digest lists whose time is up and reports
-// entries that have been idle too long.
+// Advance processes what is due at the time now (ns since the Unix epoch): it sends digest lists whose time-out has
+// expired, and reports idle table entries.
 func (c *Core) Advance(now int64) {
 	p := c.live
 	if p == nil {
@@ -134,7 +134,7 @@ func (c *Core) Advance(now int64) {
 		if st == nil {
 			continue
 		}
-		st.expire(now)
+		st.expireLists(now)
 		if len(st.buffer) > 0 && now-st.first >= st.config.GetMaxTimeoutNs() {
 			p.flushDigest(st, now)
 		}
@@ -155,7 +155,7 @@ func (c *Core) NextDeadline() (int64, bool) {
 			next, ok = min(next, rpc.After(st.first, st.config.GetMaxTimeoutNs())), true
 		}
 	}
-	for len(p.idle.timers) > 0 && p.idle.stale(0) {
+	for len(p.idle.timers) > 0 && p.idle.isStale(0) {
 		p.idle.timers.Pop()
 	}
 	if len(p.idle.timers) > 0 {

@@ -40,7 +40,7 @@ func (p *pipeline) writeValueSet(r *role, typ p4.Update_Type, ve *p4.ValueSetEnt
 	if err := p.sw.SetValueSet(v.vid, members); err != nil {
 		return fromSwitch(err)
 	}
-	set(p, p.valueSetEntries, v.id, out)
+	setUndoable(p, p.valueSetEntries, v.id, out)
 	return nil
 }
 

@@ -14,11 +14,11 @@ import (
 // written to many switches.
 func (c *Core) Write(req *p4.WriteRequest) error {
 	key := roleKey{name: req.GetRole(), id: req.GetRoleId()} //nolint:staticcheck // old controllers use the id
-	r, err := c.writer(req.GetDeviceId(), key, req.GetElectionId())
+	r, err := c.writerRole(req.GetDeviceId(), key, req.GetElectionId())
 	if err != nil {
 		return rpc.Status(err)
 	}
-	p := c.current()
+	p := c.activePipeline()
 	if p == nil {
 		return rpc.Status(errNoPipeline())
 	}
@@ -27,7 +27,7 @@ func (c *Core) Write(req *p4.WriteRequest) error {
 	}
 	c.plane.lock()
 	p.sw.SetTime(c.dataplaneNow())
-	err = p.write(r, req)
+	err = p.applyUpdates(r, req)
 	c.plane.unlock()
 	if p.portTables && p == c.live && c.cfg.OnPortTables != nil {
 		p.portTables = false
@@ -51,19 +51,19 @@ func (c *Core) checkUpdates(req *p4.WriteRequest) error {
 	return nil
 }
 
-// write carries out the updates with the request's atomicity.
-func (p *pipeline) write(r *role, req *p4.WriteRequest) error {
+// applyUpdates carries out the updates with the request's atomicity.
+func (p *pipeline) applyUpdates(r *role, req *p4.WriteRequest) error {
 	switch a := req.GetAtomicity(); a {
 	case p4.WriteRequest_CONTINUE_ON_ERROR:
 		var errs []error // made at the first failure
 		for i, u := range req.GetUpdates() {
-			if err := p.apply(r, u); err != nil {
+			if err := p.applyUpdate(r, u); err != nil {
 				if errs == nil {
 					errs = make([]error, len(req.GetUpdates()))
 				}
 				errs[i] = err
 			}
-			p.core.plane.did(updateUnits)
+			p.core.plane.workDone(updateUnits)
 		}
 		return p.core.batchError("updates", errs)
 	case p4.WriteRequest_ROLLBACK_ON_ERROR, p4.WriteRequest_DATAPLANE_ATOMIC:
@@ -76,14 +76,14 @@ func (p *pipeline) write(r *role, req *p4.WriteRequest) error {
 
 // applyAll carries out all updates or none.
 func (p *pipeline) applyAll(r *role, updates []*p4.Update) error {
-	p.begin()
+	p.beginBatch()
 	for i, u := range updates {
-		err := p.apply(r, u)
+		err := p.applyUpdate(r, u)
 		if err == nil {
-			p.core.plane.did(updateUnits)
+			p.core.plane.workDone(updateUnits)
 			continue
 		}
-		p.end(false)
+		p.endBatch(false)
 		errs := make([]error, len(updates))
 		for j := range errs {
 			errs[j] = rpc.Errorf(codes.Aborted, "rolled back, because update %d of the batch failed", i)
@@ -91,19 +91,19 @@ func (p *pipeline) applyAll(r *role, updates []*p4.Update) error {
 		errs[i] = err
 		return p.core.batchError("updates", errs)
 	}
-	p.end(true)
+	p.endBatch(true)
 	return nil
 }
 
-// apply carries out one update.
-func (p *pipeline) apply(r *role, u *p4.Update) error {
+// applyUpdate carries out one update.
+func (p *pipeline) applyUpdate(r *role, u *p4.Update) error {
 	typ := u.GetType()
 	switch typ {
 	case p4.Update_INSERT, p4.Update_MODIFY, p4.Update_DELETE:
 	default:
 		return rpc.Invalidf("update type %v; it must be INSERT, MODIFY or DELETE", typ)
 	}
-	entity, err := p.numbered(u.GetEntity())
+	entity, err := p.withNumbers(u.GetEntity())
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (p *pipeline) apply(r *role, u *p4.Update) error {
 
 // checkOwner refuses a role that may not access the object.
 func (r *role) checkOwner(kind string, o *object) error {
-	if !r.may(o) {
+	if !r.mayAccess(o) {
 		return rpc.Errorf(codes.PermissionDenied, "%s %s does not belong to role %q", kind, o.name, r.key.name)
 	}
 	return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/interp"
 )
 
-// trace is a p4.bm.PacketTrace of BMv2 1.15.5 in protobuf's JSON. Readers of that message know copy_of, time_ns and the events
-// but pipeline_stage as unknown fields.
+// trace is a p4.bm.PacketTrace of BMv2 1.15.5 in protobuf's JSON. Readers of that message know copy_of, time_ns and the
+// events but pipeline_stage as unknown fields.
 type trace struct {
 	Input  input  `json:"input"`
 	CopyOf uint64 `json:"copy_of,omitempty"`
@@ -40,12 +40,12 @@ type drop struct {
 }
 
 type event struct {
-	Stage  *stage  `json:"pipeline_stage,omitempty"`
-	State  *named  `json:"parser_state,omitempty"`
-	Error  *coded  `json:"parser_error,omitempty"`
-	Lookup *lookup `json:"table_lookup,omitempty"`
-	Again  *named  `json:"again,omitempty"`
-	Cut    *cut    `json:"truncated,omitempty"`
+	Stage  *stage       `json:"pipeline_stage,omitempty"`
+	State  *namedObject `json:"parser_state,omitempty"`
+	Error  *codedEvent  `json:"parser_error,omitempty"`
+	Lookup *lookup      `json:"table_lookup,omitempty"`
+	Again  *namedObject `json:"again,omitempty"`
+	Cut    *truncation  `json:"truncated,omitempty"`
 }
 
 type stage struct {
@@ -54,13 +54,13 @@ type stage struct {
 	Direction string `json:"direction"`
 }
 
-type named struct {
+type namedObject struct {
 	Name string `json:"name"`
 }
 
-type cut struct{}
+type truncation struct{}
 
-type coded struct {
+type codedEvent struct {
 	Code uint64 `json:"code"`
 }
 
@@ -72,7 +72,7 @@ type lookup struct {
 
 var kinds = map[string]string{"parser": "PARSER", "ingress": "CONTROL", "egress": "CONTROL", "deparser": "DEPARSER"}
 
-// WriteJSON writes a trace as one line.
+// WriteJSON writes a packet's record as one line of JSON.
 func WriteJSON(w io.Writer, t *interp.PacketTrace) error {
 	out := trace{Input: input{t.ID, t.Port}, CopyOf: t.CopyOf, Time: t.Now, Root: tree{Events: []event{}}}
 	for _, e := range t.Events {
@@ -83,15 +83,15 @@ func WriteJSON(w io.Writer, t *interp.PacketTrace) error {
 		case interp.StageExit:
 			x.Stage = &stage{e.Name, kinds[e.Name], "EXIT"}
 		case interp.ParserState:
-			x.State = &named{e.Name}
+			x.State = &namedObject{e.Name}
 		case interp.ParserError:
-			x.Error = &coded{e.Code}
+			x.Error = &codedEvent{e.Code}
 		case interp.TableLookup:
 			x.Lookup = &lookup{e.Name, e.Hit, e.Action}
 		case interp.Again:
-			x.Again = &named{e.Name}
+			x.Again = &namedObject{e.Name}
 		case interp.Truncated:
-			x.Cut = &cut{}
+			x.Cut = &truncation{}
 		}
 		out.Root.Events = append(out.Root.Events, x)
 	}

@@ -11,16 +11,15 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/pcap"
 )
 
-// Captured is a port that writes what passes to pcap files.
+// Captured is a port whose frames are also written to pcap files.
 type Captured struct {
 	Port
 	files *pcapFiles
 }
 
-// Capture makes a port that writes every frame received and sent through p to
-// DIR/NAME_in.pcap and DIR/NAME_out.pcap. They are up to date after each call
-// of Receive and Send. When a write fails, for want of space for instance, the
-// capture ends, traffic goes on, and Close returns the error.
+// Capture returns a port that writes every frame received and sent through p to DIR/NAME_in.pcap and DIR/NAME_out.pcap.
+// The files are complete after each call of Receive and Send. If a write fails, the capture ends, traffic continues,
+// and Close returns the error.
 func Capture(p Port, dir, name string) (*Captured, error) {
 	files, err := createPcaps(dir, name)
 	if err != nil {

@@ -3,7 +3,7 @@ package port
 import "testing"
 
 func TestCasts(t *testing.T) {
-	var c casts
+	var c castCounters
 	for _, destination := range []string{
 		"\x02\x00\x00\x00\x00\x01", "\xff\xff\xff\xff\xff\xff", "\x01\x00\x5e\x00\x00\x01", "\x33\x33\x00\x00\x00\x01", "\xff",
 	} {

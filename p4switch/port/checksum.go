@@ -31,7 +31,7 @@ func completeChecksum(frame []byte) bool {
 			return false
 		}
 		proto = b[9]
-		sum = sum16(0, b[12:20])
+		sum = addWords(0, b[12:20])
 		b = b[header:total]
 	case 0x86dd:
 		if len(b) < 40 || b[0]>>4 != 6 {
@@ -42,7 +42,7 @@ func completeChecksum(frame []byte) bool {
 			return false
 		}
 		proto = b[6]
-		sum = sum16(0, b[8:40])
+		sum = addWords(0, b[8:40])
 		b = b[40 : 40+length]
 	default:
 		return false
@@ -61,7 +61,7 @@ func completeChecksum(frame []byte) bool {
 	}
 	b[field], b[field+1] = 0, 0
 	sum += uint32(proto) + uint32(len(b))
-	sum = sum16(sum, b)
+	sum = addWords(sum, b)
 	for sum > 0xffff {
 		sum = sum>>16 + sum&0xffff
 	}
@@ -73,8 +73,8 @@ func completeChecksum(frame []byte) bool {
 	return true
 }
 
-// sum16 adds 16-bit words to a sum that is far from overflow.
-func sum16(sum uint32, b []byte) uint32 {
+// addWords adds 16-bit words to a sum that is far from overflow.
+func addWords(sum uint32, b []byte) uint32 {
 	for len(b) >= 2 {
 		sum += uint32(b[0])<<8 | uint32(b[1])
 		b = b[2:]

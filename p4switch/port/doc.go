@@ -28,7 +28,8 @@
 //
 // A segmentation super-frame of a TCP stack behind a veth is cut into segments of the interface's MTU and counted as
 // [Counters.InCut]; `ethtool -K PEER tso off gso off` on its origin has the kernel do so, which costs less here. Any
-// other frame that is longer than the MTU when the port was opened is dropped and counted as [Counters.InTooLong]. Checksums that the origin left to its NIC (`tx off`) are completed for TCP and UDP. VLAN tags
-// that the kernel took off are put back. The sender's thread pays for the copy into a veth's receive ring, because
-// the kernel delivers the frame immediately.
+// other frame that is longer than the MTU when the port was opened is dropped and counted as [Counters.InTooLong].
+// Checksums that the origin left to its NIC (`tx off`) are completed for TCP and UDP. VLAN tags that the kernel took
+// off are put back. The sender's thread pays for the copy into a veth's receive ring, because the kernel delivers the
+// frame immediately.
 package port

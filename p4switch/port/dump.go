@@ -1,13 +1,12 @@
 package port
 
-// Dumped is a port that shows what passes to a function.
+// Dumped is a port whose frames are also passed to a function.
 type Dumped struct {
 	Port
 	show func(sent bool, frame []byte)
 }
 
-// Dump makes a port that calls show for every frame received and sent through
-// p, from the port's goroutine.
+// Dump returns a port that calls show, from the port's goroutine, for every frame received and sent through p.
 func Dump(p Port, show func(sent bool, frame []byte)) *Dumped { return &Dumped{p, show} }
 
 // Receive implements [Port].

@@ -24,8 +24,8 @@ type Files struct {
 	id                                   int
 }
 
-// OpenFiles reads DIR/NAME_in.pcap, all of it, and makes DIR/NAME_out.pcap.
-// Without an input file nothing will be received. Frames arrive after Start.
+// OpenFiles reads DIR/NAME_in.pcap completely and creates DIR/NAME_out.pcap. Without an input file the port receives
+// nothing. Frames arrive after Start.
 func OpenFiles(dir, name string) (*Files, error) {
 	p := &Files{}
 	path := filepath.Join(dir, name+"_in.pcap")

@@ -3,24 +3,36 @@ package port
 // InterfaceOptions set up a port on a network interface. The zero value is
 // usable.
 type InterfaceOptions struct {
-	// MaxFrame is the longest frame received, in bytes with its VLAN tags.
-	// 0: what the interface's MTU asks for.
+	// MaxFrame is the longest frame received, in bytes with VLAN tags. 0: computed from the interface's MTU.
 	MaxFrame int
 	// Slots is the size of the receive ring, in frames. 0: what fits into
 	// 4 MiB, but 256 to 2048.
 	Slots int
-	// SendBuffer bounds what waits in the interface's own queue behind a slow
-	// link, in bytes of kernel memory; one frame fits in any case. 0: 64 KiB.
+	// SendBuffer limits the frames that wait in the interface's own queue behind a slow link, in bytes of kernel
+	// memory; one frame is always accepted. 0: 64 KiB.
 	SendBuffer int
-	// HoldUDP are UDP ports of packets that the interface's owner reads from the
-	// wire: the kernel, which sees them too, does not answer that nobody listens.
+	// HoldUDP is UDP ports for which the kernel, which also sees the packets, must not send ICMP "port unreachable",
+	// because the program reads them from the wire.
 	HoldUDP []uint16
-	// Sent has the port receive what leaves by the interface, too, but for what it
-	// sends itself. [Interface.Outgoing] distinguishes them.
+	// Sent makes the port also receive frames that other programs send by the interface. [Interface.Outgoing]
+	// distinguishes them.
 	Sent bool
-	// Owner is what opens the interface, such as "host h0". If another process has opened it as the same, it is refused,
-	// as both would answer each packet. Empty: others are not looked for.
+	// Owner names who opens the interface, such as "host h0". If another process has opened it under the same name,
+	// OpenInterface fails, as both would answer each packet. Empty: not checked.
 	Owner string
+}
+
+// InterfaceOf returns the [Interface] of a port that may be captured or dumped; nil if it has none.
+func InterfaceOf(p Port) *Interface {
+	switch p := p.(type) {
+	case *Interface:
+		return p
+	case *Captured:
+		return InterfaceOf(p.Port)
+	case *Dumped:
+		return InterfaceOf(p.Port)
+	}
+	return nil
 }
 
 func (o InterfaceOptions) withDefaults(mtu int) InterfaceOptions {

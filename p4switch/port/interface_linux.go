@@ -14,11 +14,9 @@ import (
 
 // Interface is a port on a Linux network interface.
 //
-// It receives through a ring of slots that the kernel fills (TPACKET_V2, whose
-// wake-ups are per frame: the later version's are per block or per
-// millisecond), and sends with sendmmsg. A transmit ring is not used: behind
-// it a veth hands out the ring's pages while it gives the slot back at once,
-// so the next frame would overwrite one that is still on its way.
+// It receives through a ring of slots that the kernel fills (TPACKET_V2, which wakes the reader per frame; later
+// versions do so per block or millisecond), and sends with sendmmsg. It uses no transmit ring: a veth would return a
+// slot while the frame is still in use, so that the next frame overwrites it.
 type Interface struct {
 	name    string
 	index   int
@@ -39,7 +37,7 @@ type Interface struct {
 	iovs [maxSend]unix.Iovec
 
 	inPkts, inOctets, outPkts, outOctets      atomic.Uint64
-	inCasts, outCasts                         casts
+	inCasts, outCasts                         castCounters
 	inTooLong, inCut, inChecksums             atomic.Uint64
 	outDown, outTooLong, outLost, inLostTotal atomic.Uint64
 
@@ -59,15 +57,15 @@ type mmsghdr struct {
 
 const (
 	tpacket2HeaderLen = 32 + 20 // struct tpacket2_hdr, aligned, and struct sockaddr_ll
-	packetType        = 32 + 10 // sll_pkttype of that
+	packetType        = 32 + 10 // offset of sll_pkttype in the address behind the frame header
 	frameOffset       = 80 - 14 // of a frame in its slot, as the kernel lays it out
 	ringBlock         = 64 << 10
-	statusUser        = 0x1     // TP_STATUS_USER
-	copies            = 4 << 20 // bytes of super-frames that wait besides the ring
+	statusUser        = 0x1     // ring slot status TP_STATUS_USER: the slot belongs to this process
+	copyMemory        = 4 << 20 // bytes of super-frames that wait besides the ring
 )
 
-// OpenInterface opens a network interface of the calling thread's network
-// namespace, in promiscuous mode. It needs CAP_NET_RAW.
+// OpenInterface opens a network interface of the calling thread's network namespace, in promiscuous mode. It requires
+// CAP_NET_RAW.
 func OpenInterface(name string, opt InterfaceOptions) (*Interface, error) {
 	ifi, err := net.InterfaceByName(name)
 	if err != nil {
@@ -103,8 +101,8 @@ func (p *Interface) open(opt InterfaceOptions) (err error) {
 	if err := unix.SetsockoptInt(p.rx, unix.SOL_PACKET, unix.PACKET_COPY_THRESH, 1); err != nil {
 		return fmt.Errorf("PACKET_COPY_THRESH: %w", err)
 	}
-	if unix.SetsockoptInt(p.rx, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, copies) != nil { // it takes CAP_NET_ADMIN
-		if err := unix.SetsockoptInt(p.rx, unix.SOL_SOCKET, unix.SO_RCVBUF, copies); err != nil {
+	if unix.SetsockoptInt(p.rx, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, copyMemory) != nil { // it takes CAP_NET_ADMIN
+		if err := unix.SetsockoptInt(p.rx, unix.SOL_SOCKET, unix.SO_RCVBUF, copyMemory); err != nil {
 			return fmt.Errorf("receive buffer: %w", err)
 		}
 	}
@@ -166,6 +164,32 @@ func (p *Interface) Name() string { return p.name }
 // Index returns the interface's index.
 func (p *Interface) Index() int { return p.index }
 
+// Move makes the port continue on another interface, one with the same name that was created after the first was
+// removed. Slots keep their size: longer frames are copied. Do not call it during Receive or Send.
+func (p *Interface) Move(to Link) error {
+	p.index, p.mtu = to.Index, to.MTU
+	mreq := unix.PacketMreq{Ifindex: int32(to.Index), Type: unix.PACKET_MR_PROMISC}
+	err := unix.SetsockoptPacketMreq(p.rx, unix.SOL_PACKET, unix.PACKET_ADD_MEMBERSHIP, &mreq)
+	if err == nil {
+		err = unix.Bind(p.rx, &unix.SockaddrLinklayer{Protocol: bigEndian(unix.ETH_P_ALL), Ifindex: to.Index})
+	}
+	if err == nil {
+		err = unix.Bind(p.tx, &unix.SockaddrLinklayer{Ifindex: to.Index})
+	}
+	for _, fd := range p.held {
+		if err == nil {
+			err = unix.BindToDevice(fd, p.name)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("port: interface %s: its successor: %w", p.name, err)
+	}
+	for _, fd := range []int{p.rx, p.tx} { // the error that the old one is gone
+		unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR) //nolint:errcheck // nothing to do with it
+	}
+	return nil
+}
+
 // Attach implements [Port].
 func (p *Interface) Attach(poller *Poller, id int) error {
 	clearError := func(events uint32) {
@@ -199,7 +223,7 @@ func (p *Interface) Receive(limit int, f func([]byte)) int {
 		if h.Len > h.Snaplen {
 			p.stamp = int64(h.Sec)*1e9 + int64(h.Nsec)
 			p.sent = *(*uint8)(unsafe.Add(at, packetType)) == unix.PACKET_OUTGOING
-			cut := segment(p.whole(h, status), p.mtu, func(frame []byte) {
+			cut := segmentTCP(p.oversizeFrame(h, status), p.mtu, func(frame []byte) {
 				octets += uint64(len(frame))
 				delivered++
 				p.inCasts.count(frame)
@@ -239,17 +263,17 @@ func (p *Interface) Receive(limit int, f func([]byte)) int {
 	return n
 }
 
-// longest is a super-frame with its VLAN tags.
-const longest = 1<<16 + 14 + 2*4
+// maxSuperFrame is a super-frame with its VLAN tags.
+const maxSuperFrame = 1<<16 + 14 + 2*4
 
-// whole returns the frame that did not fit into a slot, of which the kernel keeps a copy besides the ring; nil: it had
-// no room for that.
-func (p *Interface) whole(h *unix.Tpacket2Hdr, status uint32) []byte {
+// oversizeFrame returns the frame that did not fit into a slot, of which the kernel keeps a copy besides the ring; nil:
+// it had no room for that.
+func (p *Interface) oversizeFrame(h *unix.Tpacket2Hdr, status uint32) []byte {
 	if status&unix.TP_STATUS_COPY == 0 {
 		return nil
 	}
 	if p.large == nil {
-		p.large = make([]byte, 4+longest)
+		p.large = make([]byte, 4+maxSuperFrame)
 	}
 	n, err := unix.Read(p.rx, p.large[4:])
 	if err != nil {
@@ -262,7 +286,7 @@ func (p *Interface) whole(h *unix.Tpacket2Hdr, status uint32) []byte {
 	return p.large[:4+n]
 }
 
-// OnlyMarked has the port receive only frames that the kernel has marked so; 0 ends it.
+// OnlyMarked makes the port receive only frames with that packet mark (skb->mark); 0: all frames.
 func (p *Interface) OnlyMarked(mark uint32) error {
 	if mark != 0 {
 		return p.byMark(mark, 0, 1)
@@ -274,20 +298,20 @@ func (p *Interface) OnlyMarked(mark uint32) error {
 	return nil
 }
 
-// Unmarked has the port receive only frames that the kernel has not marked so.
+// Unmarked makes the port receive only frames without that packet mark (skb->mark).
 func (p *Interface) Unmarked(mark uint32) error { return p.byMark(mark, 1, 0) }
 
 // byMark filters: 0 takes frames with the mark or without it, 1 drops them.
 func (p *Interface) byMark(mark uint32, with, without uint8) error {
 	const markOffset = 0xffff_f000 + 20 // SKF_AD_OFF + SKF_AD_MARK
-	return p.filter(
+	return p.setFilter(
 		unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: markOffset},
 		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: with, Jf: without, K: mark},
 	)
 }
 
-// filter looks at frames: what comes to its end is taken, what goes one further is dropped.
-func (p *Interface) filter(look ...unix.SockFilter) error {
+// setFilter looks at frames: what comes to its end is taken, what goes one further is dropped.
+func (p *Interface) setFilter(look ...unix.SockFilter) error {
 	filter := append(look,
 		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 1<<31 - 1},
 		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K},
@@ -299,11 +323,12 @@ func (p *Interface) filter(look ...unix.SockFilter) error {
 	return nil
 }
 
-// Outgoing says whether the frame in hand leaves by the interface. It is for the function that Receive calls.
+// Outgoing reports whether the frame being received is one that leaves by the interface. Call it in the function passed
+// to Receive.
 func (p *Interface) Outgoing() bool { return p.sent }
 
-// Stamp returns when the kernel took the frame in hand, in ns since the Unix
-// epoch. It is for the function that Receive calls.
+// Stamp returns when the kernel got the frame being received, in ns since the Unix epoch. Call it in the function
+// passed to Receive.
 func (p *Interface) Stamp() int64 { return p.stamp }
 
 // restoreTag moves the addresses four bytes to the front, where frame starts,
@@ -362,10 +387,10 @@ func (p *Interface) Send(frames [][]byte) int {
 	return done
 }
 
-// casts counts frames that are not for one station.
-type casts struct{ multi, broad atomic.Uint64 }
+// castCounters counts frames that are not for one station.
+type castCounters struct{ multi, broad atomic.Uint64 }
 
-func (c *casts) count(frame []byte) {
+func (c *castCounters) count(frame []byte) {
 	switch {
 	case len(frame) < 6 || frame[0]&1 == 0:
 	case string(frame[:6]) == "\xff\xff\xff\xff\xff\xff":

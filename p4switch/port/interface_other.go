@@ -18,6 +18,9 @@ func (p *Interface) Name() string { return "" }
 // Index returns the interface's index.
 func (p *Interface) Index() int { return 0 }
 
+// Move fails.
+func (p *Interface) Move(Link) error { return ErrUnsupported }
+
 // OnlyMarked fails.
 func (p *Interface) OnlyMarked(uint32) error { return ErrUnsupported }
 

@@ -11,16 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Links follows and changes the state of the network interfaces of one
-// network namespace: that of the thread that opened it. SetUp and Counters are
-// safe from anywhere; Read is not called twice at a time.
+// Links reads and changes the state of the network interfaces of one network namespace: that of the thread that opened
+// it. SetUp and Counters are safe for concurrent use; Read is not.
 type Links struct {
 	fd     int
 	handle *netlink.Handle
 	buf    []byte
 }
 
-// OpenLinks subscribes to the interfaces' state.
+// OpenLinks subscribes to changes of the interfaces' state.
 func OpenLinks() (*Links, error) {
 	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -59,16 +58,16 @@ func (l *Links) List() ([]Link, error) {
 			MAC: mac, Hardware: a.ParentDev != "",
 			Index: a.Index, Name: a.Name, MTU: a.MTU,
 			Up: isUp(a.RawFlags), Enabled: a.RawFlags&unix.IFF_UP != 0,
-			Lower: lower(x.Type(), a.ParentIndex, a.NetNsID < 0),
+			Lower: lowerInterface(x.Type(), a.ParentIndex, a.NetNsID < 0),
 		})
-		l.settings(&out[len(out)-1])
+		l.readSpeed(&out[len(out)-1])
 	}
 	return out, nil
 }
 
-// settings asks an interface's driver for the speed and its negotiation. A virtual interface says 10 Gb/s or 10 Mb/s,
-// whatever its peer does: that is no speed.
-func (l *Links) settings(x *Link) {
+// readSpeed reads the speed and autonegotiation of an interface from its driver. Virtual interfaces report a fixed
+// speed, which is ignored.
+func (l *Links) readSpeed(x *Link) {
 	var settings [44]byte // struct ethtool_cmd
 	binary.NativeEndian.PutUint32(settings[:], unix.ETHTOOL_GSET)
 	request := struct {
@@ -97,9 +96,9 @@ func parseSettings(b *[44]byte) (mbps uint32, autoneg bool) {
 	return mbps, b[18] == 1
 }
 
-// lower returns what a macvlan is stacked on. The peer of a veth stands in the same
-// attribute, and an interface of another namespace has a number of there.
-func lower(kind string, parent int, here bool) int {
+// lowerInterface returns the interface below a macvlan. The peer of a veth has the same netlink attribute and is
+// ignored, as is an interface of another namespace.
+func lowerInterface(kind string, parent int, here bool) int {
 	if kind != "macvlan" || !here {
 		return 0
 	}
@@ -110,8 +109,7 @@ func isUp(flags uint32) bool {
 	return flags&(unix.IFF_UP|unix.IFF_LOWER_UP) == unix.IFF_UP|unix.IFF_LOWER_UP
 }
 
-// Read hands the changes that have happened to f. When the kernel had to drop
-// some, f is called for all interfaces instead.
+// Read calls f with each change since the last call. If the kernel lost changes, it calls f for all interfaces.
 func (l *Links) Read(f func(Link)) error {
 	for {
 		n, _, err := unix.Recvfrom(l.fd, l.buf, 0)
@@ -187,7 +185,7 @@ func parseLink(m *syscall.NetlinkMessage) (Link, bool) {
 		}
 	}
 	if !l.Gone {
-		l.Lower = lower(kind, parent, here)
+		l.Lower = lowerInterface(kind, parent, here)
 	}
 	return l, true
 }
@@ -221,8 +219,7 @@ func (l *Links) SetUp(index int, up bool) error {
 	return nil
 }
 
-// Counters returns the kernel's counts of an interface, since it was made. It
-// may be called from any goroutine.
+// Counters returns the kernel's counters of an interface. It is safe for concurrent use.
 func (l *Links) Counters(index int) (Counters, error) {
 	link, err := l.handle.LinkByIndex(index)
 	if err != nil {

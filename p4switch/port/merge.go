@@ -1,7 +1,7 @@
 package port
 
-// merge adds an event to a list that holds at most one per port.
-func merge(list []Event, ev Event) []Event {
+// mergeEvent adds an event to a list that holds at most one per port.
+func mergeEvent(list []Event, ev Event) []Event {
 	for i := range list {
 		if list[i].ID == ev.ID {
 			list[i].In = list[i].In || ev.In

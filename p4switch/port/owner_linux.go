@@ -12,8 +12,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/accept"
 )
 
-// ending is how long a process that was killed may need to end.
-const ending = time.Second
+// killTimeout is how long a process that was killed may need to end.
+const killTimeout = time.Second
 
 // holdOwner makes this process the only one that opens an interface as owner, until the listener is closed. It is an
 // abstract socket: that is of a network namespace, as the interface is, and ends with the process. The error names the
@@ -21,8 +21,8 @@ const ending = time.Second
 func holdOwner(ifname, owner string) (net.Listener, error) {
 	at := &net.UnixAddr{Net: "unix", Name: "@ethereal/" + ifname + "/" + owner}
 	lis, err := net.ListenUnix("unix", at)
-	for until := time.Now().Add(ending); errors.Is(err, unix.EADDRINUSE) && time.Now().Before(until); {
-		time.Sleep(ending / 100)
+	for until := time.Now().Add(killTimeout); errors.Is(err, unix.EADDRINUSE) && time.Now().Before(until); {
+		time.Sleep(killTimeout / 100)
 		lis, err = net.ListenUnix("unix", at)
 	}
 	if errors.Is(err, unix.EADDRINUSE) {

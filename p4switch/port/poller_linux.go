@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Poller waits for ports. It is edge-triggered: a port that was reported
-// ready is not reported again before Receive found it empty, or Send full.
+// Poller waits until ports can receive or send. It is edge-triggered: a ready port is reported again only after Receive
+// found it empty, or Send found it full.
 type Poller struct {
 	epoll, event int
 	buf          [64]unix.EpollEvent
@@ -25,12 +25,12 @@ type Poller struct {
 	ending       sync.Mutex // Wake and Close
 
 	mu    sync.Mutex
-	soft  []Event // of ports without a file descriptor
-	users []user  // by token
+	soft  []Event     // of ports without a file descriptor
+	users []tokenUser // by token
 }
 
-// user is what a token of the epoll set stands for.
-type user struct {
+// tokenUser is the callback and state of a token in the epoll set.
+type tokenUser struct {
 	id     int
 	event  func(events uint32) // consulted first, may be nil
 	report bool
@@ -41,8 +41,8 @@ const (
 	watchToken = -2
 )
 
-// Watch has every write to a descriptor, an eventfd, make a Wait return, until
-// Unwatch. Both may be called from any goroutine.
+// Watch makes every write to a file descriptor (an eventfd) end a Wait, until Unwatch. Both are safe for concurrent
+// use.
 func (p *Poller) Watch(fd int) error {
 	ev := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: watchToken}
 	if err := unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
@@ -75,13 +75,13 @@ func NewPoller() (*Poller, error) {
 	return p, nil
 }
 
-// Add watches a port. Its events carry id.
+// Add adds a port. Its events have this id.
 func (p *Poller) Add(port Port, id int) error { return port.Attach(p, id) }
 
 // watch adds a file descriptor. With oneShot it is not watched until rearm.
 func (p *Poller) watch(fd, id int, events uint32, oneShot bool, f func(uint32)) (token int32, err error) {
 	token = int32(len(p.users))
-	p.users = append(p.users, user{id: id, event: f, report: true})
+	p.users = append(p.users, tokenUser{id: id, event: f, report: true})
 	if oneShot {
 		events = 0
 	}
@@ -91,22 +91,20 @@ func (p *Poller) watch(fd, id int, events uint32, oneShot bool, f func(uint32)) 
 	return token, nil
 }
 
-// rearm asks for one report of events.
+// rearm enables one more report of events for a descriptor.
 func (p *Poller) rearm(fd int, token int32, events uint32) error {
 	return unix.EpollCtl(p.epoll, unix.EPOLL_CTL_MOD, fd, &unix.EpollEvent{Events: events | unix.EPOLLONESHOT, Fd: token})
 }
 
-// Notify queues an event of a port without a file descriptor. It may be
-// called from any goroutine.
+// Notify queues an event of a port without a file descriptor. It is safe for concurrent use.
 func (p *Poller) Notify(ev Event) {
 	p.mu.Lock()
-	p.soft = merge(p.soft, ev)
+	p.soft = mergeEvent(p.soft, ev)
 	p.mu.Unlock()
 	p.Wake()
 }
 
-// Wake makes a Wait, the current or the next, return. It may be called from
-// any goroutine.
+// Wake ends the current Wait, or the next one. It is safe for concurrent use.
 func (p *Poller) Wake() {
 	if p.awake.Swap(true) {
 		return
@@ -120,9 +118,8 @@ func (p *Poller) Wake() {
 	unix.Write(p.event, one[:]) //nolint:errcheck // a full counter wakes too
 }
 
-// Wait returns when a port is ready, Wake was called, or the timeout is over;
-// a negative timeout never is; now and then also without a cause. The events
-// are appended to out.
+// Wait waits until a port is ready, Wake is called, or the timeout is over (negative: never), and appends the events to
+// out. It sometimes returns without any.
 func (p *Poller) Wait(timeout time.Duration, out []Event) ([]Event, error) {
 	n, err := p.wait(timeout)
 	if err != nil && !errors.Is(err, unix.EINTR) {
@@ -155,12 +152,7 @@ func (p *Poller) Wait(timeout time.Duration, out []Event) ([]Event, error) {
 // rawWait is how long to wait without the Go scheduler's knowledge. From 10 ms on its monitor would signal the thread.
 const rawWait = 5 * time.Millisecond
 
-// wait waits. It does so without telling the Go scheduler, where the scheduler
-// has other processors to run goroutines on: a thread that comes and goes
-// thousands of times a second otherwise keeps the runtime's monitor awake,
-// which costs as much again. The runtime's signals, for a garbage collection
-// for instance, still interrupt the wait. When nothing comes the rest of the wait
-// is one that the scheduler knows of: an idle thread is left alone.
+// wait waits for events. It blocks without notifying the Go scheduler if other processors can run goroutines.
 func (p *Poller) wait(timeout time.Duration) (int, error) {
 	if !p.raw {
 		return p.waitBy(unix.Syscall6, timeout)
@@ -205,7 +197,7 @@ func (p *Poller) waitBy(
 	return int(n), nil
 }
 
-// Pause sleeps for d whatever happens, as precisely as [LockThread] lets it.
+// Pause sleeps for d, without watching ports, as precisely as [LockThread] allows.
 func (p *Poller) Pause(d time.Duration) {
 	syscall := unix.RawSyscall
 	if !p.raw {

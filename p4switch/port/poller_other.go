@@ -25,7 +25,7 @@ func (p *Poller) Add(port Port, id int) error { return port.Attach(p, id) }
 
 func (p *Poller) Notify(ev Event) {
 	p.mu.Lock()
-	p.soft = merge(p.soft, ev)
+	p.soft = mergeEvent(p.soft, ev)
 	p.mu.Unlock()
 	p.Wake()
 }
@@ -60,7 +60,7 @@ func (p *Poller) Wait(timeout time.Duration, out []Event) ([]Event, error) {
 	return out, nil
 }
 
-// Watch is not there: nobody has an eventfd.
+// Watch returns an error: it needs Linux.
 func (p *Poller) Watch(int) error { return errors.ErrUnsupported }
 
 // Unwatch does nothing.
@@ -75,7 +75,7 @@ func (p *Poller) Pending() bool { return len(p.wake) > 0 }
 // LockThread does nothing.
 func LockThread() (unlock func()) { return func() {} }
 
-// Realtime is Linux's.
+// Realtime returns an error: it needs Linux.
 func Realtime(int) error { return errors.ErrUnsupported }
 
 // Close frees the poller. Its ports stay open.

@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// segment cuts a TCP super-frame, as a stack with segmentation offload leaves it to its NIC, into frames whose IP packets
-// have at most mtu bytes, and calls f with each in order. It returns how many; 0: it is no TCP over IPv4 or IPv6.
-func segment(frame []byte, mtu int, f func([]byte)) int {
+// segmentTCP cuts a TCP super-frame, as a stack with segmentation offload leaves it to its NIC, into frames whose IP
+// packets have at most mtu bytes, and calls f with each in order. It returns how many; 0: it is no TCP over IPv4 or
+// IPv6.
+func segmentTCP(frame []byte, mtu int, f func([]byte)) int {
 	if len(frame) < 14 {
 		return 0
 	}
@@ -45,7 +46,7 @@ func segment(frame []byte, mtu int, f func([]byte)) int {
 			binary.BigEndian.PutUint16(ip[2:], uint16(len(b)-at))
 			binary.BigEndian.PutUint16(ip[4:], binary.BigEndian.Uint16(ip[4:])+uint16(n))
 			ip[10], ip[11] = 0, 0
-			sum := sum16(0, ip)
+			sum := addWords(0, ip)
 			for sum > 0xffff {
 				sum = sum>>16 + sum&0xffff
 			}

@@ -40,7 +40,7 @@ func TestSegment(t *testing.T) {
 				ip = 40
 			}
 			var got []byte
-			n := segment(f, 1500, func(b []byte) {
+			n := segmentTCP(f, 1500, func(b []byte) {
 				tcp := b[14+ip:]
 				last := len(got)+len(tcp)-32 == size
 				if seq := binary.BigEndian.Uint32(tcp[4:]); seq != uint32(1<<32-1000+len(got)) {
@@ -59,7 +59,7 @@ func TestSegment(t *testing.T) {
 				if c := bytes.Clone(b); !completeChecksum(c) || !bytes.Equal(b, c) {
 					t.Error("the TCP checksum is wrong")
 				}
-				if s := sum16(0, b[14:34]); !v6 && s != 0xffff {
+				if s := addWords(0, b[14:34]); !v6 && s != 0xffff {
 					t.Errorf("the IPv4 checksum is wrong: %#x", s)
 				}
 				got = append(got, tcp[32:]...)
@@ -76,7 +76,7 @@ func TestSegmentOthers(t *testing.T) {
 	f := superFrame(false, make([]byte, 3000))
 	udp := bytes.Clone(f)
 	udp[23] = 17
-	if n := segment(udp, 1500, func([]byte) {}); n != 0 {
+	if n := segmentTCP(udp, 1500, func([]byte) {}); n != 0 {
 		t.Errorf("UDP: %d segments", n)
 	}
 	for range 100_000 {
@@ -86,6 +86,6 @@ func TestSegmentOthers(t *testing.T) {
 				b[rand.IntN(min(len(b), 60))] = byte(rand.Uint32())
 			}
 		}
-		segment(b, 1500, func([]byte) {})
+		segmentTCP(b, 1500, func([]byte) {})
 	}
 }

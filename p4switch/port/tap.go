@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// TapOptions say what a Tap does with the frames of an interface.
+// TapOptions says what a [Tap] does with the frames of an interface.
 type TapOptions struct {
-	Hidden uint32                        // frames that the kernel has marked so are not shown; 0: none
-	Dir    string                        // of pcap files as [Capture] writes them; "": none
-	Show   func(sent bool, frame []byte) // nil: none
+	Hidden uint32                        // frames with this packet mark (skb->mark) are not captured; 0: all are
+	Dir    string                        // folder for pcap files as [Capture] writes them; "": none
+	Show   func(sent bool, frame []byte) // called for each frame; nil: not called
 }
 
-// Tap captures the frames that interfaces receive and send, the kernel's too.
+// Tap captures all frames that network interfaces receive and send, the kernel's own included.
 type Tap struct {
 	poller *Poller
-	ports  []*tapped
+	ports  []*tappedPort
 }
 
-type tapped struct {
+type tappedPort struct {
 	*Interface
 	files *pcapFiles
 	show  func([]byte)
@@ -34,13 +34,13 @@ func OpenTap() (*Tap, error) {
 	return &Tap{poller: p}, nil
 }
 
-// Add shows the frames of an interface from now on, once Run runs. It needs CAP_NET_RAW.
+// Add captures the frames of an interface from now on, while Run runs. It requires CAP_NET_RAW.
 func (t *Tap) Add(name string, opt TapOptions) error {
 	i, err := OpenInterface(name, InterfaceOptions{Sent: true})
 	if err != nil {
 		return err
 	}
-	x := &tapped{Interface: i}
+	x := &tappedPort{Interface: i}
 	x.show = func(frame []byte) {
 		if x.files != nil {
 			x.files.write(i.Outgoing(), time.Unix(0, i.Stamp()), frame)
@@ -65,7 +65,7 @@ func (t *Tap) Add(name string, opt TapOptions) error {
 	return nil
 }
 
-// Run shows frames until ctx ends, and returns its error.
+// Run captures frames until ctx ends, and returns ctx's error.
 func (t *Tap) Run(ctx context.Context) error {
 	woken := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() { t.poller.Wake(); close(woken) })
@@ -75,7 +75,7 @@ func (t *Tap) Run(ctx context.Context) error {
 		}
 	}()
 	for i := range t.ports {
-		t.drain(i)
+		t.drainInterface(i)
 	}
 	var events []Event
 	for ctx.Err() == nil {
@@ -84,16 +84,16 @@ func (t *Tap) Run(ctx context.Context) error {
 			return err
 		}
 		for _, e := range events {
-			t.drain(e.ID)
+			t.drainInterface(e.ID)
 		}
 	}
 	for i := range t.ports { // what came just before the end
-		t.drain(i)
+		t.drainInterface(i)
 	}
 	return ctx.Err()
 }
 
-func (t *Tap) drain(i int) {
+func (t *Tap) drainInterface(i int) {
 	const burst = 64
 	x := t.ports[i]
 	for n := burst; n == burst; {
@@ -103,7 +103,7 @@ func (t *Tap) drain(i int) {
 	}
 }
 
-// Lost is how many frames came faster than they were shown.
+// Lost returns the number of frames that were not captured because they came too fast.
 func (t *Tap) Lost() (n uint64) {
 	for _, x := range t.ports {
 		n += x.Counters().InLost
@@ -120,7 +120,7 @@ func (t *Tap) Close() error {
 	return errors.Join(append(errs, t.poller.Close())...)
 }
 
-func (x *tapped) close() error {
+func (x *tappedPort) close() error {
 	err := x.Close()
 	if x.files != nil {
 		err = errors.Join(err, x.files.close())

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// holdUDP has the kernel take what arrives on an interface for UDP ports, of IPv4 and IPv6, for somebody's, and drop it: without
-// a socket it answers each packet that another reads from the wire with ICMP's port unreachable. A port that has a socket already is
-// left as it is. It returns the descriptors.
+// holdUDP has the kernel take what arrives on an interface for UDP ports, of IPv4 and IPv6, for somebody's, and drop
+// it: without a socket it answers each packet that another reads from the wire with ICMP's port unreachable. A port
+// that has a socket already is left as it is. It returns the descriptors.
 func holdUDP(name string, ports []uint16) (fds []int, err error) {
 	for _, no := range ports {
 		fd, err := dropSocket(name, no)

@@ -8,13 +8,13 @@ import (
 
 // Config describes one port of the switch.
 type Config struct {
-	Name    string  // interface name towards gNMI, such as "Ethernet1"
-	Number  uint32  // port number in the P4 program, openconfig-p4rt's id
-	IfIndex uint32  // 0: the position, from 1
+	Name    string  // interface name in gNMI, such as "Ethernet1"
+	Number  uint32  // port number in the P4 program; openconfig-p4rt's id
+	IfIndex uint32  // ifindex in gNMI; 0: the position in the list, from 1
 	Down    bool    // the link is down at the start
 	Disable bool    // config/enabled is false at the start
 	Speed   string  // openconfig's name, such as SPEED_400GB, at the start; empty: unknown
-	MAC     [6]byte // of the interface; 0: none
+	MAC     [6]byte // MAC address of the interface; 0: none
 	Autoneg *bool   // whether the interface negotiates its speed; nil: unknown
 	MTU     uint16  // of the interface, at the start; 0: unknown
 }
@@ -27,7 +27,7 @@ type Counters struct {
 	InErrors, OutErrors     uint64
 	InFCSErrors             uint64 // part of InErrors, as far as known
 
-	// Packets for more than one station; see Ports.Casts.
+	// Packets with a multicast or broadcast destination; see [Ports].Casts.
 	InMulticast, InBroadcast, OutMulticast, OutBroadcast uint64
 }
 
@@ -37,20 +37,20 @@ type State struct {
 	Number     uint32
 	IfIndex    uint32
 	Enabled    bool   // admin state, as configured
-	Link       bool   // as set by SetOper
-	Oper       bool   // Enabled and Link
+	Link       bool   // the link is up, as SetOper reported
+	Oper       bool   // oper status: Enabled and Link
 	Speed      string // openconfig's name, such as SPEED_400GB; empty: unknown
 	LastChange int64  // ns since the Unix epoch: when Oper last changed
 	Changes    uint64 // number of changes of Oper since the start
-	MTU        uint16 // 0: unknown
+	MTU        uint16 // MTU of the interface in bytes; 0: unknown
 	MAC        [6]byte
 	Autoneg    *bool // whether the interface negotiates its speed; nil: unknown
 
-	Viable bool   // groups may send to it, as configured; see Ports.Watched
+	Viable bool   // action-profile groups may send to the port, as configured; see [Ports].Watched
 	Health string // GOOD, BAD or UNKNOWN, as configured by a controller
 }
 
-// Usable reports whether groups may send to the port: it is up and viable.
+// Usable reports whether action-profile groups may send to the port: it is up and viable.
 func (s *State) Usable() bool { return s.Oper && s.Viable }
 
 // Event is a change of one port. At least one of the flags is set.
@@ -59,8 +59,8 @@ type Event struct {
 	AdminChanged  bool
 	OperChanged   bool
 	SpeedChanged  bool
-	MTUChanged    bool
-	ConfigChanged bool  // of Viable or Health
+	ConfigChanged bool  // Viable or Health changed
+	Interface     bool  // MTU, IfIndex or MAC changed
 	Now           int64 // ns since the Unix epoch
 }
 
@@ -74,12 +74,13 @@ type Ports struct {
 
 	// Counters reads a port's counters. Nil: all zero.
 	Counters func(number uint32) Counters
-	// Casts says that Counters distinguishes packets for one station, for several and for all.
+	// Casts says that Counters has separate counts of multicast and broadcast packets.
 	Casts bool
-	// Watched says that groups leave ports that are not viable. Otherwise Viable cannot be configured.
+	// Watched says that action-profile groups do not use ports that are not viable. Otherwise Viable cannot be
+	// configured.
 	Watched bool
-	// OnAdmin carries out a change of the admin state, such as taking the interface down. An error refuses the
-	// change. Nil: nothing to do.
+	// OnAdmin carries out a change of the admin state, such as setting the interface down. An error refuses the change.
+	// Nil: nothing to carry out.
 	OnAdmin func(number uint32, enabled bool) error
 }
 
@@ -135,8 +136,8 @@ func (p *Ports) Port(number uint32) (State, bool) {
 	return *s, true
 }
 
-// port returns a port's state, to change it.
-func (p *Ports) port(number uint32) (*State, error) {
+// stateOf returns the modifiable state of a port.
+func (p *Ports) stateOf(number uint32) (*State, error) {
 	s, ok := p.byNumber[number]
 	if !ok {
 		return nil, fmt.Errorf("switch: no port %d", number)
@@ -147,7 +148,7 @@ func (p *Ports) port(number uint32) (*State, error) {
 // SetOper reports that a port's link came up or went down, at now (ns since the Unix epoch). While the port is
 // enabled, its oper status is the link's. A known state has no effect.
 func (p *Ports) SetOper(number uint32, up bool, now int64) error {
-	s, err := p.port(number)
+	s, err := p.stateOf(number)
 	if err != nil {
 		return err
 	}
@@ -155,14 +156,14 @@ func (p *Ports) SetOper(number uint32, up bool, now int64) error {
 		return nil
 	}
 	s.Link = up
-	p.changed(s, false, now)
+	p.setChanged(s, false, now)
 	return nil
 }
 
 // SetSpeed reports a port's new speed, by openconfig's name, at now (ns since the Unix epoch). A known speed has no
 // effect.
 func (p *Ports) SetSpeed(number uint32, speed string, now int64) error {
-	s, err := p.port(number)
+	s, err := p.stateOf(number)
 	if err != nil {
 		return err
 	}
@@ -176,7 +177,7 @@ func (p *Ports) SetSpeed(number uint32, speed string, now int64) error {
 
 // SetMTU reports the new MTU of a port's interface, at now (ns since the Unix epoch). A known MTU has no effect.
 func (p *Ports) SetMTU(number uint32, mtu uint16, now int64) error {
-	s, err := p.port(number)
+	s, err := p.stateOf(number)
 	if err != nil {
 		return err
 	}
@@ -184,13 +185,28 @@ func (p *Ports) SetMTU(number uint32, mtu uint16, now int64) error {
 		return nil
 	}
 	s.MTU = mtu
-	p.notify(Event{State: *s, MTUChanged: true, Now: now})
+	p.notify(Event{State: *s, Interface: true, Now: now})
+	return nil
+}
+
+// SetInterface reports that another network interface serves the port from now (ns since the Unix epoch) on. A known
+// one has no effect.
+func (p *Ports) SetInterface(number, index uint32, mac [6]byte, now int64) error {
+	s, err := p.stateOf(number)
+	if err != nil {
+		return err
+	}
+	if s.IfIndex == index && s.MAC == mac {
+		return nil
+	}
+	s.IfIndex, s.MAC = index, mac
+	p.notify(Event{State: *s, Interface: true, Now: now})
 	return nil
 }
 
 // Configure sets a port's Viable and Health, at now (ns since the Unix epoch).
 func (p *Ports) Configure(number uint32, viable bool, health string, now int64) error {
-	s, err := p.port(number)
+	s, err := p.stateOf(number)
 	if err != nil {
 		return err
 	}
@@ -204,7 +220,7 @@ func (p *Ports) Configure(number uint32, viable bool, health string, now int64) 
 
 // SetAdmin enables or disables a port, at now (ns since the Unix epoch). A disabled port is down at once.
 func (p *Ports) SetAdmin(number uint32, enabled bool, now int64) error {
-	s, err := p.port(number)
+	s, err := p.stateOf(number)
 	if err != nil {
 		return err
 	}
@@ -220,25 +236,25 @@ func (p *Ports) SetAdmin(number uint32, enabled bool, now int64) error {
 		return nil
 	}
 	s.Enabled = enabled
-	p.changed(s, true, now)
+	p.setChanged(s, true, now)
 	return nil
 }
 
 // NoteAdmin reports that another program has enabled or disabled a port, at now (ns since the Unix epoch). OnAdmin
 // is not called. A known state has no effect.
 func (p *Ports) NoteAdmin(number uint32, enabled bool, now int64) error {
-	s, err := p.port(number)
+	s, err := p.stateOf(number)
 	if err != nil {
 		return err
 	}
 	if s.Enabled != enabled {
 		s.Enabled = enabled
-		p.changed(s, true, now)
+		p.setChanged(s, true, now)
 	}
 	return nil
 }
 
-func (p *Ports) changed(s *State, admin bool, now int64) {
+func (p *Ports) setChanged(s *State, admin bool, now int64) {
 	oper := s.Enabled && s.Link
 	ev := Event{AdminChanged: admin, OperChanged: oper != s.Oper, Now: now}
 	if ev.OperChanged {
@@ -264,7 +280,7 @@ func (p *Ports) Usable(number uint32) bool {
 	return ok && s.Usable()
 }
 
-// Count reads a port's counters.
+// Count returns a port's traffic counters.
 func (p *Ports) Count(number uint32) Counters {
 	if p.Counters == nil {
 		return Counters{}

@@ -33,7 +33,6 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/p4switch/port"
-	"github.com/ethereal-fabric/ethereal/p4switch/port/porttest"
 )
 
 var (
@@ -52,9 +51,7 @@ const attackMemory = 512 << 20
 // one attack after the other, each from a process of its own.
 func TestUnderAttack(t *testing.T) {
 	systemtest.Only(t)
-	ns := porttest.Enter(t)
-	ns.Veth(t, "h1", "s1", 9000)
-	ns.Veth(t, "h2", "s2", 9000)
+	ns := twoVeths(t)
 	command := []string{etherealtest.Binary(t), "switch"}
 	if *attackStrict {
 		// As on a machine that is the switch's. Where the scheduler shares by sessions,

@@ -25,7 +25,8 @@ var bmv2Fails = map[string]string{
 }
 
 // TestBMv2sTests runs BMv2's gRPC tests on our switch under BMv2's name. BMV2_TESTS is a program of them
-// (targets/simple_switch_grpc/tests of p4lang/behavioral-model) that starts no switch itself; BMV2_TESTS_JSON is their loopback.json.
+// (targets/simple_switch_grpc/tests of p4lang/behavioral-model) that starts no switch itself; BMV2_TESTS_JSON is their
+// loopback.json.
 func TestBMv2sTests(t *testing.T) {
 	program, json := os.Getenv("BMV2_TESTS"), os.Getenv("BMV2_TESTS_JSON")
 	if program == "" || json == "" {

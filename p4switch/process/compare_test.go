@@ -25,9 +25,10 @@ import (
 
 // BenchmarkBesideBMv2 measures the switch as a process on veths and, where the environment's BMV2 names a
 // simple_switch_grpc, that one with the same program, entries and traffic, three seconds each. The options of `ethereal
-// switch` are those of ETHEREAL_SWITCH_OPTIONS. "wire" is the same traffic over a pair of veths with nothing between: what
-// the sender and the receiver take. The whole machine's time counts whatever else it does, so let it do nothing else; kernels that sample
-// it by ticks, as most do, have it right for floods, and wrong for a sender that wakes with the tick.
+// switch` are those of ETHEREAL_SWITCH_OPTIONS. "wire" is the same traffic over a pair of veths with nothing between:
+// what the sender and the receiver take. The whole machine's time counts whatever else it does, so let it do nothing
+// else; kernels that sample it by ticks, as most do, have it right for floods, and wrong for a sender that wakes with
+// the tick.
 func BenchmarkBesideBMv2(b *testing.B) {
 	type device struct {
 		name    string
@@ -71,9 +72,7 @@ func BenchmarkIdle(b *testing.B) {
 			if s.command[0] == "" {
 				b.Skip("BMV2 names no simple_switch_grpc")
 			}
-			ns := porttest.Enter(b)
-			ns.Veth(b, "h1", "s1", 9000)
-			ns.Veth(b, "h2", "s2", 9000)
+			ns := twoVeths(b)
 			p := startSwitch(b, ns, s.command, "s1", "s2")
 			p.program(b)
 			time.Sleep(3 * time.Second) // the start is over

@@ -23,9 +23,9 @@ const (
 
 // PortConfig is one port of the switch.
 type PortConfig struct {
-	Number uint32    // in the P4 program
-	Name   string    // towards gNMI and in the log
-	Port   port.Port // the device owns and closes it
+	Number uint32    // port number in the P4 program
+	Name   string    // the port's name in gNMI and in the log
+	Port   port.Port // the port, which the device closes
 	Index  int       // the interface's index in Config.Links; 0: no link state
 }
 
@@ -38,7 +38,7 @@ type Links interface {
 	Close() error
 }
 
-// Config sets up a Device. Only Ports is required.
+// Config sets up a [Device]. Only Ports is required.
 type Config struct {
 	Ports []PortConfig
 	// Links follows and changes the ports' interfaces. The device closes it. Nil: links are up, and disabling a
@@ -54,22 +54,23 @@ type Config struct {
 	// Unrestricted is as in p4runtime.Config.
 	Unrestricted bool
 
-	// Trace takes the trace of every packet, on the goroutine that forwards. Not with Kernel or Model. Nil: none.
+	// Trace is called with the record of every packet, on the goroutine that forwards. It cannot be combined with
+	// Kernel or Model. Nil: no records.
 	Trace func(*interp.PacketTrace)
 
 	DropPort uint32 // egress port that means drop; 0: DefaultDropPort
 	Queues   int    // priorities per port, 1 to 8; 0: 1
 
-	// MaxPasses drops packets that recirculate or are resubmitted more often, MaxLoops those whose actions jump back
-	// more often in one pipeline. 0: no limit, as in BMv2, and interp.DefaultMaxLoops.
+	// MaxPasses is the largest number of resubmits and recirculations of a packet, MaxLoops that of backward jumps of
+	// its actions in one pipeline; packets above are dropped. 0: no limit, as in BMv2, and [interp.DefaultMaxLoops].
 	MaxPasses, MaxLoops int
 
 	QueueDepth int // packets a queue holds; 0: DefaultQueueDepth
 	QueueRate  int // packets per second from a queue; 0: no limit
 
-	// Coalesce is the time for which packets may gather before they are handled, if they arrive so fast that a
-	// wake-up per packet costs more than the packet itself. It bounds the latency that this adds. 0:
-	// DefaultCoalesce; negative: every packet wakes the switch.
+	// Coalesce is how long arriving packets may wait to be processed together, if they arrive so fast that waking up
+	// for each costs more than processing it. It bounds the added latency. 0: DefaultCoalesce; negative: every packet
+	// wakes the switch.
 	Coalesce time.Duration
 
 	// Realtime is the real-time priority of forwarding's thread, 1 to 99, which then runs ahead of the control side
@@ -86,13 +87,13 @@ type Config struct {
 	// KernelHook is where the program is attached; "": the best available hook.
 	KernelHook ebpf.HookKind
 
-	// Model forwards in the interpreter's place. The device closes it. Nil: none.
+	// Model forwards instead of the interpreter. The device closes it. Nil: none.
 	Model Model
 
-	// Budget bounds controllers' requests and stored state.
+	// Budget limits controllers' requests and stored state.
 	Budget rpc.Budget
 
-	// PortEvents are the packets by which the switch notifies the program of its ports. Nil: none.
+	// PortEvents describes the packets by which the switch notifies the P4 program of port changes. Nil: none.
 	PortEvents *portstate.EventPackets
 	// Log receives events of the switch, not of packets, except for the program's log_msg if LogMessages is set.
 	// Nil: no log.

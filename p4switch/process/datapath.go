@@ -7,8 +7,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/port"
 )
 
-// datapath is what forwards packets besides the interpreter, or in its place: the program in the kernel, or a model.
-// The device's mu is held unless a method says otherwise.
+// datapath is a data path in place of, or besides, the interpreter: the program in the kernel, or a model. The device's
+// mu is held unless a method says otherwise.
 type datapath interface {
 	// run does what is due from time to time, until ctx ends. mu is not held.
 	run(ctx context.Context) error
@@ -19,6 +19,8 @@ type datapath interface {
 	sync()
 	// port follows a port that went up or down.
 	port(e *egress)
+	// moved follows a port whose interface is another now; old is the index of the one before.
+	moved(e *egress, old int) error
 	// take takes a packet in the interpreter's place, if it does so.
 	take(number uint32, b []byte) bool
 	// deliver sends the packets that were taken.
@@ -42,6 +44,7 @@ func (interpreted) run(context.Context) error          { return nil }
 func (interpreted) use(*interp.Switch) func()          { return func() {} }
 func (interpreted) sync()                              {}
 func (interpreted) port(*egress)                       {}
+func (interpreted) moved(*egress, int) error           { return nil }
 func (interpreted) take(uint32, []byte) bool           { return false }
 func (interpreted) deliver()                           {}
 func (interpreted) waits(*egress) (ns int64, n uint32) { return 0, 0 }

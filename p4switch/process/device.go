@@ -34,7 +34,7 @@ const maxPending = 4096
 // maxRecirculated is the largest number of packets that wait for another pass, as in BMv2's input buffer.
 const maxRecirculated = 1024
 
-// Device is a switch.
+// Device is a P4 switch as a process: ports, data path, P4Runtime and gNMI.
 type Device struct {
 	cfg    Config
 	log    *slog.Logger
@@ -51,9 +51,9 @@ type Device struct {
 	gnmiServer *gnmi.Server
 
 	// mu guards the rest, which belongs to forwarding.
-	mu     lock
-	sw     *interp.Switch // in the data path; nil: none
-	toTell pendingNotices
+	mu            lock
+	sw            *interp.Switch // in the data path; nil: none
+	notifications pendingNotices
 
 	path datapath
 
@@ -69,7 +69,8 @@ type Device struct {
 	lastWork    int64  // ns: when the data plane last became idle
 	lastIngress uint64 // Stats.Ingress then
 
-	pending  []frame // to be injected, oldest first
+	pending  []injectedFrame // to be injected, oldest first
+	injected int             // of them
 	recirc   fifo
 	spawned  int  // packets that one packet became in egress
 	portless fifo // for ports without an interface
@@ -80,13 +81,13 @@ type Device struct {
 	stats    Stats
 }
 
-// frame is a packet that the switch itself injects.
-type frame struct {
+// injectedFrame is a packet that the switch itself injects.
+type injectedFrame struct {
 	port uint32
 	data []byte
 }
 
-// New makes a switch of opened ports. After an error the ports, links and model stay the caller's.
+// New returns a switch with open ports. After an error the ports, links and model stay the caller's.
 func New(cfg Config) (*Device, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
@@ -94,7 +95,7 @@ func New(cfg Config) (*Device, error) {
 	d := &Device{cfg: cfg, log: cfg.Log, path: interpreted{}, others: map[uint32]*egress{}, byIndex: map[int]*egress{}}
 	d.base = time.Now()
 	d.start = d.base.UnixNano()
-	d.toTell.ready = make(chan struct{}, 1)
+	d.notifications.ready = make(chan struct{}, 1)
 	poller, err := port.NewPoller()
 	if err != nil {
 		return nil, err
@@ -122,15 +123,15 @@ func (d *Device) addServices() (err error) {
 	}
 	d.core, err = p4runtime.New(p4runtime.Config{
 		DeviceID: d.cfg.DeviceID, AllowDeviceZero: true, Ports: d.states, CPUPort: d.cfg.CPUPort,
-		Budget: d.cfg.Budget, DataPath: &d.mu, Later: d.later,
-		Now: d.unix, Epoch: d.start, Switch: cfg,
+		Budget: d.cfg.Budget, DataPath: &d.mu, Later: d.runLater,
+		Now: d.unixNanoseconds, Epoch: d.start, Switch: cfg,
 		OnSwitch: d.useSwitch, OnPacketOut: d.packetOut, PartialPacketOut: d.cfg.PartialPacketOut, Unrestricted: d.cfg.Unrestricted, OnPortEvent: d.onPortEvent,
 		PortTables: d.cfg.portTables(), OnPortTables: d.repeatPortEvents,
 	})
 	if err != nil {
 		return err
 	}
-	telemetry, err := gnmi.New(gnmi.Config{Ports: d.states, Now: d.unix, Budget: d.cfg.Budget})
+	telemetry, err := gnmi.New(gnmi.Config{Ports: d.states, Now: d.unixNanoseconds, Budget: d.cfg.Budget})
 	if err != nil {
 		return err
 	}
@@ -192,7 +193,7 @@ func (d *Device) Do(f func(*p4runtime.Core)) {
 	f(d.core)
 }
 
-// Inspect calls f with the switch in the data path, or nil, while no packet passes: f must neither wait nor call
+// Inspect calls f with the switch in the data path, or nil, while no packet is processed: f must neither wait nor call
 // the device.
 func (d *Device) Inspect(f func(*interp.Switch)) {
 	d.mu.Lock()
@@ -264,17 +265,17 @@ func (d *Device) useSwitch(sw *interp.Switch) {
 	for _, e := range d.ports {
 		e.notifiedUp = true // a new program assumes ports up
 	}
-	d.pending = d.pending[:0]
+	d.pending, d.injected = d.pending[:0], 0
 }
 
 // packetOut injects a controller's packet.
 func (d *Device) packetOut(data []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.inject(frame{d.cfg.CPUPort, data})
+	d.inject(injectedFrame{d.cfg.CPUPort, data})
 }
 
-func (d *Device) inject(f frame) {
+func (d *Device) inject(f injectedFrame) {
 	if len(d.pending) >= maxPending {
 		d.stats.InjectDrops++
 		return
@@ -287,7 +288,7 @@ func (d *Device) inject(f frame) {
 func (d *Device) onPortEvent(number uint32, up bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if e := d.egress(number); e != nil {
+	if e := d.egressOf(number); e != nil {
 		d.portEvent(e, up)
 	}
 }
@@ -305,7 +306,7 @@ func (d *Device) portEvent(e *egress, up bool) {
 func (d *Device) injectPortEvent(e *egress) {
 	events := d.cfg.PortEvents
 	d.stats.PortEvents++
-	d.inject(frame{events.Port, events.Append(nil, uint16(e.number), e.notifiedUp, e.epoch)})
+	d.inject(injectedFrame{events.Port, events.Append(nil, uint16(e.number), e.notifiedUp, e.epoch)})
 }
 
 // repeatPortEvents sends the program the last port events again, because it has only now learned which ports are

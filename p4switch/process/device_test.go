@@ -36,7 +36,8 @@ func TestForward(t *testing.T) {
 	}
 }
 
-// A packet for a port that has no interface passes egress, as in BMv2: what it is cloned to is sent, and it recirculates.
+// A packet for a port that has no interface passes egress, as in BMv2: what it is cloned to is sent, and it
+// recirculates.
 func TestPortWithoutInterface(t *testing.T) {
 	l := newLab(t, []int{linkFrames, linkFrames}, process.Config{})
 	l.write(insert(&p4.Entity{Entity: &p4.Entity_PacketReplicationEngineEntry{
@@ -80,8 +81,8 @@ func (p *tagged) SendTagged(frames [][]byte, tags []uint64) int {
 	return p.Send(frames)
 }
 
-// What the switch makes of a frame leaves with the frame's tag: copies and clones, recirculated or not, after a queue, and
-// when a port took part of a batch.
+// What the switch makes of a frame leaves with the frame's tag: copies and clones, recirculated or not, after a queue,
+// and when a port took part of a batch.
 func TestTags(t *testing.T) {
 	l := newLabOf(t, []int{linkFrames, 1, linkFrames}, process.Config{QueueDepth: 1000}, func(p *porttest.Memory) port.Port {
 		return &tagged{Memory: p, wrong: func(got uint64, s seen) { t.Errorf("%+v has the tag %d", s, got) }}

@@ -1,6 +1,8 @@
 package process
 
 import (
+	"sync/atomic"
+
 	"github.com/ethereal-fabric/ethereal/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/p4switch/port"
 )
@@ -54,7 +56,8 @@ type egress struct {
 	port   port.Port
 	number uint32
 	name   string
-	index  int
+	index  atomic.Int64 // of its interface in Config.Links; 0: none
+	gone   bool         // the interface was removed
 
 	hardware bool // its interface has a speed
 
@@ -77,14 +80,15 @@ type egress struct {
 }
 
 func newEgress(d *Device, pc PortConfig) *egress {
-	e := &egress{d: d, port: pc.Port, number: pc.Number, name: pc.Name, index: pc.Index, notifiedUp: true, limit: batchFrames}
+	e := &egress{d: d, port: pc.Port, number: pc.Number, name: pc.Name, notifiedUp: true, limit: batchFrames}
+	e.index.Store(int64(pc.Index))
 	e.queues = make([]fifo, d.cfg.Queues)
 	e.arena = make([]byte, 0, batchBytes)
 	e.frames = make([][]byte, 0, batchFrames)
-	e.receive = func(b []byte) { d.arrive(e.number, b, 0) }
+	e.receive = func(b []byte) { d.processFrame(e.number, b, 0) }
 	if t, ok := pc.Port.(taggedPort); ok {
 		e.tagged = t
-		e.receive = func(b []byte) { d.arrive(e.number, b, t.Tag()) }
+		e.receive = func(b []byte) { d.processFrame(e.number, b, t.Tag()) }
 	}
 	return e
 }
@@ -95,13 +99,13 @@ type taggedPort interface {
 	SendTagged(frames [][]byte, tags []uint64) int // as Send
 }
 
-// full reports whether the batch is full.
-func (e *egress) full() bool {
+// batchFull reports whether the batch is full.
+func (e *egress) batchFull() bool {
 	return len(e.frames) >= e.limit || len(e.arena) > batchBytes/2
 }
 
-// send offers the batch to the port.
-func (e *egress) send() {
+// sendBatch offers the batch to the port.
+func (e *egress) sendBatch() {
 	n := len(e.frames)
 	if n == 0 {
 		return
@@ -125,8 +129,8 @@ func (e *egress) send() {
 	e.frames = append(e.frames[:0], e.frames[k:]...)
 }
 
-// stage adds a frame to the batch, which must not be full.
-func (e *egress) stage(b []byte, tag uint64) {
+// addToBatch adds a frame to the batch, which must not be full.
+func (e *egress) addToBatch(b []byte, tag uint64) {
 	if e.tagged != nil {
 		e.tags = append(e.tags, tag)
 	}
@@ -139,19 +143,19 @@ func (e *egress) stage(b []byte, tag uint64) {
 	}
 }
 
-// room makes room in the batch if it can.
-func (e *egress) room() bool {
+// makeRoom tries to make room in the batch, and reports whether there is room.
+func (e *egress) makeRoom() bool {
 	if e.blocked {
 		return false
 	}
-	if e.full() {
-		e.send()
+	if e.batchFull() {
+		e.sendBatch()
 	}
 	return !e.blocked
 }
 
-// offer handles a packet for the port.
-func (e *egress) offer(x queued) {
+// acceptPacket queues a packet for the port, or sends it at once.
+func (e *egress) acceptPacket(x queued) {
 	d := e.d
 	if !e.up {
 		d.stats.PortDown++
@@ -159,9 +163,9 @@ func (e *egress) offer(x queued) {
 		x.sw.Free(x.p)
 		return
 	}
-	if e.waiting == 0 && d.cfg.QueueRate == 0 && e.room() {
+	if e.waiting == 0 && d.cfg.QueueRate == 0 && e.makeRoom() {
 		x.at = d.now
-		e.leave(x, 0)
+		e.runEgress(x, 0)
 		return
 	}
 	q := &e.queues[min(int(x.p.Priority), len(e.queues)-1)]
@@ -179,13 +183,13 @@ func (e *egress) offer(x queued) {
 	q.push(x)
 	e.waiting++
 	if d.cfg.QueueRate > 0 {
-		e.drain()
+		e.sendQueued()
 	}
 }
 
-// drain sends packets from the queues while the port accepts them.
-func (e *egress) drain() {
-	for e.waiting > 0 && e.room() {
+// sendQueued sends packets from the queues while the port accepts them.
+func (e *egress) sendQueued() {
+	for e.waiting > 0 && e.makeRoom() {
 		var q *fifo
 		for i := len(e.queues) - 1; i >= 0; i-- {
 			if c := &e.queues[i]; c.n > 0 && c.items[c.head].release <= e.d.now {
@@ -198,7 +202,7 @@ func (e *egress) drain() {
 		}
 		x := q.pop()
 		e.waiting--
-		e.leave(x, uint32(q.n))
+		e.runEgress(x, uint32(q.n))
 	}
 }
 
@@ -215,8 +219,8 @@ func (e *egress) nextRelease() (int64, bool) {
 	return next, ok
 }
 
-// leave runs the egress pipeline and adds its output to the batch.
-func (e *egress) leave(x queued, depth uint32) {
+// runEgress runs the egress pipeline on a packet and adds its output to the batch.
+func (e *egress) runEgress(x queued, depth uint32) {
 	d := e.d
 	at := len(d.batch.Packets)
 	waits, below := d.path.waits(e)
@@ -224,14 +228,14 @@ func (e *egress) leave(x queued, depth uint32) {
 	tag := x.p.Tag
 	o, ok := x.sw.Egress(x.p, state, &d.batch)
 	if ok {
-		e.stage(o.Data, tag)
+		e.addToBatch(o.Data, tag)
 		d.path.sent(e, len(o.Data))
 	}
-	d.spawn(x.sw, at, tag)
+	d.routeSpawned(x.sw, at, tag)
 }
 
-// flush drops the waiting packets of a port that went down.
-func (e *egress) flush() {
+// dropQueued drops the waiting packets of a port that went down.
+func (e *egress) dropQueued() {
 	for i := range e.queues {
 		for q := &e.queues[i]; q.n > 0; {
 			x := q.pop()

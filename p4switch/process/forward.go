@@ -10,8 +10,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/port"
 )
 
-// burst is the largest number of frames taken from a port before the next port's turn.
-const burst = 64
+// maxBurst is the largest number of frames taken from a port before the next port's turn.
+const maxBurst = 64
 
 // forward is the data plane's goroutine.
 func (d *Device) forward(ctx context.Context) error {
@@ -28,19 +28,19 @@ func (d *Device) forward(ctx context.Context) error {
 		if events, err = d.poller.Wait(timeout, events[:0]); err != nil {
 			return err
 		}
-		d.mu.enter()
+		d.mu.lockForForwarding()
 		for {
-			d.now = d.clock()
-			d.take(events)
+			d.now = d.monotonicNanoseconds()
+			d.handlePollEvents(events)
 			events = events[:0]
-			d.work()
+			d.runRound()
 			pause := time.Duration(0)
 			if len(d.ready) == 0 && len(d.pending) == 0 && d.recirc.n == 0 && d.portless.n == 0 {
-				if pause = d.pause(); pause == 0 {
+				if pause = d.gatherTime(); pause == 0 {
 					break
 				}
 			}
-			d.mu.leave()
+			d.mu.unlockAfterForwarding()
 			if pause > 0 {
 				d.poller.Pause(pause)
 			} else {
@@ -50,12 +50,12 @@ func (d *Device) forward(ctx context.Context) error {
 				return ctx.Err()
 			}
 			// A port that just got room must not wait for busy ones.
-			if d.rounds++; d.poller.Pending() || d.blocked > 0 || d.rounds%lookEvery == 0 {
+			if d.rounds++; d.poller.Pending() || d.blocked > 0 || d.rounds%pollInterval == 0 {
 				if events, err = d.poller.Wait(0, events[:0]); err != nil {
 					return err
 				}
 			}
-			d.mu.enter()
+			d.mu.lockForForwarding()
 			if pause > 0 {
 				for _, e := range d.ports {
 					d.markReady(e)
@@ -63,22 +63,19 @@ func (d *Device) forward(ctx context.Context) error {
 			}
 		}
 		timeout = d.untilRelease()
-		d.mu.leave()
+		d.mu.unlockAfterForwarding()
 	}
 	return ctx.Err()
 }
 
-// lookEvery is the number of rounds after which a busy data plane checks for link changes.
-const lookEvery = 16
+// pollInterval is the number of rounds after which a busy data plane checks for link changes.
+const pollInterval = 16
 
-// pause returns how long to let packets gather, or 0 if they are rare, or so many packets wait for timers, that it
-// must wait for the next event.
-//
-// A thread that is woken for every packet spends more time on waking up than on the packet. So if the last wake-up
-// was less than two pauses ago and brought something, the next is delayed by one pause.
-func (d *Device) pause() time.Duration {
+// gatherTime returns how long to wait for more packets to gather; 0 if packets are rare, or if so many packets wait for
+// timers that the thread must not sleep.
+func (d *Device) gatherTime() time.Duration {
 	w := d.cfg.Coalesce
-	now := d.clock()
+	now := d.monotonicNanoseconds()
 	since := now - d.lastWork
 	got := d.stats.Ingress != d.lastIngress
 	d.lastWork, d.lastIngress = now, d.stats.Ingress
@@ -88,14 +85,15 @@ func (d *Device) pause() time.Duration {
 	return w
 }
 
-// clock returns the time on the data plane's clock, in ns. It does not jump when the system's wall clock is set.
-func (d *Device) clock() int64 { return int64(time.Since(d.base)) }
+// monotonicNanoseconds returns the time on the data plane's clock, in ns. It does not jump when the system's wall clock
+// is set.
+func (d *Device) monotonicNanoseconds() int64 { return int64(time.Since(d.base)) }
 
-// unix returns the same time in ns since the Unix epoch.
-func (d *Device) unix() int64 { return d.start + d.clock() }
+// unixNanoseconds returns the data plane's time in ns since the Unix epoch.
+func (d *Device) unixNanoseconds() int64 { return d.start + d.monotonicNanoseconds() }
 
-// take handles the poller's events.
-func (d *Device) take(events []port.Event) {
+// handlePollEvents handles the poller's events.
+func (d *Device) handlePollEvents(events []port.Event) {
 	for _, ev := range events {
 		if ev.ID == linksID {
 			d.linksDue = true
@@ -108,11 +106,11 @@ func (d *Device) take(events []port.Event) {
 		if ev.Out && e.blocked {
 			e.unblock()
 			d.spawned = 0
-			e.send()
-			e.drain()
+			e.sendBatch()
+			e.sendQueued()
 		}
 	}
-	if d.linksDue && len(d.toTell.links) < maxLinks {
+	if d.linksDue && len(d.notifications.links) < maxLinks {
 		d.linksDue = false
 		if err := d.cfg.Links.Read(d.linkChanged); err != nil {
 			d.log.Error("link state", "err", err) // forwarding continues
@@ -127,15 +125,10 @@ func (d *Device) markReady(e *egress) {
 	}
 }
 
-// work does one round: injected packets, recirculated packets, a burst from each ready port, packets without port,
+// runRound does one round: injected packets, recirculated packets, a burst from each ready port, packets without port,
 // and the sending of all batches.
-func (d *Device) work() {
-	for i := 0; i < len(d.pending); i++ {
-		f := d.pending[i]
-		d.pending[i] = frame{}
-		d.ingress(f.port, f.data, 0)
-	}
-	d.pending = d.pending[:0]
+func (d *Device) runRound() {
+	d.injectNow()
 	for n := d.recirc.n; n > 0; n-- {
 		x := d.recirc.pop()
 		at := len(d.batch.Packets)
@@ -146,11 +139,11 @@ func (d *Device) work() {
 		} else {
 			d.batch.Packets = append(d.batch.Packets, x.p)
 		}
-		d.route(x.sw, at, tag)
+		d.routeBatch(x.sw, at, tag)
 	}
 	keep := d.ready[:0]
 	for _, e := range d.ready {
-		if e.port.Receive(burst, e.receive) == burst {
+		if e.port.Receive(maxBurst, e.receive) == maxBurst {
 			keep = append(keep, e)
 		} else {
 			e.isReady = false
@@ -160,20 +153,31 @@ func (d *Device) work() {
 	d.path.deliver()
 	for n := d.portless.n; n > 0; n-- {
 		d.spawned = 0
-		d.leaveNowhere(d.portless.pop(), uint32(d.portless.n))
+		d.dropWithoutPort(d.portless.pop(), uint32(d.portless.n))
 	}
 	if d.cfg.QueueRate > 0 {
 		for _, e := range d.ports {
-			e.drain()
+			e.sendQueued()
 		}
 	}
 	for _, e := range d.staged {
 		if !e.blocked {
-			e.send()
+			e.sendBatch()
 		}
 		e.staged = false
 	}
 	d.staged = d.staged[:0]
+}
+
+// injectNow processes the packets that wait to be injected. A packet that is injected may call it.
+func (d *Device) injectNow() {
+	for d.injected < len(d.pending) {
+		f := d.pending[d.injected]
+		d.pending[d.injected] = injectedFrame{}
+		d.injected++
+		d.ingress(f.port, f.data, 0)
+	}
+	d.pending, d.injected = d.pending[:0], 0
 }
 
 // untilRelease returns the time until a queue's rate permits a packet; -1: for ever.
@@ -184,7 +188,7 @@ func (d *Device) untilRelease() time.Duration {
 	wait := time.Duration(-1)
 	for _, e := range d.ports {
 		if at, ok := e.nextRelease(); ok && !e.blocked {
-			w := max(time.Duration(at-d.clock()), 0)
+			w := max(time.Duration(at-d.monotonicNanoseconds()), 0)
 			if wait < 0 || w < wait {
 				wait = w
 			}
@@ -193,8 +197,8 @@ func (d *Device) untilRelease() time.Duration {
 	return wait
 }
 
-// arrive processes a frame from a port. All resulting packets have its tag.
-func (d *Device) arrive(number uint32, b []byte, tag uint64) {
+// processFrame processes a received frame. All resulting packets get its tag.
+func (d *Device) processFrame(number uint32, b []byte, tag uint64) {
 	d.stats.Ingress++
 	d.ingress(number, b, tag)
 }
@@ -204,18 +208,18 @@ func (d *Device) ingress(number uint32, b []byte, tag uint64) {
 		d.stats.NoProgram++
 		return
 	}
-	d.now = d.clock()
+	d.now = d.monotonicNanoseconds()
 	if d.path.take(number, b) {
 		return
 	}
 	at := len(d.batch.Packets)
 	d.spawned = 0
 	d.sw.Ingress(interp.Input{Port: number, Data: b, Now: d.now}, &d.batch)
-	d.route(d.sw, at, tag)
+	d.routeBatch(d.sw, at, tag)
 }
 
-// route forwards the packets of the batch from position at on, with a tag, and removes them.
-func (d *Device) route(sw *interp.Switch, at int, tag uint64) {
+// routeBatch forwards the packets of the batch from position at on, with a tag, and removes them.
+func (d *Device) routeBatch(sw *interp.Switch, at int, tag uint64) {
 	for i := at; i < len(d.batch.Packets); i++ {
 		p := d.batch.Packets[i]
 		p.Tag = tag
@@ -223,8 +227,8 @@ func (d *Device) route(sw *interp.Switch, at int, tag uint64) {
 			d.recirculate(sw, p)
 			continue
 		}
-		if e := d.egress(p.EgressPort); e != nil {
-			e.offer(queued{sw: sw, p: p})
+		if e := d.egressOf(p.EgressPort); e != nil {
+			e.acceptPacket(queued{sw: sw, p: p})
 			continue
 		}
 		if p.EgressPort != d.cfg.CPUPort || d.cfg.CPUPort == 0 {
@@ -235,7 +239,7 @@ func (d *Device) route(sw *interp.Switch, at int, tag uint64) {
 		if ok {
 			d.stats.PacketIn++
 			data := slices.Clone(o.Data)
-			d.later(func() { d.core.PacketIn(data) })
+			d.runLater(func() { d.core.PacketIn(data) })
 		}
 	}
 	d.batch.Packets = d.batch.Packets[:at]
@@ -256,10 +260,10 @@ func (d *Device) recirculate(sw *interp.Switch, p *interp.Packet) {
 // wait for the next round.
 const maxSpawned = 256
 
-// spawn routes what a packet has become in egress.
-func (d *Device) spawn(sw *interp.Switch, at int, tag uint64) {
+// routeSpawned forwards the packets that egress made from a packet, such as clones.
+func (d *Device) routeSpawned(sw *interp.Switch, at int, tag uint64) {
 	if d.spawned += len(d.batch.Packets) - at; d.spawned <= maxSpawned {
-		d.route(sw, at, tag)
+		d.routeBatch(sw, at, tag)
 		return
 	}
 	for _, p := range d.batch.Packets[at:] {
@@ -280,13 +284,13 @@ func (d *Device) queueNowhere(x queued) {
 	d.portless.push(x)
 }
 
-// leaveNowhere runs the egress pipeline of a packet whose port has no interface.
-func (d *Device) leaveNowhere(x queued, depth uint32) {
+// dropWithoutPort runs the egress pipeline of a packet whose port has no interface.
+func (d *Device) dropWithoutPort(x queued, depth uint32) {
 	at := len(d.batch.Packets)
 	state := interp.QueueState{EnqTime: x.at, DeqTime: d.now, EnqDepth: x.depth, DeqDepth: depth}
 	tag := x.p.Tag
 	if _, ok := x.sw.Egress(x.p, state, &d.batch); ok {
 		d.stats.NoPort++
 	}
-	d.spawn(x.sw, at, tag)
+	d.routeSpawned(x.sw, at, tag)
 }

@@ -64,9 +64,9 @@ func vnet(kind byte, size uint16, frame []byte) []byte {
 	return append(h, frame...)
 }
 
-// TestKernelDatapathGSO sends packets by valid routes that only a kernel of hosts makes, or a hostile host: of 64 KiB that
-// are to be cut later, with sizes of segments that fit nothing, and jumbo frames to a port of a smaller MTU. The switch
-// forwards them whole or drops them, is left as it was, and passes on what comes next.
+// TestKernelDatapathGSO sends packets by valid routes that only a kernel of hosts makes, or a hostile host: of 64 KiB
+// that are to be cut later, with sizes of segments that fit nothing, and jumbo frames to a port of a smaller MTU. The
+// switch forwards them whole or drops them, is left as it was, and passes on what comes next.
 func TestKernelDatapathGSO(t *testing.T) {
 	systemtest.Only(t)
 	ns := porttest.Enter(t)

@@ -6,15 +6,19 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"net"
 	"testing"
 	"time"
 
+	bpf "github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
 	"github.com/google/go-cmp/cmp"
 	gnmi "github.com/openconfig/gnmi/proto/gnmi"
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 
 	"github.com/ethereal-fabric/ethereal/internal/etherealtest"
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
+	"github.com/ethereal-fabric/ethereal/p4switch/ebpf"
 	"github.com/ethereal-fabric/ethereal/p4switch/port"
 	"github.com/ethereal-fabric/ethereal/p4switch/port/porttest"
 	"github.com/ethereal-fabric/ethereal/p4switch/process"
@@ -142,9 +146,7 @@ func expect(t testing.TB, values <-chan string, want string) {
 // to gNMI and to the program, gNMI Set to the interface, and the end.
 func TestProcess(t *testing.T) {
 	systemtest.Only(t)
-	ns := porttest.Enter(t)
-	ns.Veth(t, "h1", "s1", 9000)
-	ns.Veth(t, "h2", "s2", 9000)
+	ns := twoVeths(t)
 	ns.Veth(t, "h3", "s3", 9000)
 	dir := t.TempDir()
 	p := startSwitch(t, ns, []string{etherealtest.Binary(t), "switch", "--pcap=" + dir, "--log-console"}, "s1", "s2", "s3")
@@ -277,6 +279,14 @@ func TestSlowInterface(t *testing.T) {
 	}
 }
 
+// twoVeths returns a namespace, which the test enters, with the veths h1-s1 and h2-s2.
+func twoVeths(t testing.TB) *porttest.Namespace {
+	ns := porttest.Enter(t)
+	ns.Veth(t, "h1", "s1", 9000)
+	ns.Veth(t, "h2", "s2", 9000)
+	return ns
+}
+
 // A dead uplink reaches Ethereal's program as a port event, and the next packet
 // for it is answered with a quench. In the kernel, too: the packet that finds the
 // port dead goes up.
@@ -288,9 +298,7 @@ func TestPortEvent(t *testing.T) {
 }
 
 func testPortEvent(t *testing.T, where string) {
-	ns := porttest.Enter(t)
-	ns.Veth(t, "h1", "s1", 9000)
-	ns.Veth(t, "h2", "s2", 9000)
+	ns := twoVeths(t)
 	if where == "kernel" {
 		kernelOrSkip(t, "s1", "")
 	}
@@ -334,4 +342,62 @@ func testPortEvent(t *testing.T, where string) {
 	if diff := cmp.Diff(0, h1.port.Receive(10, func([]byte) {})); diff != "" {
 		t.Errorf("quenched although the link is back: %s", diff)
 	}
+}
+
+// A port's interface that is removed and made again is the port's again, with another index.
+func TestInterfaceMadeAgain(t *testing.T) {
+	systemtest.Only(t)
+	for _, where := range []string{"interpreter", "kernel"} {
+		t.Run(where, func(t *testing.T) { testMadeAgain(t, where) })
+	}
+}
+
+func testMadeAgain(t *testing.T, where string) {
+	ns := twoVeths(t)
+	if where == "kernel" {
+		kernelOrSkip(t, "s1", ebpf.HookTCX)
+	}
+	p := startSwitch(t, ns, []string{etherealtest.Binary(t), "switch", "--datapath", where}, "s1", "s2")
+	json, info := program(t, "lpm")
+	p.push(t, json, info)
+	for i, host := range []byte{10, 20} {
+		p.write(t, p.entry(t, p4.Update_INSERT, "ipv4_lpm", lpm(24, host, 0, 0, 0), "forward", []byte{2, 0, 0, 0, 0, 9}, []byte{byte(i + 1)}))
+	}
+	h1 := newEndpoint(t, "h1")
+	status := p.operStatus(t, "s2")
+	expect(t, status, "UP")
+	for round := range 3 {
+		h2 := newEndpoint(t, "h2")
+		to2, to1 := rocePacket(100+round, 0xC001), rocePacket(200+round, 0xC001)
+		to2[30], to1[30] = 20, 10
+		h1.send(to2)
+		if got := len(h2.receive(1)[0]); got != 100+round {
+			t.Errorf("round %d: %d bytes at h2", round, got)
+		}
+		h2.send(to1)
+		if got := len(h1.receive(1)[0]); got != 200+round {
+			t.Errorf("round %d: %d bytes at h1", round, got)
+		}
+		if where == "kernel" && attached(t, "s2") != 1 {
+			t.Errorf("round %d: %d programs on s2, want 1", round, attached(t, "s2"))
+		}
+		ns.Remove(t, "h2")
+		expect(t, status, "DOWN")
+		ns.Veth(t, "h2", "s2", 2000+1000*round)
+		expect(t, status, "UP")
+	}
+}
+
+// attached is how many programs an interface has at its ingress, by TCX.
+func attached(t *testing.T, name string) int {
+	t.Helper()
+	i, err := net.InterfaceByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := link.QueryPrograms(link.QueryOptions{Target: i.Index, Attach: bpf.AttachTCXIngress})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(r.Programs)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/internal/monotonic"
@@ -21,21 +22,23 @@ type inKernel struct {
 	queues *ebpf.Queues          // below the ports
 	began  map[int]port.Counters // initial counters of the interfaces, by index
 	below  map[uint32]ebpf.Queue // their last readings
+	seen   *ebpf.Devices         // nil: the kernel's notifications of lost carriers must do
 	failed error                 // why it is not in use
 	past   Stats                 // counts of earlier programs; its Kernel is nil if the kernel is not used
 }
 
-// KernelStats counts the packets that the kernel forwarded or dropped itself, and those passed up, by construct.
+// KernelStats counts the packets that the kernel's data path forwarded or dropped itself, and those that it passed to
+// the interpreter, by P4 construct.
 type KernelStats struct {
-	Forwarded uint64  `json:"forwarded"`
-	Dropped   uint64  `json:"dropped"`
-	Up        []UpFor `json:"up"`              // of this program
-	Hook      string  `json:"hook,omitempty"`  // where the program is; see ebpf.HookKind
-	Err       string  `json:"error,omitempty"` // why the kernel processes no packets
+	Forwarded uint64     `json:"forwarded"`
+	Dropped   uint64     `json:"dropped"`
+	Up        []PassedUp `json:"up"`              // packets passed to the interpreter, by construct
+	Hook      string     `json:"hook,omitempty"`  // where the eBPF program is attached; see [ebpf.HookKind]
+	Err       string     `json:"error,omitempty"` // why the kernel processes no packets; "": it does
 }
 
-// UpFor counts packets that met a construct that the kernel program does not have.
-type UpFor struct {
+// PassedUp is the number of packets that met a P4 construct that is not compiled to eBPF.
+type PassedUp struct {
 	Construct string `json:"construct"`
 	Packets   uint64 `json:"packets"`
 }
@@ -59,10 +62,10 @@ func newKernel(d *Device) (datapath, error) {
 func (k *inKernel) attach() error {
 	k.past.Kernel = &KernelStats{}
 	for _, e := range k.d.ports {
-		if _, ok := e.port.(*port.Interface); !ok || e.index == 0 {
+		if _, ok := e.port.(*port.Interface); !ok || e.index.Load() == 0 {
 			return fmt.Errorf("switch: port %s: the kernel's data path takes network interfaces only", e.name)
 		}
-		h, err := ebpf.Attach(e.index, k.d.cfg.KernelHook)
+		h, err := ebpf.Attach(int(e.index.Load()), k.d.cfg.KernelHook)
 		if err != nil {
 			return fmt.Errorf("switch: port %s: %w", e.name, err)
 		}
@@ -75,7 +78,35 @@ func (k *inKernel) attach() error {
 	if k.below, err = k.queues.Read(); err != nil {
 		return fmt.Errorf("switch: %w", err)
 	}
+	var indices []uint32
+	for _, e := range k.d.ports {
+		indices = append(indices, uint32(e.index.Load()))
+	}
+	if k.seen, err = ebpf.OpenDevices(indices); err != nil {
+		k.seen = nil
+		k.d.log.Warn("packets do not see that a port has lost its carrier", "err", err)
+	}
 	return nil
+}
+
+// take processes the event of a port that has lost its carrier before the packet that the kernel passed up for that.
+func (k *inKernel) take(uint32, []byte) bool {
+	if k.sw == nil {
+		return false
+	}
+	number, lost := k.sw.Lost()
+	if !lost {
+		return false
+	}
+	if e := k.d.egressOf(number); e != nil && e.up && k.d.cfg.Links != nil {
+		if err := k.d.cfg.Links.Read(k.d.linkChanged); err != nil { // what is older
+			k.d.log.Error("link state", "err", err)
+		}
+		k.d.linkChanged(port.Link{Index: int(e.index.Load()), OnlyUp: true})
+		k.d.injectNow()
+		k.port(e)
+	}
+	return false
 }
 
 // passed counts the packets of a port's interface since the switch started, including the kernel's.
@@ -84,25 +115,27 @@ func (k *inKernel) passed(e *egress) port.Counters {
 	if k.queues == nil {
 		return c
 	}
-	now, err := k.queues.Counters(e.index)
+	index := int(e.index.Load())
+	now, err := k.queues.Counters(index)
 	if err != nil {
 		return c // the interface is gone
 	}
-	began := k.began[e.index]
+	began := k.began[index]
 	c.InPkts, c.InOctets = now.InPkts-began.InPkts, now.InOctets-began.InOctets
 	c.OutPkts, c.OutOctets = now.OutPkts-began.OutPkts, now.OutOctets-began.OutOctets
 	return c
 }
 
-// queuesRead is the interval at which the rates of the queues below the ports are read: changes are not announced.
-const queuesRead = time.Second
+// queueReadInterval is the interval at which the rates of the queues below the ports are read: changes are not
+// announced.
+const queueReadInterval = time.Second
 
-// run gives the program in the kernel the rates of the queues below the ports.
+// run passes the rates of the queues below the ports to the program in the kernel.
 func (k *inKernel) run(ctx context.Context) error {
 	if k.queues == nil {
 		return nil
 	}
-	for tick := time.NewTicker(queuesRead); ; {
+	for tick := time.NewTicker(queueReadInterval); ; {
 		select {
 		case <-ctx.Done():
 			tick.Stop()
@@ -120,7 +153,7 @@ func (k *inKernel) run(ctx context.Context) error {
 			k.sw.SetQueues(below)
 		}
 		for _, e := range k.d.ports {
-			if i := uint32(e.index); before[i] != below[i] {
+			if i := uint32(e.index.Load()); before[i] != below[i] {
 				k.port(e)
 			}
 		}
@@ -154,10 +187,10 @@ func (k *inKernel) use(sw *interp.Switch) func() {
 	d := k.d
 	cfg := ebpf.Config{
 		QueuesPerPort: d.cfg.Queues, DropPort: d.cfg.DropPort, CPUPort: d.cfg.CPUPort, Mark: ebpf.Mark,
-		Ports: map[uint32]uint32{}, Epoch: uint64(monotonic.Now() - d.clock()),
+		Ports: map[uint32]uint32{}, Devices: k.seen, Epoch: uint64(monotonic.Now() - d.monotonicNanoseconds()),
 	}
 	for _, e := range d.ports {
-		cfg.Ports[e.number] = uint32(e.index)
+		cfg.Ports[e.number] = uint32(e.index.Load())
 	}
 	d.mu.Lock()
 	cfg.Queues = k.below
@@ -166,7 +199,8 @@ func (k *inKernel) use(sw *interp.Switch) func() {
 	return func() { k.put(next, err) }
 }
 
-// put makes packets run through a program from now on. With an error all are forwarded here.
+// put makes packets use the program next in the kernel from now on. After an error the interpreter forwards all
+// packets.
 func (k *inKernel) put(next *ebpf.Switch, err error) {
 	k.failed = err
 	old := k.sw
@@ -220,7 +254,7 @@ func (k *inKernel) sync() {
 	if k.sw == nil || k.failed != nil {
 		return
 	}
-	if err := errors.Join(k.sw.SyncChanged(), k.sw.Err()); err != nil {
+	if err := errors.Join(k.sw.Sync(), k.sw.Err()); err != nil {
 		k.failed = err
 		k.attachAll(nil)
 		k.d.log.Error("the kernel takes no packets any more", "err", k.failed)
@@ -234,13 +268,47 @@ func (k *inKernel) port(e *egress) {
 	}
 	var err error
 	if e.up {
-		err = k.sw.SetPort(e.number, uint32(e.index))
+		err = k.sw.SetPort(e.number, uint32(e.index.Load()))
 	} else {
 		err = k.sw.ClosePort(e.number)
 	}
 	if err != nil {
 		k.d.log.Error("port in the kernel", "err", err)
 	}
+}
+
+// noHook is the hook of an interface to which no program could be attached.
+type noHook struct{}
+
+func (noHook) Kind() ebpf.HookKind { return "" }
+func (noHook) Close() error        { return nil }
+
+func (noHook) Run(s *ebpf.Switch) error {
+	if s == nil {
+		return nil
+	}
+	return errors.New("switch: no program can be attached to a port's interface")
+}
+
+// moved attaches to a port's new interface. Its counters are the port's from then on.
+func (k *inKernel) moved(e *egress, old int) error {
+	at := slices.Index(k.d.ports, e)
+	if at >= len(k.hooks) {
+		return nil
+	}
+	k.hooks[at].Close() //nolint:errcheck // it went with its interface
+	h, err := ebpf.Attach(int(e.index.Load()), k.d.cfg.KernelHook)
+	if err != nil {
+		k.hooks[at] = noHook{}
+		k.failed = errors.Join(k.failed, err)
+		k.attachAll(nil)
+		return err
+	}
+	k.hooks[at] = h
+	if k.sw == nil || k.failed != nil {
+		return nil
+	}
+	return errors.Join(k.sw.Forget(uint32(old)), h.Run(k.sw))
 }
 
 // waits returns how long an interpreter's packet that leaves now will wait in the queue below the port, which
@@ -265,7 +333,7 @@ func (k *inKernel) counted(s *Stats) {
 		return
 	}
 	past := k.past.Kernel
-	s.Kernel = &KernelStats{Forwarded: past.Forwarded, Dropped: past.Dropped, Up: []UpFor{}, Err: past.Err}
+	s.Kernel = &KernelStats{Forwarded: past.Forwarded, Dropped: past.Dropped, Up: []PassedUp{}, Err: past.Err}
 	if len(k.hooks) > 0 {
 		s.Kernel.Hook = string(k.hooks[0].Kind())
 	}
@@ -285,7 +353,7 @@ func (k *inKernel) counted(s *Stats) {
 	fates := countFates(k.sw, s)
 	for i, c := range k.sw.Constructs() {
 		if n := fates[ebpf.FateUp+i]; n > 0 {
-			s.Kernel.Up = append(s.Kernel.Up, UpFor{c, n})
+			s.Kernel.Up = append(s.Kernel.Up, PassedUp{c, n})
 		}
 	}
 }
@@ -313,14 +381,15 @@ func countFates(sw *ebpf.Switch, s *Stats) []uint64 {
 	return fates
 }
 
-// countInterfaces makes the ports' counters those of their interfaces.
+// countInterfaces makes the ports report the counters of their interfaces.
 func (k *inKernel) countInterfaces() (err error) {
 	if k.queues, err = ebpf.OpenQueues(); err != nil {
 		return fmt.Errorf("switch: %w", err)
 	}
 	k.began = map[int]port.Counters{}
 	for _, e := range k.d.ports {
-		if k.began[e.index], err = k.queues.Counters(e.index); err != nil {
+		index := int(e.index.Load())
+		if k.began[index], err = k.queues.Counters(index); err != nil {
 			return fmt.Errorf("switch: port %s: %w", e.name, err)
 		}
 	}

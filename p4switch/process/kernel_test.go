@@ -12,7 +12,6 @@ import (
 	"time"
 
 	bpf "github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 	"github.com/google/go-cmp/cmp"
 	gnmi "github.com/openconfig/gnmi/proto/gnmi"
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
@@ -184,8 +183,8 @@ func roce(size int, source uint16, below bool) []byte {
 
 // TestKernelDatapath sends the same packets through a switch in the kernel and
 // through the interpreter: the same ones come out, the counters are the same, and
-// writes to tables and counters take effect. The packets that no label guides need a
-// selector, so the kernel hands them up.
+// writes to tables and counters take effect. The packets that no label guides are spread in
+// turn, which takes a register, so the kernel hands them up.
 func TestKernelDatapath(t *testing.T) {
 	for _, hook := range []ebpf.HookKind{ebpf.HookTCX, ebpf.HookClsact} {
 		t.Run(string(hook), func(t *testing.T) {
@@ -199,6 +198,11 @@ func TestKernelDatapath(t *testing.T) {
 func testKernelDatapath(t *testing.T, ns *porttest.Namespace, hook ebpf.HookKind) {
 	k, judge := newWired(t, ns, "k", hook), newWired(t, ns, "i", "")
 	both := []*wired{k, judge}
+	for _, w := range both {
+		w.write(w.names.entry(t, p4.Update_INSERT, "balancer", exact(1), "spray_round_robin", []byte{1}),
+			w.names.entry(t, p4.Update_INSERT, "uplink_group", exact(1), "set_slots", []byte{1}, []byte{1}),
+			w.names.entry(t, p4.Update_INSERT, "uplink_slot", exact(1, 0), "take_uplink", []byte{2}))
+	}
 	if s := k.d.Stats().Kernel; s.Err != "" || s.Hook != string(hook) {
 		t.Fatalf("the kernel does not take the program: %+v", s)
 	}
@@ -305,26 +309,15 @@ func TestKernelDatapathKilled(t *testing.T) {
 	kernelOrSkip(t, "s1", ebpf.HookTCX)
 	p := startSwitch(t, ns, []string{etherealtest.Binary(t), "switch", "--datapath", "kernel"}, "s1")
 	p.program(t)
-	i, err := net.InterfaceByName("s1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	programs := func() int {
-		r, err := link.QueryPrograms(link.QueryOptions{Target: i.Index, Attach: bpf.AttachTCXIngress})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(r.Programs)
-	}
-	if n := programs(); n != 1 {
+	if n := attached(t, "s1"); n != 1 {
 		t.Errorf("%d programs while the switch runs", n)
 	}
 	p.stop()
-	err = errors.Join(p.conn.Close(), p.cmd.Process.Kill())
+	err := errors.Join(p.conn.Close(), p.cmd.Process.Kill())
 	if p.cmd.Wait(); err != nil { //nolint:errcheck // it was killed
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); programs() > 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); attached(t, "s1") > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("a program is left")
 		}

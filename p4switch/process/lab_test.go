@@ -21,19 +21,25 @@ import (
 // program reads a compiled program of testdata.
 func program(t testing.TB, name string) ([]byte, *p4config.P4Info) {
 	t.Helper()
-	json, err := os.ReadFile("testdata/" + name + ".json")
+	return readProgram(t, "testdata/"+name+".json", "testdata/"+name+".p4info.txtpb")
+}
+
+// readProgram reads p4c's output: BMv2 JSON, and P4Info as text.
+func readProgram(t testing.TB, json, info string) ([]byte, *p4config.P4Info) {
+	t.Helper()
+	code, err := os.ReadFile(json)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile("testdata/" + name + ".p4info.txtpb")
+	text, err := os.ReadFile(info)
 	if err != nil {
 		t.Fatal(err)
 	}
-	info := &p4config.P4Info{}
-	if err := prototext.Unmarshal(text, info); err != nil {
+	parsed := &p4config.P4Info{}
+	if err := prototext.Unmarshal(text, parsed); err != nil {
 		t.Fatal(err)
 	}
-	return json, info
+	return code, parsed
 }
 
 // lab is a switch with ports in memory, numbered from 1, and their far ends.

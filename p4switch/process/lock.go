@@ -21,19 +21,19 @@ type lock struct {
 
 // How long to spin for the lock before sleeping, and how long forwarding lets others have it.
 const (
-	spinFor  = 5 * time.Millisecond
-	leaveFor = 20 * time.Microsecond
+	spinTime  = 5 * time.Millisecond
+	yieldTime = 20 * time.Microsecond
 )
 
-// enter takes the lock for forwarding.
-func (l *lock) enter() {
+// lockForForwarding takes the lock for forwarding.
+func (l *lock) lockForForwarding() {
 	if l.mu.TryLock() {
 		return
 	}
 	l.wanted.Store(true)
 	defer l.wanted.Store(false)
 	if runtime.GOMAXPROCS(0) > 1 {
-		for start := time.Now(); time.Since(start) < spinFor; {
+		for start := time.Now(); time.Since(start) < spinTime; {
 			if l.mu.TryLock() {
 				return
 			}
@@ -42,8 +42,8 @@ func (l *lock) enter() {
 	l.mu.Lock()
 }
 
-// leave releases the lock after forwarding.
-func (l *lock) leave() { l.mu.Unlock() }
+// unlockAfterForwarding releases the lock after forwarding.
+func (l *lock) unlockAfterForwarding() { l.mu.Unlock() }
 
 // yield lets a waiting goroutine have the lock; forwarding has left it.
 func (l *lock) yield() {
@@ -55,7 +55,7 @@ func (l *lock) yield() {
 		runtime.Gosched()
 		return
 	}
-	for start := time.Now(); time.Since(start) < leaveFor && l.waiting.Load() >= n; {
+	for start := time.Now(); time.Since(start) < yieldTime && l.waiting.Load() >= n; {
 	}
 }
 

@@ -10,21 +10,21 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/program"
 )
 
-// Model is a data path in the interpreter's place, such as a chip's functional model with the program for that chip. Its
-// tables follow those of an interpreter's switch, which controllers write. The device makes one call at a time, except
-// for CountedAt. After an error the device has it forward nothing.
+// Model is a data path that replaces the interpreter, such as a chip's functional model running the program for that
+// chip. Controllers write the interpreter's tables, and the model copies them. The device makes one call at a time,
+// except for CountedAt. After an error the device uses the model no more.
 type Model interface {
 	// Counting is what the model has counted since Use.
 	interp.Counting
-	// LastPort is the highest number of a port.
+	// LastPort returns the highest port number.
 	LastPort() uint32
-	// Use makes the model follow a switch's tables from now on.
+	// Use makes the model copy a switch's tables from now on.
 	Use(sw *interp.Switch) error
-	// Sync writes the tables' changes to the model. Forwarding's lock is held.
+	// Sync copies the tables' changes to the model. The data path's lock is held.
 	Sync() error
-	// Forward passes packets, of which only Port and Data are set, and returns what leaves, in order.
+	// Forward processes packets, of which only Port and Data are set, and returns the output, in order.
 	Forward(packets []interp.Input) ([]interp.Output, error)
-	// ReadBack sets the switch's registers to what packets have made of them in the model. Forwarding's lock is held.
+	// ReadBack copies the model's registers, which packets change, to the switch. The data path's lock is held.
 	ReadBack() error
 	// Close ends the model.
 	Close() error
@@ -141,22 +141,22 @@ func (m *onModel) run(ctx context.Context) error {
 func (m *onModel) deliver() {
 	d := m.d
 	for _, p := range m.out {
-		e := d.egress(p.Port)
+		e := d.egressOf(p.Port)
 		switch {
 		case e == nil && p.Port == d.cfg.CPUPort && d.cfg.CPUPort != 0:
 			d.stats.PacketIn++
 			data := slices.Clone(p.Data)
-			d.later(func() { d.core.PacketIn(data) })
+			d.runLater(func() { d.core.PacketIn(data) })
 		case e == nil:
 			d.stats.NoPort++
 		case !e.up:
 			d.stats.PortDown++
 			e.drops++
-		case !e.room():
+		case !e.makeRoom():
 			d.stats.TailDrops++
 			e.drops++
 		default:
-			e.stage(p.Data, 0)
+			e.addToBatch(p.Data, 0)
 		}
 	}
 	m.out = m.out[:0]

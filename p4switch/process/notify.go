@@ -9,14 +9,20 @@ import (
 // Limits of the messages that wait for the control side.
 const (
 	maxCalls = 1024
-	maxLinks = 1 << 16 // more wait in the kernel
+	maxLinks = 1 << 16 // maximum number of link changes kept here; more wait in the kernel
 )
 
 // pendingNotices are forwarding's messages to the control side. The device's mu guards them.
 type pendingNotices struct {
-	links []port.Link
+	links []portLink
 	calls []func()
 	ready chan struct{}
+}
+
+// portLink is a change of a port's interface.
+type portLink struct {
+	e *egress
+	port.Link
 }
 
 func (t *pendingNotices) signal() {
@@ -26,14 +32,14 @@ func (t *pendingNotices) signal() {
 	}
 }
 
-// later calls f under the control side's lock, some time later. Forwarding calls it.
-func (d *Device) later(f func()) bool {
-	if len(d.toTell.calls) >= maxCalls {
+// runLater schedules f to be called under the control side's lock. Forwarding calls it.
+func (d *Device) runLater(f func()) bool {
+	if len(d.notifications.calls) >= maxCalls {
 		d.stats.NoticeDrops++
 		return false
 	}
-	d.toTell.calls = append(d.toTell.calls, f)
-	d.toTell.signal()
+	d.notifications.calls = append(d.notifications.calls, f)
+	d.notifications.signal()
 	return true
 }
 
@@ -43,7 +49,7 @@ func (d *Device) notifyLoop(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-d.toTell.ready:
+		case <-d.notifications.ready:
 		}
 		d.control.Lock()
 		d.notifyNow()
@@ -54,12 +60,12 @@ func (d *Device) notifyLoop(ctx context.Context) error {
 // notifyNow passes the waiting messages on. It is called under the control side's lock.
 func (d *Device) notifyNow() {
 	d.mu.Lock()
-	links, calls := d.toTell.links, d.toTell.calls
-	d.toTell.links, d.toTell.calls = nil, nil
+	links, calls := d.notifications.links, d.notifications.calls
+	d.notifications.links, d.notifications.calls = nil, nil
 	due := d.linksDue
 	d.mu.Unlock()
 	for _, l := range links {
-		d.noteLink(l)
+		d.noteLink(l.e, l.Link)
 	}
 	for _, f := range calls {
 		f()

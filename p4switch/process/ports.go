@@ -2,6 +2,7 @@ package process
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ethereal-fabric/ethereal/internal/portspeed"
 	"github.com/ethereal-fabric/ethereal/p4switch/port"
@@ -78,14 +79,14 @@ func (d *Device) addPorts() error {
 func (d *Device) portChanged(ev portstate.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	e := d.egress(ev.State.Number)
+	e := d.egressOf(ev.State.Number)
 	if e == nil || !ev.OperChanged {
 		return
 	}
 	e.up = ev.State.Oper
 	d.path.port(e)
 	if !e.up {
-		e.flush()
+		e.dropQueued()
 	} else {
 		d.markReady(e)
 	}
@@ -94,11 +95,11 @@ func (d *Device) portChanged(ev portstate.Event) {
 
 // setAdmin takes a port's interface down or up.
 func (d *Device) setAdmin(number uint32, enabled bool) error {
-	e := d.egress(number)
-	if e == nil || d.cfg.Links == nil || e.index == 0 {
+	e := d.egressOf(number)
+	if e == nil || d.cfg.Links == nil || e.index.Load() == 0 {
 		return nil
 	}
-	if err := d.cfg.Links.SetUp(e.index, enabled); err != nil {
+	if err := d.cfg.Links.SetUp(int(e.index.Load()), enabled); err != nil {
 		return err
 	}
 	// The kernel's notification of the change has arrived already. If it is read now, it is not taken for another
@@ -114,34 +115,77 @@ func (d *Device) setAdmin(number uint32, enabled bool) error {
 // handles the rest.
 func (d *Device) linkChanged(l port.Link) {
 	e := d.byIndex[l.Index]
+	if e == nil || e.gone { // one that returns from another namespace may have its index again
+		e = d.replaceInterface(l)
+	}
 	if e == nil {
 		return
 	}
+	e.gone = l.Gone
 	if !l.Up && e.up {
 		e.up = false
-		d.path.port(e)
-		e.flush()
+		if !l.OnlyUp { // its packets become the event first
+			d.path.port(e)
+		}
+		e.dropQueued()
 		d.portEvent(e, false)
 	}
-	d.toTell.links = append(d.toTell.links, l)
-	d.toTell.signal()
+	d.notifications.links = append(d.notifications.links, portLink{e, l})
+	d.notifications.signal()
+}
+
+// replaceInterface moves a port to a new interface with the name of its removed one. nil: the interface belongs to no
+// port.
+func (d *Device) replaceInterface(l port.Link) *egress {
+	if l.Gone {
+		return nil
+	}
+	for _, e := range d.ports {
+		p := port.InterfaceOf(e.port)
+		old := int(e.index.Load())
+		if p == nil || p.Name() != l.Name || !e.gone && d.interfaceExists(old) { // the kernel may have dropped the message that it went
+			continue
+		}
+		err := p.Move(l)
+		if err == nil {
+			delete(d.byIndex, old)
+			d.byIndex[l.Index] = e
+			e.index.Store(int64(l.Index))
+			err = d.path.moved(e, old)
+		}
+		if err != nil {
+			d.log.Error("port's interface was made again", "name", e.name, "err", err)
+			return nil
+		}
+		d.log.Info("port's interface was made again", "number", e.number, "name", e.name, "interface", l.Name)
+		return e
+	}
+	return nil
+}
+
+// interfaceExists reports whether there is an interface with an index.
+func (d *Device) interfaceExists(index int) bool {
+	links, err := d.cfg.Links.List()
+	return err != nil || slices.ContainsFunc(links, func(l port.Link) bool { return l.Index == index })
 }
 
 // noteLink passes an interface's change to the control side. If another program takes it up or down, the port's
 // configuration changes, so that gNMI can undo it.
-func (d *Device) noteLink(l port.Link) {
-	e := d.byIndex[l.Index]
-	if err := d.states.SetOper(e.number, l.Up, d.unix()); err != nil {
+func (d *Device) noteLink(e *egress, l port.Link) {
+	if err := d.states.SetOper(e.number, l.Up, d.unixNanoseconds()); err != nil {
 		d.log.Error("link state", "err", err)
 	}
-	if l.Gone {
+	if l.Gone || l.OnlyUp {
 		return
 	}
-	if err := d.states.NoteAdmin(e.number, l.Enabled, d.unix()); err != nil {
+	if err := d.states.NoteAdmin(e.number, l.Enabled, d.unixNanoseconds()); err != nil {
 		d.log.Error("admin state", "err", err)
 	}
+	if !d.cfg.NumberAsIndex {
+		d.states.SetInterface(e.number, uint32(l.Index), l.MAC, d.unixNanoseconds()) //nolint:errcheck // the port is there
+	}
 	if l.MTU != 0 {
-		d.states.SetMTU(e.number, uint16(l.MTU), d.unix()) //nolint:errcheck // the port is there
+		d.states.SetMTU(e.number, uint16(l.MTU), d.unixNanoseconds()) //nolint:errcheck // the port is there
 	}
 	if !e.hardware {
 		return
@@ -151,8 +195,8 @@ func (d *Device) noteLink(l port.Link) {
 		d.log.Error("link speed", "err", err)
 	}
 	for _, l := range links {
-		if l.Index == e.index {
-			d.states.SetSpeed(e.number, speedName(l), d.unix()) //nolint:errcheck // the port is there
+		if l.Index == int(e.index.Load()) {
+			d.states.SetSpeed(e.number, speedName(l), d.unixNanoseconds()) //nolint:errcheck // the port is there
 		}
 	}
 }
@@ -164,7 +208,7 @@ func speedName(l port.Link) string {
 	return portspeed.Name(int64(l.Mbps))
 }
 
-func (d *Device) egress(number uint32) *egress {
+func (d *Device) egressOf(number uint32) *egress {
 	if int(number) < len(d.byNumber) {
 		return d.byNumber[number]
 	}
@@ -175,7 +219,7 @@ func (d *Device) egress(number uint32) *egress {
 }
 
 func (d *Device) portCounters(number uint32) portstate.Counters {
-	e := d.egress(number)
+	e := d.egressOf(number)
 	if e == nil {
 		return portstate.Counters{}
 	}
@@ -188,8 +232,8 @@ func (d *Device) portCounters(number uint32) portstate.Counters {
 	d.mu.Unlock()
 	if l, ok := d.cfg.Links.(interface {
 		Counters(index int) (port.Counters, error)
-	}); ok && e.index != 0 {
-		if all, err := l.Counters(e.index); err == nil { // otherwise the interface is gone
+	}); ok && e.index.Load() != 0 {
+		if all, err := l.Counters(int(e.index.Load())); err == nil { // otherwise the interface is gone
 			c.InFCS = all.InFCS
 		}
 	}

@@ -43,7 +43,12 @@ type running struct {
 // waits until it answers as a primary controller's switch.
 func startSwitch(t testing.TB, ns *porttest.Namespace, command []string, interfaces ...string) *running {
 	t.Helper()
-	const addr = "127.0.0.1:9559"
+	return startSwitchAt(t, ns, "127.0.0.1:9559", command, interfaces...)
+}
+
+// startSwitchAt is startSwitch for a switch with another address for P4Runtime.
+func startSwitchAt(t testing.TB, ns *porttest.Namespace, addr string, command []string, interfaces ...string) *running {
+	t.Helper()
 	args := append([]string{}, command[1:]...)
 	for i, name := range interfaces {
 		args = append(args, "-i", fmt.Sprintf("%d@%s", i+1, name))
@@ -64,7 +69,9 @@ func startSwitch(t testing.TB, ns *porttest.Namespace, command []string, interfa
 		t.Fatal(err)
 	}
 	p.p4 = p4.NewP4RuntimeClient(p.conn)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithCancel(context.Background())
+	late := time.AfterFunc(time.Minute, cancel)
+	defer late.Stop()
 	p.stop = cancel
 	stream, err := p.p4.StreamChannel(ctx, grpc.WaitForReady(true))
 	if err != nil {

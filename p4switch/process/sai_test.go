@@ -15,14 +15,12 @@ import (
 
 	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
-	"google.golang.org/protobuf/encoding/prototext"
 
 	"github.com/ethereal-fabric/ethereal/internal/etherealtest"
 	"github.com/ethereal-fabric/ethereal/p4switch/ebpf"
 	"github.com/ethereal-fabric/ethereal/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/p4switch/p4runtime"
 	"github.com/ethereal-fabric/ethereal/p4switch/port"
-	"github.com/ethereal-fabric/ethereal/p4switch/port/porttest"
 )
 
 const (
@@ -34,13 +32,14 @@ const (
 	saiTurn     = time.Second
 )
 
-// BenchmarkSAI measures switches that execute sai_p4's middleblock with 10,000 /32 routes and 500 ternary ACL entries that
-// no packet matches, as 4ward-p4/4ward publishes it. SAI_P4=P4INFO,JSON names what p4c makes of the program with
+// BenchmarkSAI measures switches that execute sai_p4's middleblock with 10,000 /32 routes and 500 ternary ACL entries
+// that no packet matches, as 4ward-p4/4ward publishes it. SAI_P4=P4INFO,JSON names what p4c makes of the program with
 // -DPLATFORM_BMV2; BMV2 names a simple_switch_grpc. All switches run at once and are measured in turn, so that a ratio
 // is of neighbours in time; the medians of the rounds are reported. "sequential" sends a packet when the one before has
-// arrived, "bulk" as many as the senders can, both over veth. "memory" hands packets to the interpreter in this process and to
-// the program in the kernel by BPF_PROG_TEST_RUN. What is "/cpu-s" is for a second of one processor, whatever else the
-// machine does: of the switch's process (whose work in the kernel's data path is not its own), or of this thread.
+// arrived, "bulk" as many as the senders can, both over veth. "memory" hands packets to the interpreter in this process
+// and to the program in the kernel by BPF_PROG_TEST_RUN. What is "/cpu-s" is for a second of one processor, whatever
+// else the machine does: of the switch's process (whose work in the kernel's data path is not its own), or of this
+// thread.
 func BenchmarkSAI(b *testing.B) {
 	sai := os.Getenv("SAI_P4")
 	if sai == "" {
@@ -48,7 +47,8 @@ func BenchmarkSAI(b *testing.B) {
 	}
 	prog := readSAI(b, sai)
 	own := etherealtest.Binary(b)
-	for _, load := range []saiLoad{{name: "L3"}, {name: "WCMP16", members: 16}, {name: "WCMP16-mirror", members: 16, mirror: true}} {
+	for _, load := range []saiLoad{{name: "L3"}, {name: "WCMP16", members: 16},
+		{name: "WCMP16-mirror", members: 16, mirror: true}} {
 		b.Run(load.name, func(b *testing.B) {
 			updates := prog.updates(b, load)
 			lanes := []*saiLane{
@@ -130,9 +130,7 @@ type saiLane struct {
 }
 
 func newSAILane(b *testing.B, prog *saiProgram, name string, command []string, updates []*p4.Update) *saiLane {
-	ns := porttest.Enter(b)
-	ns.Veth(b, "h1", "s1", 9000)
-	ns.Veth(b, "h2", "s2", 9000)
+	ns := twoVeths(b)
 	p := startSwitch(b, ns, command, "s1", "s2")
 	p.push(b, prog.json, prog.info)
 	for chunk := range slices.Chunk(updates, 500) {
@@ -182,7 +180,8 @@ func (l *saiLane) sequential(t testing.TB, packets [][]byte) float64 {
 	return float64(n-lost) / time.Since(start).Seconds()
 }
 
-// bulk sends as many packets as go, and returns how many a second arrive, and how many for a second of the switch's CPU time.
+// bulk sends as many packets as go, and returns how many a second arrive, and how many for a second of the switch's CPU
+// time.
 func (l *saiLane) bulk(t testing.TB, packets [][]byte) (rate, each float64) {
 	t.Helper()
 	m := measurement{}
@@ -216,7 +215,8 @@ func newSAIMemory(b *testing.B, prog *saiProgram, updates []*p4.Update) *interp.
 		b.Fatal(err)
 	}
 	for chunk := range slices.Chunk(updates, 500) {
-		if err := core.Write(&p4.WriteRequest{DeviceId: 1, ElectionId: &p4.Uint128{Low: 1}, Updates: chunk}); err != nil {
+		if err := core.Write(
+			&p4.WriteRequest{DeviceId: 1, ElectionId: &p4.Uint128{Low: 1}, Updates: chunk}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -248,7 +248,8 @@ func memoryRate(t testing.TB, sw *interp.Switch, packets [][]byte) float64 {
 // newSAIKernel puts the switch's program into the kernel, on no interface.
 func newSAIKernel(b *testing.B, sw *interp.Switch) *ebpf.Switch {
 	b.Helper()
-	k, err := ebpf.Load(sw, ebpf.Config{QueuesPerPort: 8, CPUPort: saiCPUPort, Stopped: true, Ports: map[uint32]uint32{}})
+	k, err := ebpf.Load(sw, ebpf.Config{QueuesPerPort: 8, CPUPort: saiCPUPort, Stopped: true,
+		Ports: map[uint32]uint32{}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -321,31 +322,26 @@ func readSAI(t testing.TB, files string) *saiProgram {
 	if !ok {
 		t.Fatal("SAI_P4 must be P4INFO,JSON")
 	}
-	s := &saiProgram{info: &p4config.P4Info{}}
-	text, err := os.ReadFile(info)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := prototext.Unmarshal(text, s.info); err != nil {
-		t.Fatal(err)
-	}
-	if s.json, err = os.ReadFile(json); err != nil {
-		t.Fatal(err)
-	}
+	s := &saiProgram{}
+	s.json, s.info = readProgram(t, json, info)
 	return s
 }
 
-// updates are the entries that 4ward's benchmark has. Its entry for the default VRF is left out: the program forbids it.
+// updates are the entries that 4ward's benchmark has. Its entry for the default VRF is left out: the program forbids
+// it.
 func (s *saiProgram) updates(t testing.TB, load saiLoad) []*p4.Update {
 	neighbor := []byte{1}
 	us := []*p4.Update{
-		s.entry(t, "router_interface_table", matches{"router_interface_id": saiName("rif-0")}, 0, "set_port_and_src_mac",
+		s.entry(t, "router_interface_table", matches{"router_interface_id": saiName("rif-0")}, 0,
+			"set_port_and_src_mac",
 			[]byte{2}, []byte{0x11, 0x22, 0x33, 0x44, 0x55}),
-		s.entry(t, "neighbor_table", matches{"router_interface_id": saiName("rif-0"), "neighbor_id": neighbor}, 0, "set_dst_mac",
+		s.entry(t, "neighbor_table", matches{"router_interface_id": saiName("rif-0"), "neighbor_id": neighbor}, 0,
+			"set_dst_mac",
 			[]byte{0xaa, 0xbb, 0xcc, 0xdd, 0xee}),
 	}
 	for i := range saiNexthops {
-		us = append(us, s.entry(t, "nexthop_table", matches{"nexthop_id": saiName("nhop-%d", i)}, 0, "set_ip_nexthop", saiName("rif-0"), neighbor))
+		us = append(us, s.entry(t, "nexthop_table", matches{"nexthop_id": saiName("nhop-%d", i)}, 0, "set_ip_nexthop",
+			saiName("rif-0"), neighbor))
 	}
 	if load.members > 0 {
 		us = append(us, s.group(t, load.members)...)
@@ -359,10 +355,13 @@ func (s *saiProgram) updates(t testing.TB, load saiLoad) []*p4.Update {
 		}
 	}
 	for i := range saiACLs / 2 {
-		src, dst, pre := []byte{172, 16, byte(i >> 8), byte(i)}, []byte{172, 17, byte(i >> 8), byte(i)}, []byte{172, 18, byte(i >> 8), byte(i)}
+		src, dst, pre := []byte{172, 16, byte(i >> 8), byte(i)}, []byte{172, 17, byte(i >> 8), byte(i)},
+			[]byte{172, 18, byte(i >> 8), byte(i)}
 		us = append(us,
-			s.entry(t, "acl_ingress_table", matches{"is_ipv4": {1}, "src_ip": src, "dst_ip": dst}, int32(i+100), "acl_forward"),
-			s.entry(t, "acl_pre_ingress_table", matches{"is_ipv4": {1}, "dst_ip": pre}, int32(i+100), "set_vrf", []byte{0}))
+			s.entry(t, "acl_ingress_table", matches{"is_ipv4": {1}, "src_ip": src, "dst_ip": dst}, int32(i+100),
+				"acl_forward"),
+			s.entry(t, "acl_pre_ingress_table", matches{"is_ipv4": {1}, "dst_ip": pre}, int32(i+100), "set_vrf",
+				[]byte{0}))
 	}
 	if load.mirror {
 		us = append(us, s.mirror(t)...)
@@ -373,32 +372,40 @@ func (s *saiProgram) updates(t testing.TB, load saiLoad) []*p4.Update {
 // group is an action selector's group, and what leads to it.
 func (s *saiProgram) group(t testing.TB, members int) (us []*p4.Update) {
 	t.Helper()
-	i := slices.IndexFunc(s.info.GetActionProfiles(), func(p *p4config.ActionProfile) bool { return p.GetPreamble().GetAlias() == "wcmp_group_selector" })
+	i := slices.IndexFunc(s.info.GetActionProfiles(),
+		func(p *p4config.ActionProfile) bool { return p.GetPreamble().GetAlias() == "wcmp_group_selector" })
 	if i < 0 {
 		t.Fatal("the program has no wcmp_group_selector")
 	}
 	profile := s.info.GetActionProfiles()[i].GetPreamble().GetId()
 	g := &p4.ActionProfileGroup{ActionProfileId: profile, GroupId: 1, MaxSize: int32(members)}
 	for i := range members {
-		m := &p4.ActionProfileMember{ActionProfileId: profile, MemberId: uint32(i + 1), Action: s.action(t, "set_nexthop_id", saiName("nhop-%d", i))}
+		m := &p4.ActionProfileMember{ActionProfileId: profile, MemberId: uint32(i + 1),
+			Action: s.action(t, "set_nexthop_id", saiName("nhop-%d", i))}
 		us = append(us, insert(&p4.Entity{Entity: &p4.Entity_ActionProfileMember{ActionProfileMember: m}}))
 		g.Members = append(g.Members, &p4.ActionProfileGroup_Member{MemberId: uint32(i + 1), Weight: 1})
 	}
 	us = append(us, insert(&p4.Entity{Entity: &p4.Entity_ActionProfileGroup{ActionProfileGroup: g}}))
-	to := s.entry(t, "wcmp_group_table", matches{"wcmp_group_id": saiName("wcmp-1")}, 0, "set_nexthop_id", saiName("nhop-0"))
-	to.GetEntity().GetTableEntry().Action = &p4.TableAction{Type: &p4.TableAction_ActionProfileGroupId{ActionProfileGroupId: 1}}
+	to := s.entry(t, "wcmp_group_table", matches{"wcmp_group_id": saiName("wcmp-1")}, 0, "set_nexthop_id",
+		saiName("nhop-0"))
+	to.GetEntity().GetTableEntry().Action = &p4.TableAction{
+		Type: &p4.TableAction_ActionProfileGroupId{ActionProfileGroupId: 1},
+	}
 	return append(us, to)
 }
 
 // mirror copies every IPv4 packet to the controller.
 func (s *saiProgram) mirror(t testing.TB) []*p4.Update {
 	const session = 255
-	clone := &p4.CloneSessionEntry{SessionId: session, Replicas: []*p4.Replica{{PortKind: &p4.Replica_EgressPort{EgressPort: saiCPUPort}, Instance: 1}}}
+	clone := &p4.CloneSessionEntry{SessionId: session,
+		Replicas: []*p4.Replica{{PortKind: &p4.Replica_EgressPort{EgressPort: saiCPUPort}, Instance: 1}}}
 	return []*p4.Update{
-		insert(&p4.Entity{Entity: &p4.Entity_PacketReplicationEngineEntry{PacketReplicationEngineEntry: &p4.PacketReplicationEngineEntry{
-			Type: &p4.PacketReplicationEngineEntry_CloneSessionEntry{CloneSessionEntry: clone}}}}),
+		insert(&p4.Entity{Entity: &p4.Entity_PacketReplicationEngineEntry{
+			PacketReplicationEngineEntry: &p4.PacketReplicationEngineEntry{
+				Type: &p4.PacketReplicationEngineEntry_CloneSessionEntry{CloneSessionEntry: clone}}}}),
 		s.entry(t, "acl_ingress_table", matches{"is_ipv4": {1}}, 1, "acl_copy", []byte{0}),
-		s.entry(t, "ingress_clone_table", matches{"marked_to_copy": {1}, "marked_to_mirror": {0}}, 1, "ingress_clone", []byte{session}),
+		s.entry(t, "ingress_clone_table", matches{"marked_to_copy": {1}, "marked_to_mirror": {0}}, 1, "ingress_clone",
+			[]byte{session}),
 	}
 }
 
@@ -407,9 +414,11 @@ func saiName(format string, args ...any) []byte { return fmt.Appendf(nil, format
 // matches are values by a key's field; fields of kinds with masks match the whole value.
 type matches map[string][]byte
 
-func (s *saiProgram) entry(t testing.TB, table string, m matches, priority int32, action string, params ...[]byte) *p4.Update {
+func (s *saiProgram) entry(t testing.TB, table string, m matches, priority int32, action string,
+	params ...[]byte) *p4.Update {
 	t.Helper()
-	i := slices.IndexFunc(s.info.GetTables(), func(x *p4config.Table) bool { return x.GetPreamble().GetAlias() == table })
+	i := slices.IndexFunc(s.info.GetTables(),
+		func(x *p4config.Table) bool { return x.GetPreamble().GetAlias() == table })
 	if i < 0 {
 		t.Fatalf("the program has no table %s", table)
 	}
@@ -444,7 +453,8 @@ func (s *saiProgram) entry(t testing.TB, table string, m matches, priority int32
 
 func (s *saiProgram) action(t testing.TB, name string, params ...[]byte) *p4.Action {
 	t.Helper()
-	i := slices.IndexFunc(s.info.GetActions(), func(x *p4config.Action) bool { return x.GetPreamble().GetAlias() == name })
+	i := slices.IndexFunc(s.info.GetActions(),
+		func(x *p4config.Action) bool { return x.GetPreamble().GetAlias() == name })
 	if i < 0 || len(s.info.GetActions()[i].GetParams()) != len(params) {
 		t.Fatalf("the program has no action %s of %d parameters", name, len(params))
 	}

@@ -19,8 +19,8 @@ import (
 )
 
 // BenchmarkTCP sends TCP with iperf3 for four seconds between two hosts, each with its own network stack, by a switch
-// that runs lpm.p4, or by a bridge of Linux's; BMV2 may name a simple_switch_grpc. Offloads are the hosts': with them the
-// stack hands over packets of up to 64 KiB, which the interpreter's ports cut.
+// that runs lpm.p4, or by a bridge of Linux's; BMV2 may name a simple_switch_grpc. Offloads are the hosts': with them
+// the stack hands over packets of up to 64 KiB, which the interpreter's ports cut.
 func BenchmarkTCP(b *testing.B) {
 	for _, name := range []string{"iperf3", "ethtool", "nsenter", "unshare", "ip"} {
 		if _, err := exec.LookPath(name); err != nil {

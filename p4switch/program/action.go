@@ -4,19 +4,19 @@ import (
 	"fmt"
 )
 
-// ArgSlots is where an argument of an action goes.
+// ArgSlots is the slots of a packet's state into which an argument of an action is written.
 type ArgSlots struct {
 	slot  uint32
 	Words int
 	Width int
 }
 
-// Action is a compiled action: its code and where its arguments go.
+// Action is a compiled action: its code, and the slots of its arguments.
 type Action struct {
 	Info   ActionInfo
 	Params []ArgSlots
-	Words  int    // slots of all arguments
-	PC     uint32 // where its code starts
+	Words  int    // number of slots of all arguments
+	PC     uint32 // place in Program.Code where its code starts
 	end    uint32 // and where its OpRet is
 }
 
@@ -31,8 +31,8 @@ func (c *compiler) compileActions() error {
 		c.actionByID[ja.ID] = i
 		a := Action{Info: ActionInfo{ID: ActionID(i), Name: ja.Name}}
 		for _, rd := range ja.RuntimeData {
-			if rd.Bitwidth < 1 || rd.Bitwidth > MaxFieldWidth {
-				return fmt.Errorf("action %q: parameter %q has a width of %d bits; 1 to %d are possible", ja.Name, rd.Name, rd.Bitwidth, MaxFieldWidth)
+			if rd.Bitwidth < 0 || rd.Bitwidth > MaxFieldWidth {
+				return fmt.Errorf("action %q: parameter %q has a width of %d bits; 0 to %d are possible", ja.Name, rd.Name, rd.Bitwidth, MaxFieldWidth)
 			}
 			n := WordsFor(rd.Bitwidth)
 			a.Params = append(a.Params, ArgSlots{Words: n, Width: rd.Bitwidth, slot: uint32(a.Words)})
@@ -42,7 +42,7 @@ func (c *compiler) compileActions() error {
 		maxWords = max(maxWords, a.Words)
 		c.actions = append(c.actions, a)
 	}
-	c.args = c.alloc(maxWords)
+	c.args = c.allocSlots(maxWords)
 	for i := range c.actions {
 		a := &c.actions[i]
 		for k := range a.Params {
@@ -50,18 +50,18 @@ func (c *compiler) compileActions() error {
 		}
 		c.params = a.Params
 		a.PC = uint32(len(c.code))
-		if err := c.primitives(c.j.Actions[i].Primitives); err != nil {
+		if err := c.compilePrimitives(c.j.Actions[i].Primitives); err != nil {
 			return fmt.Errorf("action %q: %w", a.Info.Name, err)
 		}
-		a.end = uint32(c.emit(Inst{Op: OpRet}))
+		a.end = uint32(c.emitInst(Inst{Op: OpRet}))
 	}
 	c.params = nil
 	return nil
 }
 
-// primitives compiles a list of primitive calls, in which jumps go to
+// compilePrimitives compiles a list of primitive calls, in which jumps go to
 // positions in the list.
-func (c *compiler) primitives(ps []jPrimitive) error {
+func (c *compiler) compilePrimitives(ps []jPrimitive) error {
 	at := make([]int, len(ps)+1)
 	type fix struct{ pc, target int }
 	var fixes []fix
@@ -73,7 +73,7 @@ func (c *compiler) primitives(ps []jPrimitive) error {
 			if (p.Op == "_jump" && n != 1) || (p.Op == "_jump_if_zero" && n != 2) {
 				return fmt.Errorf("primitive %d: %s with %d parameters", i, p.Op, n)
 			}
-			o, err := c.data(&p.Parameters[n-1], all)
+			o, err := c.compileInteger(&p.Parameters[n-1], exactBits)
 			if err != nil {
 				return fmt.Errorf("primitive %d: %w", i, err)
 			}
@@ -85,19 +85,19 @@ func (c *compiler) primitives(ps []jPrimitive) error {
 			var a uint32
 			if p.Op == "_jump_if_zero" {
 				op = OpJz
-				if a, err = c.truth(&p.Parameters[0]); err != nil {
+				if a, err = c.compileCondition(&p.Parameters[0]); err != nil {
 					return fmt.Errorf("primitive %d: %w", i, err)
 				}
 			}
 			if t <= i {
 				op = map[Opcode]Opcode{OpJmp: OpBack, OpJz: OpJzBack}[op]
 			}
-			fixes = append(fixes, fix{c.emit(Inst{Op: op, A: a}), t})
+			fixes = append(fixes, fix{c.emitInst(Inst{Op: op, A: a}), t})
 			c.freeTemps()
 			continue
 		}
 		c.unionCopy = c.inUnionCopy(ps, i)
-		if err := c.primitive(p); err != nil {
+		if err := c.compilePrimitive(p); err != nil {
 			return fmt.Errorf("primitive %d (%s): %w", i, p.Op, err)
 		}
 		c.freeTemps()
@@ -109,27 +109,27 @@ func (c *compiler) primitives(ps []jPrimitive) error {
 	return nil
 }
 
-// truth compiles a value, number or boolean, into a slot that is 0 when false.
-func (c *compiler) truth(e *jVal) (uint32, error) {
+// compileCondition compiles a value, number or boolean, into a slot that is 0 if it is false.
+func (c *compiler) compileCondition(e *jVal) (uint32, error) {
 	if kindOf(e) == kindBool {
-		return c.boolean(e)
+		return c.compileBoolean(e)
 	}
 	return c.nonZero(e)
 }
 
-// value compiles a number or boolean.
-func (c *compiler) value(e *jVal, need int) (operand, error) {
+// compileValue compiles a number or boolean.
+func (c *compiler) compileValue(e *jVal, need int) (operand, error) {
 	if kindOf(e) == kindBool {
-		s, err := c.boolean(e)
+		s, err := c.compileBoolean(e)
 		return operand{slot: s, words: 1, lo: bigZero, hi: bigOne, exact: true}, err
 	}
-	return c.data(e, need)
+	return c.compileInteger(e, need)
 }
 
-// Place is a place that can be assigned to.
+// Place is something that can be assigned to: a field, known or computed.
 type Place struct {
 	Field   *Field
-	Slot    uint32 // of a static field
+	Slot    uint32 // the field's slot, if it is known at compile time
 	dynamic bool
 	hid     uint32 // slot with the header's id, when dynamic
 	reg     int    // register array, when f is nil
@@ -137,7 +137,7 @@ type Place struct {
 	h       *Header // of a static field
 }
 
-func (c *compiler) lvalue(e *jVal) (Place, error) {
+func (c *compiler) compilePlace(e *jVal) (Place, error) {
 	e, err := unwrap(e)
 	if err != nil {
 		return Place{}, err
@@ -159,7 +159,7 @@ func (c *compiler) lvalue(e *jVal) (Place, error) {
 		if err != nil {
 			return Place{}, err
 		}
-		r, err := c.resolve(s[0], s[1])
+		r, err := c.resolveField(s[0], s[1])
 		if err != nil {
 			return Place{}, err
 		}
@@ -181,24 +181,24 @@ func (c *compiler) lvalue(e *jVal) (Place, error) {
 	return Place{}, fmt.Errorf("%w: assignment to a %q %q", ErrUnsupported, e.Type, e.Op)
 }
 
-func (c *compiler) width(d Place) int {
+func (c *compiler) widthOf(d Place) int {
 	if d.Field == nil {
 		return c.registers[d.reg].Width
 	}
 	return d.Field.Width
 }
 
-// need is what an assignment to d looks at.
-func (c *compiler) need(d Place) int {
+// neededBits returns the number of low bits that an assignment to d uses.
+func (c *compiler) neededBits(d Place) int {
 	if d.Field != nil && d.Field.sat {
-		return all
+		return exactBits
 	}
-	return c.width(d)
+	return c.widthOf(d)
 }
 
-// store assigns o to d.
-func (c *compiler) store(d Place, o operand) {
-	w := c.width(d)
+// compileStore assigns o to d.
+func (c *compiler) compileStore(d Place, o operand) {
+	w := c.widthOf(d)
 	if d.Field != nil && d.Field.sat {
 		op := "usat_cast"
 		if d.Field.signed {
@@ -209,48 +209,48 @@ func (c *compiler) store(d Place, o operand) {
 	n := WordsFor(w)
 	switch {
 	case d.Field == nil:
-		c.emit(Inst{Op: OpRegWrite, N: uint16(n), Dst: c.widen(o, n), A: d.index, Imm: uint64(d.reg)})
+		c.emitInst(Inst{Op: OpRegWrite, N: uint16(n), Dst: c.widenTo(o, n), A: d.index, Imm: uint64(d.reg)})
 	case d.dynamic:
-		c.emit(Inst{Op: OpHdrStore, N: uint16(n), Dst: c.widen(o, n), A: d.hid, B: uint32(w), Imm: uint64(d.Field.Offset)})
+		c.emitInst(Inst{Op: OpHdrStore, N: uint16(n), Dst: c.widenTo(o, n), A: d.hid, B: uint32(w), Imm: uint64(d.Field.Offset)})
 	case n == 1:
 		k := len(c.code) - 1
 		if k >= c.barrier && k >= 0 && c.code[k].Dst == o.slot && c.isTemp(o.slot) && c.code[k].Op >= OpMov && c.code[k].Op <= LastMasked && o.words == 1 {
 			c.code[k].Dst = d.Slot
 			c.code[k].Imm &= MaskOf(w)
 		} else {
-			c.emit(Inst{Op: OpMov, Dst: d.Slot, A: o.slot, Imm: MaskOf(w)})
+			c.emitInst(Inst{Op: OpMov, Dst: d.Slot, A: o.slot, Imm: MaskOf(w)})
 		}
 	default:
-		c.emit(Inst{Op: OpWMask, N: uint16(n), Dst: d.Slot, A: c.widen(o, n), Imm: uint64(w)})
+		c.emitInst(Inst{Op: OpWMask, N: uint16(n), Dst: d.Slot, A: c.widenTo(o, n), Imm: uint64(w)})
 	}
 	if d.h != nil {
-		c.wrote(d.h, d.Field)
+		c.noteWritten(d.h, d.Field)
 	}
 }
 
-func (c *compiler) assign(dst, src *jVal) error {
-	d, err := c.lvalue(dst)
+func (c *compiler) compileAssign(dst, src *jVal) error {
+	d, err := c.compilePlace(dst)
 	if err != nil {
 		return err
 	}
 	if d.Field != nil && d.Field.Varbit {
 		return c.assignVL(dst, src)
 	}
-	o, err := c.value(src, c.need(d))
+	o, err := c.compileValue(src, c.neededBits(d))
 	if err != nil {
 		return err
 	}
-	c.store(d, o)
+	c.compileStore(d, o)
 	return nil
 }
 
 // assignVL copies a varbit field with its length.
 func (c *compiler) assignVL(dst, src *jVal) error {
-	d, err := c.lvalue(dst)
+	d, err := c.compilePlace(dst)
 	if err != nil {
 		return err
 	}
-	s, err := c.lvalue(src)
+	s, err := c.compilePlace(src)
 	if err != nil {
 		return err
 	}
@@ -263,22 +263,22 @@ func (c *compiler) assignVL(dst, src *jVal) error {
 		if i < uint32(n) {
 			from = s.Slot + i
 		}
-		c.emit(Inst{Op: OpMov, Dst: d.Slot + i, A: from, Imm: ^uint64(0)})
+		c.emitInst(Inst{Op: OpMov, Dst: d.Slot + i, A: from, Imm: ^uint64(0)})
 	}
-	ln := c.temp(1)
-	c.emit(Inst{Op: OpMinU, Dst: ln, A: s.h.Base + s.h.Type.VarLen, Imm: uint64(d.Field.Width)})
-	c.emit(Inst{Op: OpMov, Dst: d.h.Base + d.h.Type.VarLen, A: ln, Imm: ^uint64(0)})
+	ln := c.tempSlots(1)
+	c.emitInst(Inst{Op: OpMinU, Dst: ln, A: s.h.Base + s.h.Type.VarLen, Imm: uint64(d.Field.Width)})
+	c.emitInst(Inst{Op: OpMov, Dst: d.h.Base + d.h.Type.VarLen, A: ln, Imm: ^uint64(0)})
 	return nil
 }
 
-// binary compiles dst = x op y of the old-style primitives.
-func (c *compiler) binary(op string, dst, x, y *jVal) error {
-	return c.assign(dst, &jVal{Op: op, Left: x, Right: y})
+// compileBinary compiles dst = x op y of the old-style primitives.
+func (c *compiler) compileBinary(op string, dst, x, y *jVal) error {
+	return c.compileAssign(dst, &jVal{Op: op, Left: x, Right: y})
 }
 
-// u64 saturates an operand to 64 bits without sign, as BMv2 converts numbers.
-func (c *compiler) u64(e *jVal) (uint32, error) {
-	o, err := c.data(e, all)
+// saturateTo64 compiles an operand saturated to an unsigned 64-bit number, as BMv2 converts numbers.
+func (c *compiler) saturateTo64(e *jVal) (uint32, error) {
+	o, err := c.compileInteger(e, exactBits)
 	if err != nil {
 		return 0, err
 	}

@@ -15,8 +15,8 @@ func unmarshal(b []byte, v any) error {
 	return nil
 }
 
-// boolean compiles e into a slot that holds 0 or 1.
-func (c *compiler) boolean(e *jVal) (uint32, error) {
+// compileBoolean compiles e into a slot that holds 0 or 1.
+func (c *compiler) compileBoolean(e *jVal) (uint32, error) {
 	if c.depth++; c.depth > 500 {
 		return 0, fmt.Errorf("expression is nested too deeply")
 	}
@@ -43,17 +43,17 @@ func (c *compiler) boolean(e *jVal) (uint32, error) {
 		return c.nonZero(e)
 	}
 	t := func(in Inst) (uint32, error) {
-		in.Dst = c.temp(1)
-		c.emit(in)
+		in.Dst = c.tempSlots(1)
+		c.emitInst(in)
 		return in.Dst, nil
 	}
 	switch e.Op {
 	case "and", "or":
-		a, err := c.boolean(e.Left)
+		a, err := c.compileBoolean(e.Left)
 		if err != nil {
 			return 0, err
 		}
-		b, err := c.boolean(e.Right)
+		b, err := c.compileBoolean(e.Right)
 		if err != nil {
 			return 0, err
 		}
@@ -63,7 +63,7 @@ func (c *compiler) boolean(e *jVal) (uint32, error) {
 		}
 		return t(Inst{Op: op, A: a, B: b, Imm: 1})
 	case "not":
-		a, err := c.boolean(e.Right)
+		a, err := c.compileBoolean(e.Right)
 		if err != nil {
 			return 0, err
 		}
@@ -71,7 +71,7 @@ func (c *compiler) boolean(e *jVal) (uint32, error) {
 	case "d2b":
 		return c.nonZero(e.Right)
 	case "==", "!=", "<", "<=", ">", ">=":
-		return c.compare(e)
+		return c.compileCompare(e)
 	case "valid":
 		h, err := c.headerOperand(e.Right)
 		if err != nil {
@@ -91,15 +91,15 @@ func (c *compiler) boolean(e *jVal) (uint32, error) {
 		}
 		return t(Inst{Op: OpUnionValid, A: u})
 	case "?":
-		cond, err := c.boolean(e.Cond)
+		cond, err := c.compileBoolean(e.Cond)
 		if err != nil {
 			return 0, err
 		}
-		a, err := c.boolean(e.Left)
+		a, err := c.compileBoolean(e.Left)
 		if err != nil {
 			return 0, err
 		}
-		b, err := c.boolean(e.Right)
+		b, err := c.compileBoolean(e.Right)
 		if err != nil {
 			return 0, err
 		}
@@ -109,18 +109,18 @@ func (c *compiler) boolean(e *jVal) (uint32, error) {
 }
 
 func (c *compiler) nonZero(e *jVal) (uint32, error) {
-	x, err := c.data(e, all)
+	x, err := c.compileInteger(e, exactBits)
 	if err != nil {
 		return 0, err
 	}
 	if x.words == 1 && x.lo.Sign() >= 0 && x.hi.Cmp(bigOne) <= 0 {
 		return x.slot, nil
 	}
-	d := c.temp(1)
+	d := c.tempSlots(1)
 	if x.words == 1 {
-		c.emit(Inst{Op: OpNonZ, Dst: d, A: x.slot})
+		c.emitInst(Inst{Op: OpNonZ, Dst: d, A: x.slot})
 	} else {
-		c.emit(Inst{Op: OpWNonZ, N: uint16(x.words), Dst: d, A: x.slot})
+		c.emitInst(Inst{Op: OpWNonZ, N: uint16(x.words), Dst: d, A: x.slot})
 	}
 	return d, nil
 }
@@ -168,7 +168,7 @@ func kindOf(e *jVal) exprKind {
 	return kindData
 }
 
-func (c *compiler) compare(e *jVal) (uint32, error) {
+func (c *compiler) compileCompare(e *jVal) (uint32, error) {
 	eq := e.Op == "==" || e.Op == "!="
 	if k := kindOf(e.Left); k != kindData {
 		if !eq {
@@ -176,11 +176,11 @@ func (c *compiler) compare(e *jVal) (uint32, error) {
 		}
 		return c.compareOther(e, k)
 	}
-	x, err := c.data(e.Left, all)
+	x, err := c.compileInteger(e.Left, exactBits)
 	if err != nil {
 		return 0, err
 	}
-	y, err := c.data(e.Right, all)
+	y, err := c.compileInteger(e.Right, exactBits)
 	if err != nil {
 		return 0, err
 	}
@@ -190,25 +190,25 @@ func (c *compiler) compare(e *jVal) (uint32, error) {
 		op = map[string]string{">": "<", ">=": "<="}[op]
 	}
 	unsigned := x.lo.Sign() >= 0 && y.lo.Sign() >= 0
-	d := c.temp(1)
-	if x.words == 1 && y.words == 1 && (unsigned || fits64(minOf(x.lo, y.lo), maxOf(x.hi, y.hi))) {
+	d := c.tempSlots(1)
+	if x.words == 1 && y.words == 1 && (unsigned || fitsOneSlot(minOf(x.lo, y.lo), maxOf(x.hi, y.hi))) {
 		o := map[string]Opcode{"==": OpEq, "!=": OpNe, "<": OpLtS, "<=": OpLeS}[op]
 		if unsigned {
 			o = map[string]Opcode{"==": OpEq, "!=": OpNe, "<": OpLtU, "<=": OpLeU}[op]
 		}
-		c.emit(Inst{Op: o, Dst: d, A: x.slot, B: y.slot})
+		c.emitInst(Inst{Op: o, Dst: d, A: x.slot, B: y.slot})
 		return d, nil
 	}
 	w := max(x.words, y.words)
 	if !unsigned {
 		w = max(w, WordsFor(max(bitsFor(x.lo, x.hi), bitsFor(y.lo, y.hi))+1))
 	}
-	a, b := c.widen(x, w), c.widen(y, w)
+	a, b := c.widenTo(x, w), c.widenTo(y, w)
 	o := map[string]Opcode{"==": OpWEq, "!=": OpWNe, "<": OpWLtS, "<=": OpWLeS}[op]
 	if unsigned {
 		o = map[string]Opcode{"==": OpWEq, "!=": OpWNe, "<": OpWLtU, "<=": OpWLeU}[op]
 	}
-	c.emit(Inst{Op: o, N: uint16(w), Dst: d, A: a, B: b})
+	c.emitInst(Inst{Op: o, N: uint16(w), Dst: d, A: a, B: b})
 	return d, nil
 }
 
@@ -219,8 +219,8 @@ func (c *compiler) compareOther(e *jVal, k exprKind) (uint32, error) {
 	op := OpEq
 	switch k {
 	case kindBool:
-		if a, err = c.boolean(e.Left); err == nil {
-			b, err = c.boolean(e.Right)
+		if a, err = c.compileBoolean(e.Left); err == nil {
+			b, err = c.compileBoolean(e.Right)
 		}
 	case kindHeader:
 		op = OpEqHdr
@@ -238,11 +238,11 @@ func (c *compiler) compareOther(e *jVal, k exprKind) (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
-	d := c.temp(1)
-	c.emit(Inst{Op: op, Dst: d, A: a, B: b})
+	d := c.tempSlots(1)
+	c.emitInst(Inst{Op: op, Dst: d, A: a, B: b})
 	if e.Op == "!=" {
-		n := c.temp(1)
-		c.emit(Inst{Op: OpIsZ, Dst: n, A: d})
+		n := c.tempSlots(1)
+		c.emitInst(Inst{Op: OpIsZ, Dst: n, A: d})
 		d = n
 	}
 	return d, nil

@@ -29,16 +29,16 @@ func (c *compiler) jumpIf(e *jVal, sense bool) ([]int, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.aim(past, len(c.code))
+		c.patchJumps(past, len(c.code))
 		return out, nil
 	}
-	s, err := c.truth(u)
+	s, err := c.compileCondition(u)
 	if err != nil {
 		return nil, err
 	}
 	if k := len(c.code) - 1; k >= 0 && c.isTemp(s) && c.code[k].Dst == s {
 		in := c.code[k]
-		if op, ok := fused(in.Op, sense); ok {
+		if op, ok := compareAndJump(in.Op, sense); ok {
 			c.code[k] = Inst{Op: op, A: in.A, B: in.B}
 			return []int{k}, nil
 		}
@@ -47,11 +47,11 @@ func (c *compiler) jumpIf(e *jVal, sense bool) ([]int, error) {
 	if sense {
 		op = OpJnz
 	}
-	return []int{c.emit(Inst{Op: op, A: s})}, nil
+	return []int{c.emitInst(Inst{Op: op, A: s})}, nil
 }
 
-// fused is the jump that does a comparison's work.
-func fused(op Opcode, sense bool) (Opcode, bool) {
+// compareAndJump returns the jump opcode that does a comparison itself.
+func compareAndJump(op Opcode, sense bool) (Opcode, bool) {
 	var yes, no Opcode
 	switch op {
 	case OpEq:
@@ -75,8 +75,8 @@ func fused(op Opcode, sense bool) (Opcode, bool) {
 	return no, true
 }
 
-// aim points jumps at pc.
-func (c *compiler) aim(jumps []int, pc int) {
+// patchJumps sets the targets of jumps to pc.
+func (c *compiler) patchJumps(jumps []int, pc int) {
 	for _, j := range jumps {
 		c.code[j].Imm = uint64(pc)
 	}
@@ -91,7 +91,7 @@ func (c *compiler) inlineAction(id ActionID, args []uint64) bool {
 		return false
 	}
 	for i, x := range args {
-		c.emit(Inst{Op: OpMov, Dst: c.args + uint32(i), A: c.constant(x), Imm: ^uint64(0)})
+		c.emitInst(Inst{Op: OpMov, Dst: c.args + uint32(i), A: c.constantSlot(x), Imm: ^uint64(0)})
 	}
 	at := len(c.code)
 	exits := false
@@ -103,10 +103,10 @@ func (c *compiler) inlineAction(id ActionID, args []uint64) bool {
 		case OpExit:
 			exits = true
 		}
-		c.emit(in)
+		c.emitInst(in)
 	}
 	if exits {
-		c.emit(Inst{Op: OpCheckExit})
+		c.emitInst(Inst{Op: OpCheckExit})
 	}
 	return true
 }

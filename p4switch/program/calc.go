@@ -4,8 +4,7 @@ import (
 	"fmt"
 )
 
-// Calculation is a calculation: a hash over fields, constants, headers and perhaps
-// the payload.
+// Calculation is a P4 calculation: a hash over fields, constants, headers and perhaps the payload.
 type Calculation struct {
 	Hash    Hash
 	Steps   []EmitStep
@@ -14,32 +13,32 @@ type Calculation struct {
 	quiet   bool // not run: deparsing sums the header's bytes instead
 }
 
-// EmitStep appends one thing to a bit string.
+// EmitStep appends one field, constant or header to the bit string that a calculation hashes.
 type EmitStep struct {
 	Kind    EmitKind
 	Words   uint16
 	Slot    uint32
 	Guard   uint32 // skipped while this slot is 0
-	Width   int    // bits
+	Width   int    // number of bits to append
 	LenSlot uint32 // slot with the length in bits, of a varbit
-	Header  int    // of EmitHeader
+	Header  int    // index of the header, for EmitHeader
 }
 
-// EmitKind says what an [EmitStep] appends.
+// EmitKind is what an [EmitStep] appends.
 type EmitKind uint8
 
 // EmitField and the others are the kinds.
 const (
-	EmitField  EmitKind = iota // one slot
-	EmitWide                   // several
-	EmitVar                    // a varbit
-	EmitHeader                 // all fields of a header
+	EmitField  EmitKind = iota // append a field of one slot
+	EmitWide                   // append a field of several slots
+	EmitVar                    // append a varbit field
+	EmitHeader                 // append all fields of a header
 )
 
 func (c *compiler) compileCalcs() error {
 	for i := range c.j.Calculations {
 		jc := &c.j.Calculations[i]
-		ca, err := c.calculation(jc.Algo, jc.Input)
+		ca, err := c.compileCalculation(jc.Algo, jc.Input)
 		if err != nil {
 			return fmt.Errorf("calculation %q: %w", jc.Name, err)
 		}
@@ -49,10 +48,10 @@ func (c *compiler) compileCalcs() error {
 	return nil
 }
 
-func (c *compiler) calculation(algo string, input []jVal) (Calculation, error) {
+func (c *compiler) compileCalculation(algo string, input []jVal) (Calculation, error) {
 	ca := Calculation{}
 	var err error
-	if ca.Hash, err = c.hash(algo); err != nil {
+	if ca.Hash, err = c.hashByName(algo); err != nil {
 		return ca, err
 	}
 	for i := range input {
@@ -63,7 +62,7 @@ func (c *compiler) calculation(algo string, input []jVal) (Calculation, error) {
 			if err != nil {
 				return ca, err
 			}
-			r, err := c.resolve(s[0], s[1])
+			r, err := c.resolveField(s[0], s[1])
 			if err != nil {
 				return ca, err
 			}
@@ -98,7 +97,7 @@ func (c *compiler) calculation(algo string, input []jVal) (Calculation, error) {
 			if !ok {
 				return ca, fmt.Errorf("input %d: there is no header %q", i, s)
 			}
-			c.whole(h)
+			c.noteWholeHeader(h)
 			ca.Steps = append(ca.Steps, EmitStep{Kind: EmitHeader, Header: h, Guard: SlotOne})
 		case "payload":
 			ca.Payload = true
@@ -126,12 +125,12 @@ type Checksum struct {
 	name        string
 	Field       Ref
 	Calculation int
-	Cond        uint32 // code that leaves the condition in slot, 0: unconditional
+	Cond        uint32 // code that computes the condition; 0: unconditional
 	Slot        uint32
 	Verify      bool
 	Update      bool
 	Bytes       bool // updated by summing the deparsed header's bytes
-	At          int  // the field's first byte, then
+	At          int  // first byte of the field in the header's bytes, if Bytes is set
 }
 
 func (c *compiler) compileChecksums() error {
@@ -142,7 +141,7 @@ func (c *compiler) compileChecksums() error {
 		}
 		k := Checksum{name: jc.Name, Verify: jc.Verify == nil || *jc.Verify, Update: jc.Update == nil || *jc.Update}
 		var err error
-		if k.Field, err = c.resolve(jc.Target[0], jc.Target[1]); err != nil {
+		if k.Field, err = c.resolveField(jc.Target[0], jc.Target[1]); err != nil {
 			return fmt.Errorf("checksum %q: %w", jc.Name, err)
 		}
 		if k.Field.Field.Words != 1 || k.Field.Field.Varbit {
@@ -159,11 +158,11 @@ func (c *compiler) compileChecksums() error {
 		c.calcUses[ci]++
 		if jc.IfCond != nil && !jc.IfCond.isNull() {
 			at := len(c.code)
-			if k.Slot, err = c.truth(jc.IfCond); err != nil {
+			if k.Slot, err = c.compileCondition(jc.IfCond); err != nil {
 				return fmt.Errorf("checksum %q: %w", jc.Name, err)
 			}
 			if len(c.code) > at {
-				c.emit(Inst{Op: OpHalt})
+				c.emitInst(Inst{Op: OpHalt})
 				k.Cond = uint32(at)
 			}
 			c.freeTemps()
@@ -178,7 +177,7 @@ func (c *compiler) compileChecksums() error {
 	for i := range c.calcs {
 		if ca := &c.calcs[i]; !ca.quiet {
 			for _, r := range ca.refs {
-				c.use(r)
+				c.noteRead(r)
 			}
 		}
 	}
@@ -221,7 +220,7 @@ func (c *compiler) sumBytes(k *Checksum) {
 	if k.Update {
 		c.writtenOutside(h, k.Field.Field)
 	}
-	c.use(k.Field)
+	c.noteRead(k.Field)
 }
 
 func (c *compiler) compileDeparser() error {
@@ -230,7 +229,7 @@ func (c *compiler) compileDeparser() error {
 		if jd.Name != "deparser" && len(c.j.Deparsers) > 1 {
 			continue
 		}
-		pc, err := c.snippet(func() error { return c.primitives(jd.Primitives) })
+		pc, err := c.compileSnippet(func() error { return c.compilePrimitives(jd.Primitives) })
 		if err != nil {
 			return fmt.Errorf("deparser: %w", err)
 		}

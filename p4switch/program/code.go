@@ -1,24 +1,23 @@
 package program
 
-// An Inst is one instruction of the flat code that actions, expressions and
-// pipelines compile to. Dst, A and B index the packet's slots unless the
-// opcode says otherwise; narrow results are masked with Imm, so that an
-// assignment's truncation costs nothing.
+// Inst is one instruction of the code into which actions, expressions and pipelines are compiled. Dst, A and B are
+// indices of slots (words of a packet's state) unless the opcode says otherwise. Results of one word are masked with
+// Imm, so that truncation on assignment is free.
 type Inst struct {
 	Op  Opcode
-	N   uint16 // words, of operations on several
+	N   uint16 // number of slots, of operations on several
 	Dst uint32
 	A   uint32
 	B   uint32
 	Imm uint64
 }
 
-// Opcode says what an [Inst] does.
+// Opcode is the operation of an [Inst].
 type Opcode uint16
 
 // OpHalt and the others are the operations.
 const (
-	OpHalt Opcode = iota // leave run
+	OpHalt Opcode = iota // end of the code
 	OpRet                // end of an action: go on at the return address
 
 	// OpMov and the next ones are narrow: one slot each.
@@ -36,7 +35,7 @@ const (
 
 	OpDivU   // dst = a / b, 0 when b is 0
 	OpModU   // dst = a % b, 0 when b is 0
-	OpDivS   // the same, signed
+	OpDivS   // dst = a / b, signed, 0 when b is 0
 	OpModS   //
 	OpEq     // dst = a == b
 	OpNe     // dst = a != b
@@ -54,9 +53,9 @@ const (
 
 	// OpJmp and the next ones are control. imm is a program counter.
 	OpJmp
-	OpJz  // if a == 0
-	OpJnz // if a != 0
-	OpJEq // if a == b
+	OpJz  // jump to imm if a == 0
+	OpJnz // jump to imm if a != 0
+	OpJEq // jump to imm if a == b
 	OpJNe
 	OpJLtU
 	OpJGeU
@@ -65,12 +64,12 @@ const (
 	OpBack // a jump that may loop: counted against a limit
 	OpJzBack
 	OpTable      // apply table imm; goes on where the table says
-	OpCallAction // run the action at a, go on at imm
+	OpCallAction // run the action whose code is at a, then continue at imm
 	OpCheckExit  // leave run when the packet is marked for exit
 
 	// OpSetValid and the next ones are of headers, stacks and unions.
 	OpSetValid   // header imm becomes valid
-	OpDirty      // the set at dst gains imm
+	OpDirty      // the set of bits at dst gains those of imm
 	OpSetInvalid // header imm becomes invalid
 	OpHdrID      // dst = id of element a of the stack imm, -1 when out of range
 	OpUnionID    // dst = id of the union at element a of union stack imm, -1 when out of range
@@ -86,10 +85,10 @@ const (
 	// OpCount and the next ones are of state.
 	OpCount    // counter imm, index a
 	OpRegRead  // dst.. (n words) = register imm at index a; b bits of dst
-	OpRegWrite // register imm at index a = dst..
-	OpDrop     // mark_to_drop
+	OpRegWrite // cell a of register imm = the slots from dst on
+	OpDrop     // v1model's mark_to_drop
 	OpExit
-	OpCall // call imm of the program: everything rarer
+	OpCall // carry out Calls[imm] of the program: primitives without an opcode of their own
 
 	// OpWMov and the next ones are wide: n words, least significant first, two's complement.
 	OpWMov  // dst = a
@@ -102,9 +101,9 @@ const (
 	OpWOr
 	OpWXor
 	OpWNot
-	OpWShl // by slot b
-	OpWShr // unsigned, by slot b
-	OpWSar // signed, by slot b
+	OpWShl // dst = a shifted left by slot b
+	OpWShr // dst = a shifted right by slot b, unsigned
+	OpWSar // dst = a shifted right by slot b, signed
 	OpWDiv // dst = a / b, both not negative
 	OpWMod
 	OpWEq // dst (one slot) = a == b
@@ -119,27 +118,27 @@ const (
 	OpWSat    // dst = a signed, within 0..2^imm-1
 	OpWSatS   // dst = a signed, within -2^(imm-1)..2^(imm-1)-1
 	OpWSel    // dst = b if slot a != 0, else slots imm
-	OpWCount  // dst (one slot) = min(a, 2^32): a shift count
+	OpWCount  // dst (one slot) = min(a, 2^32), for use as a shift count
 )
 
 // LastMasked is the last of the opcodes from OpMov on that mask with imm.
 const LastMasked = OpSar
 
-// emit appends an instruction and returns its address.
-func (c *compiler) emit(in Inst) int {
+// emitInst appends an instruction and returns its address.
+func (c *compiler) emitInst(in Inst) int {
 	c.code = append(c.code, in)
 	return len(c.code) - 1
 }
 
-// constant returns the slot that holds v, for n = 1 word.
-func (c *compiler) constant(v uint64) uint32 {
+// constantSlot returns the slot that holds v, for n = 1 word.
+func (c *compiler) constantSlot(v uint64) uint32 {
 	if v <= 1 {
 		return uint32(v)
 	}
 	if s, ok := c.consts[v]; ok {
 		return s
 	}
-	s := c.alloc(1)
+	s := c.allocSlots(1)
 	c.consts[v] = s
 	c.constList = append(c.constList, Constant{s, v})
 	return s
@@ -148,30 +147,30 @@ func (c *compiler) constant(v uint64) uint32 {
 // constWords returns slots that hold the words in order.
 func (c *compiler) constWords(w []uint64) uint32 {
 	if len(w) == 1 {
-		return c.constant(w[0])
+		return c.constantSlot(w[0])
 	}
-	s := c.alloc(len(w))
+	s := c.allocSlots(len(w))
 	for i, x := range w {
 		c.constList = append(c.constList, Constant{s + uint32(i), x})
 	}
 	return s
 }
 
-// Constant is a slot that holds a number for as long as the packet lives.
+// Constant is a slot that holds a number that never changes.
 type Constant struct {
 	Slot  uint32
 	Value uint64
 }
 
-// temp takes n slots in a row until freeTemps.
-func (c *compiler) temp(n int) uint32 {
+// tempSlots takes n slots in a row until freeTemps.
+func (c *compiler) tempSlots(n int) uint32 {
 	free := c.tempFree[n]
 	var s uint32
 	if len(free) > 0 {
 		s = free[len(free)-1]
 		c.tempFree[n] = free[:len(free)-1]
 	} else {
-		s = c.alloc(n)
+		s = c.allocSlots(n)
 	}
 	c.tempUsed = append(c.tempUsed, tempBlock{s, n})
 	return s
@@ -200,7 +199,7 @@ func (c *compiler) isTemp(s uint32) bool {
 	return false
 }
 
-// MaskOf has the low bits set; bits is at least 0, and all are set from 64 on.
+// MaskOf returns a number whose lowest bits are set; all of them for bits >= 64.
 func MaskOf(bits int) uint64 {
 	if bits >= 64 {
 		return ^uint64(0)

@@ -79,20 +79,18 @@ type standardFields struct {
 	parserError, checksumError                                      Ref
 }
 
-// ErrUnsupported says that [Load] met a construct that is not executed.
+// ErrUnsupported is wrapped by the error of [Load] for a construct that this package does not execute.
 var ErrUnsupported = errors.New("unsupported construct")
 
-// Load compiles BMv2 JSON as p4c writes it for v1model. The program is
-// immutable and may be shared by many switches. An error names the construct
-// that is wrong, missing or (ErrUnsupported) not executed by this package,
-// and where it is.
+// Load compiles the BMv2 JSON that p4c writes for v1model. The program is immutable and can be shared by many switches.
+// The error names the construct that is wrong, missing or not executed ([ErrUnsupported]), and where it is.
 func Load(data []byte) (*Program, error) {
 	c := &compiler{
 		consts: map[uint64]uint32{}, tempFree: map[int][]uint32{},
 		tableIndex: map[string]int{}, profileByName: map[string]int{}, calcByName: map[string]int{}, calcUses: map[int]int{},
 		fieldLists: map[uint64][]Ref{}, digestByID: map[uint64]int{},
 	}
-	if err := json.Unmarshal(data, &c.j); err != nil {
+	if err := json.Unmarshal(unindented(data), &c.j); err != nil {
 		return nil, fmt.Errorf("program: JSON: %w", err)
 	}
 	if m := c.j.Meta; m != nil && len(m.Version) == 2 && m.Version[0] != 2 {
@@ -103,10 +101,10 @@ func Load(data []byte) (*Program, error) {
 	}
 	c.slots = 2
 	c.constList = []Constant{{SlotOne, 1}}
-	c.emit(Inst{Op: OpHalt}) // so that 0 means no code
-	p := &Program{derived: &derived{}}
+	c.emitInst(Inst{Op: OpHalt}) // so that 0 means no code
+	p := &Program{derived: &derivedTables{}}
 	for _, step := range []func() error{
-		c.layoutTypes, c.layoutHeaders, c.standardLayout, c.arrays, c.compileCalcs, c.lists,
+		c.layoutTypes, c.layoutHeaders, c.standardLayout, c.compileArrays, c.compileCalcs, c.compileFieldLists,
 		c.compileActions, c.compileParsers, c.compileTables,
 		func() (err error) { p.Ingress, err = c.compilePipeline("ingress"); return err },
 		func() (err error) { p.Egress, err = c.compilePipeline("egress"); return err },
@@ -119,7 +117,7 @@ func Load(data []byte) (*Program, error) {
 	if c.slots > maxSlots {
 		return nil, fmt.Errorf("program: %w: a program of more than %d words of state per packet", ErrUnsupported, maxSlots)
 	}
-	c.finish(p)
+	c.finishProgram(p)
 	return p, nil
 }
 
@@ -160,7 +158,7 @@ func (c *compiler) standardLayout() error {
 		{&s.deqDepth, "queueing_metadata", "deq_qdepth", false},
 		{&s.qid, "queueing_metadata", "qid", false},
 	} {
-		r, ok := c.standard(f.h+"."+f.f, f.h, f.f)
+		r, ok := c.standardField(f.h+"."+f.f, f.h, f.f)
 		switch {
 		case ok && r.Field.Words != 1:
 			return fmt.Errorf("%s.%s is %d bits wide; at most 64 are possible", f.h, f.f, r.Field.Width)
@@ -176,7 +174,7 @@ func (c *compiler) standardLayout() error {
 // maxCells bounds the arrays of a program; they are allocated as they are used.
 const maxCells = 1 << 28
 
-func (c *compiler) arrays() error {
+func (c *compiler) compileArrays() error {
 	index := func(n int) map[string]int { return make(map[string]int, n) }
 	c.registerByName, c.counterByName, c.meterByName, c.vsetByName = index(len(c.j.RegisterArrays)), index(len(c.j.CounterArrays)), index(len(c.j.MeterArrays)), index(len(c.j.ParseVsets))
 	for _, r := range c.j.RegisterArrays {
@@ -223,8 +221,8 @@ func (c *compiler) arrays() error {
 	return nil
 }
 
-// lists compiles digests and the field lists that clones and the like preserve.
-func (c *compiler) lists() error {
+// compileFieldLists compiles digests and the field lists that clones and the like preserve.
+func (c *compiler) compileFieldLists() error {
 	refs := func(l *jFieldList) ([]Ref, error) {
 		var out []Ref
 		for i := range l.Elements {

@@ -11,8 +11,8 @@ import (
 // as it needs. A consumer also says how many low bits it looks at (need): a
 // sum that is masked to 32 bits is right modulo 2^64 whatever its range.
 
-// all is the need of a consumer that looks at the exact value.
-const all = 1 << 30
+// exactBits is the number of needed bits that stands for the exact value.
+const exactBits = 1 << 30
 
 const maxExprBits = 4096 // intermediate results are exact up to here
 
@@ -34,12 +34,12 @@ var (
 	maxI64  = big.NewInt(1<<63 - 1)
 )
 
-// Pow2 is 2^n.
+// Pow2 returns 2^n.
 func Pow2(n int) *big.Int { return new(big.Int).Lsh(bigOne, uint(n)) }
 
-// fits64 reports whether values in lo..hi have one slot as their exact form:
+// fitsOneSlot reports whether values in lo..hi have one slot as their exact form:
 // unsigned, or two's complement when lo is negative.
-func fits64(lo, hi *big.Int) bool {
+func fitsOneSlot(lo, hi *big.Int) bool {
 	if lo.Sign() >= 0 {
 		return hi.Cmp(maxU64) <= 0
 	}
@@ -56,7 +56,7 @@ func bitsFor(lo, hi *big.Int) int {
 	return max(n, 1)
 }
 
-// WordsFor is how many slots a number of so many bits takes.
+// WordsFor returns the number of 64-bit slots that a number of so many bits takes.
 func WordsFor(bits int) int { return max(1, (bits+63)/64) }
 
 func constOperandRange(v *big.Int) operand {
@@ -75,8 +75,8 @@ func wordsOf(v *big.Int, n int) []uint64 {
 	return w
 }
 
-// data compiles e as an integer of which the consumer reads the low need bits.
-func (c *compiler) data(e *jVal, need int) (operand, error) {
+// compileInteger compiles e as an integer of which the consumer reads the low need bits.
+func (c *compiler) compileInteger(e *jVal, need int) (operand, error) {
 	if c.depth++; c.depth > 500 {
 		return operand{}, fmt.Errorf("expression is nested too deeply")
 	}
@@ -170,7 +170,7 @@ func (c *compiler) constOperand(v *big.Int) (operand, error) {
 		return o, fmt.Errorf("constant of %d bits is wider than %d", v.BitLen(), maxExprBits)
 	}
 	o.words = 1
-	if !fits64(v, v) {
+	if !fitsOneSlot(v, v) {
 		o.words = WordsFor(bitsFor(v, v))
 	}
 	o.slot = c.constWords(wordsOf(v, o.words))
@@ -195,11 +195,11 @@ func (c *compiler) loadField(f *Field, slot uint32, need int) operand {
 			o.exact = false
 			return o
 		}
-		t := c.temp(f.Words)
+		t := c.tempSlots(f.Words)
 		if f.Words == 1 {
-			c.emit(Inst{Op: OpSext, Dst: t, A: slot, Imm: uint64(64 - f.Width)})
+			c.emitInst(Inst{Op: OpSext, Dst: t, A: slot, Imm: uint64(64 - f.Width)})
 		} else {
-			c.emit(Inst{Op: OpWSextAt, N: uint16(f.Words), Dst: t, A: slot, Imm: uint64(f.Width)})
+			c.emitInst(Inst{Op: OpWSextAt, N: uint16(f.Words), Dst: t, A: slot, Imm: uint64(f.Width)})
 		}
 		o.slot = t
 	}
@@ -208,48 +208,48 @@ func (c *compiler) loadField(f *Field, slot uint32, need int) operand {
 
 // loadDynamic loads a field of the header whose id is in slot hid.
 func (c *compiler) loadDynamic(f *Field, hid uint32, need int) operand {
-	t := c.temp(f.Words)
-	c.emit(Inst{Op: OpHdrLoad, N: uint16(f.Words), Dst: t, A: hid, Imm: uint64(f.Offset)})
+	t := c.tempSlots(f.Words)
+	c.emitInst(Inst{Op: OpHdrLoad, N: uint16(f.Words), Dst: t, A: hid, Imm: uint64(f.Offset)})
 	return c.loadField(f, t, need)
 }
 
-// widen returns slots with the operand in w words.
-func (c *compiler) widen(o operand, w int) uint32 {
+// widenTo returns slots that hold the operand in w words.
+func (c *compiler) widenTo(o operand, w int) uint32 {
 	if o.words >= w {
 		return o.slot
 	}
-	t := c.temp(w)
+	t := c.tempSlots(w)
 	op := OpWZext
 	if o.lo.Sign() < 0 {
 		op = OpWSext
 	}
-	c.emit(Inst{Op: op, N: uint16(w), Dst: t, A: o.slot, B: uint32(o.words)})
+	c.emitInst(Inst{Op: op, N: uint16(w), Dst: t, A: o.slot, B: uint32(o.words)})
 	return t
 }
 
 func (c *compiler) dataOp(e *jVal, need int) (operand, error) {
 	switch e.Op {
 	case "+", "-", "*", "&", "|", "^":
-		return c.modular(e, need)
+		return c.compileModular(e, need)
 	case "~":
-		x, err := c.data(e.Right, need)
+		x, err := c.compileInteger(e.Right, need)
 		if err != nil {
 			return operand{}, err
 		}
 		r := operand{lo: new(big.Int).Not(x.hi), hi: new(big.Int).Not(x.lo)}
-		return c.unary(OpNot, OpWNot, x, r, need, func() (operand, error) { return c.data(e.Right, all) })
+		return c.compileUnary(OpNot, OpWNot, x, r, need, func() (operand, error) { return c.compileInteger(e.Right, exactBits) })
 	case "<<":
 		return c.shiftLeft(e, need)
 	case ">>":
 		return c.shiftRight(e)
 	case "/", "%":
-		return c.divide(e)
+		return c.compileDivision(e)
 	case "two_comp_mod", "sat_cast", "usat_cast":
-		return c.cast(e)
+		return c.compileCast(e)
 	case "?":
-		return c.ternary(e, need)
+		return c.compileSelect(e, need)
 	case "b2d":
-		s, err := c.boolean(e.Right)
+		s, err := c.compileBoolean(e.Right)
 		if err != nil {
 			return operand{}, err
 		}
@@ -263,8 +263,8 @@ func (c *compiler) dataOp(e *jVal, need int) (operand, error) {
 		}
 		o := operand{slot: next, words: 1, lo: bigZero, hi: big.NewInt(int64(n)), exact: true}
 		if e.Op == "last_stack_index" {
-			t := c.temp(1)
-			c.emit(Inst{Op: OpSub, Dst: t, A: next, B: SlotOne, Imm: MaskOf(64)})
+			t := c.tempSlots(1)
+			c.emitInst(Inst{Op: OpSub, Dst: t, A: next, B: SlotOne, Imm: MaskOf(64)})
 			o.slot, o.lo, o.hi = t, big.NewInt(-1), big.NewInt(int64(n-1))
 		}
 		return o, nil
@@ -321,9 +321,9 @@ var modularOps = map[string][2]Opcode{
 	"&": {OpAnd, OpWAnd}, "|": {OpOr, OpWOr}, "^": {OpXor, OpWXor},
 }
 
-// modular compiles the operations whose low bits depend on the operands' low
+// compileModular compiles the operations whose low bits depend on the operands' low
 // bits only.
-func (c *compiler) modular(e *jVal, need int) (operand, error) {
+func (c *compiler) compileModular(e *jVal, need int) (operand, error) {
 	l := e.Left
 	if l.isNull() && (e.Op == "+" || e.Op == "-") {
 		l = &jVal{Type: "hexstr", Value: jRaw(`"0x0"`)}
@@ -341,11 +341,11 @@ func (c *compiler) modular(e *jVal, need int) (operand, error) {
 	cur := min(need, 64)
 	for {
 		mark, used := len(c.code), len(c.tempUsed)
-		x, err := c.data(l, cur)
+		x, err := c.compileInteger(l, cur)
 		if err != nil {
 			return operand{}, err
 		}
-		y, err := c.data(e.Right, cur)
+		y, err := c.compileInteger(e.Right, cur)
 		if err != nil {
 			return operand{}, err
 		}
@@ -353,39 +353,39 @@ func (c *compiler) modular(e *jVal, need int) (operand, error) {
 		r := operand{lo: lo, hi: hi}
 		bits := bitsFor(lo, hi)
 		ops := modularOps[e.Op]
-		if fits64(lo, hi) || need <= 64 {
+		if fitsOneSlot(lo, hi) || need <= 64 {
 			// cur is min(need, 64): operands may hold only that many right
 			// bits, and so the result; ask for 64 when exactness matters.
 			if need > 64 && cur < 64 || (need > cur) && cur != 64 {
 				cur = 64
-				c.rewind(mark, used)
+				c.dropCodeSince(mark, used)
 				continue
 			}
-			r.words, r.slot = 1, c.temp(1)
-			r.exact = fits64(lo, hi) && cur >= 64
-			if fits64(lo, hi) && x.exact && y.exact {
+			r.words, r.slot = 1, c.tempSlots(1)
+			r.exact = fitsOneSlot(lo, hi) && cur >= 64
+			if fitsOneSlot(lo, hi) && x.exact && y.exact {
 				r.exact = true
 			}
-			c.emit(Inst{Op: ops[0], Dst: r.slot, A: x.slot, B: y.slot, Imm: ^uint64(0)})
+			c.emitInst(Inst{Op: ops[0], Dst: r.slot, A: x.slot, B: y.slot, Imm: ^uint64(0)})
 			return r, nil
 		}
 		want := min(need, bits, maxExprBits)
 		if cur < want {
 			cur = want
-			c.rewind(mark, used)
+			c.dropCodeSince(mark, used)
 			continue
 		}
 		w := WordsFor(want)
-		a, b := c.widen(x, w), c.widen(y, w)
-		r.words, r.slot = w, c.temp(w)
+		a, b := c.widenTo(x, w), c.widenTo(y, w)
+		r.words, r.slot = w, c.tempSlots(w)
 		r.exact = want >= bits
-		c.emit(Inst{Op: ops[1], N: uint16(w), Dst: r.slot, A: a, B: b})
+		c.emitInst(Inst{Op: ops[1], N: uint16(w), Dst: r.slot, A: a, B: b})
 		return r, nil
 	}
 }
 
-// rewind drops the code since mark and the temporaries since used.
-func (c *compiler) rewind(mark, used int) {
+// dropCodeSince drops the code since mark and the temporaries since used.
+func (c *compiler) dropCodeSince(mark, used int) {
 	c.code = c.code[:mark]
 	for _, t := range c.tempUsed[used:] {
 		c.tempFree[t.n] = append(c.tempFree[t.n], t.slot)
@@ -412,7 +412,7 @@ func (c *compiler) maskWith(x, m *jVal, need int) (operand, bool, error) {
 		return operand{}, false, nil
 	}
 	n := min(need, max(mv.BitLen(), 1))
-	o, err := c.data(x, n)
+	o, err := c.compileInteger(x, n)
 	if err != nil {
 		return operand{}, false, err
 	}
@@ -431,14 +431,14 @@ func (c *compiler) maskWith(x, m *jVal, need int) (operand, bool, error) {
 			r.slot = o.slot
 			return r, true, nil
 		}
-		r.slot = c.temp(1)
-		c.emit(Inst{Op: OpMov, Dst: r.slot, A: o.slot, Imm: mask})
+		r.slot = c.tempSlots(1)
+		c.emitInst(Inst{Op: OpMov, Dst: r.slot, A: o.slot, Imm: mask})
 		return r, true, nil
 	}
-	a := c.widen(o, w)
+	a := c.widenTo(o, w)
 	k := c.constWords(wordsOf(mv, w))
-	r.slot = c.temp(w)
-	c.emit(Inst{Op: OpWAnd, N: uint16(w), Dst: r.slot, A: a, B: k})
+	r.slot = c.tempSlots(w)
+	c.emitInst(Inst{Op: OpWAnd, N: uint16(w), Dst: r.slot, A: a, B: k})
 	return r, true, nil
 }
 
@@ -447,13 +447,13 @@ func isLowMask(v *big.Int) bool {
 	return t.And(t, v).Sign() == 0
 }
 
-// unary emits a bitwise operation of one operand. again compiles the operand
+// compileUnary emits a bitwise operation of one operand. again compiles the operand
 // exactly, for results that turn out to need more than 64 bits.
-func (c *compiler) unary(narrow, wide Opcode, x, r operand, need int, again func() (operand, error)) (operand, error) {
-	if fits64(r.lo, r.hi) || need <= 64 {
-		r.words, r.slot = 1, c.temp(1)
-		r.exact = fits64(r.lo, r.hi) && x.exact && x.words == 1
-		c.emit(Inst{Op: narrow, Dst: r.slot, A: x.slot, Imm: ^uint64(0)})
+func (c *compiler) compileUnary(narrow, wide Opcode, x, r operand, need int, again func() (operand, error)) (operand, error) {
+	if fitsOneSlot(r.lo, r.hi) || need <= 64 {
+		r.words, r.slot = 1, c.tempSlots(1)
+		r.exact = fitsOneSlot(r.lo, r.hi) && x.exact && x.words == 1
+		c.emitInst(Inst{Op: narrow, Dst: r.slot, A: x.slot, Imm: ^uint64(0)})
 		return r, nil
 	}
 	x, err := again()
@@ -462,8 +462,8 @@ func (c *compiler) unary(narrow, wide Opcode, x, r operand, need int, again func
 	}
 	bits := bitsFor(r.lo, r.hi)
 	w := WordsFor(min(need, bits, maxExprBits))
-	a := c.widen(x, w)
-	r.words, r.slot, r.exact = w, c.temp(w), w*64 >= bits
-	c.emit(Inst{Op: wide, N: uint16(w), Dst: r.slot, A: a})
+	a := c.widenTo(x, w)
+	r.words, r.slot, r.exact = w, c.tempSlots(w), w*64 >= bits
+	c.emitInst(Inst{Op: wide, N: uint16(w), Dst: r.slot, A: a})
 	return r, nil
 }

@@ -5,15 +5,15 @@ import (
 	"math/big"
 )
 
-// count compiles a shift count into one slot, saturated far above any width.
-func (c *compiler) count(e *jVal) (operand, error) {
-	y, err := c.data(e, all)
+// compileShiftCount compiles a shift count into one slot, saturated far above any width.
+func (c *compiler) compileShiftCount(e *jVal) (operand, error) {
+	y, err := c.compileInteger(e, exactBits)
 	if err != nil {
 		return y, err
 	}
 	if y.words > 1 {
-		t := c.temp(1)
-		c.emit(Inst{Op: OpWCount, N: uint16(y.words), Dst: t, A: y.slot})
+		t := c.tempSlots(1)
+		c.emitInst(Inst{Op: OpWCount, N: uint16(y.words), Dst: t, A: y.slot})
 		y.slot, y.words = t, 1
 		y.hi = Pow2(32)
 	}
@@ -31,12 +31,12 @@ func clampShift(v *big.Int) uint {
 }
 
 func (c *compiler) shiftLeft(e *jVal, need int) (operand, error) {
-	y, err := c.count(e.Right)
+	y, err := c.compileShiftCount(e.Right)
 	if err != nil {
 		return y, err
 	}
 	mark, used := len(c.code), len(c.tempUsed)
-	x, err := c.data(e.Left, min(need, 64))
+	x, err := c.compileInteger(e.Left, min(need, 64))
 	if err != nil {
 		return x, err
 	}
@@ -53,34 +53,34 @@ func (c *compiler) shiftLeft(e *jVal, need int) (operand, error) {
 		r.hi = new(big.Int).Lsh(x.hi, smin)
 	}
 	if need <= 64 {
-		r.words, r.slot = 1, c.temp(1)
-		r.exact = fits64(r.lo, r.hi) && x.exact && x.words == 1
-		c.emit(Inst{Op: OpShl, Dst: r.slot, A: x.slot, B: y.slot, Imm: ^uint64(0)})
+		r.words, r.slot = 1, c.tempSlots(1)
+		r.exact = fitsOneSlot(r.lo, r.hi) && x.exact && x.words == 1
+		c.emitInst(Inst{Op: OpShl, Dst: r.slot, A: x.slot, B: y.slot, Imm: ^uint64(0)})
 		return r, nil
 	}
-	c.rewind(mark, used)
-	if x, err = c.data(e.Left, need); err != nil {
+	c.dropCodeSince(mark, used)
+	if x, err = c.compileInteger(e.Left, need); err != nil {
 		return x, err
 	}
 	bits := bitsFor(r.lo, r.hi)
-	if fits64(r.lo, r.hi) && x.words == 1 {
-		r.words, r.slot, r.exact = 1, c.temp(1), true
-		c.emit(Inst{Op: OpShl, Dst: r.slot, A: x.slot, B: y.slot, Imm: ^uint64(0)})
+	if fitsOneSlot(r.lo, r.hi) && x.words == 1 {
+		r.words, r.slot, r.exact = 1, c.tempSlots(1), true
+		c.emitInst(Inst{Op: OpShl, Dst: r.slot, A: x.slot, B: y.slot, Imm: ^uint64(0)})
 		return r, nil
 	}
 	w := WordsFor(min(need, bits, maxExprBits))
-	a := c.widen(x, w)
-	r.words, r.slot, r.exact = w, c.temp(w), w*64 >= bits
-	c.emit(Inst{Op: OpWShl, N: uint16(w), Dst: r.slot, A: a, B: y.slot})
+	a := c.widenTo(x, w)
+	r.words, r.slot, r.exact = w, c.tempSlots(w), w*64 >= bits
+	c.emitInst(Inst{Op: OpWShl, N: uint16(w), Dst: r.slot, A: a, B: y.slot})
 	return r, nil
 }
 
 func (c *compiler) shiftRight(e *jVal) (operand, error) {
-	x, err := c.data(e.Left, all)
+	x, err := c.compileInteger(e.Left, exactBits)
 	if err != nil {
 		return x, err
 	}
-	y, err := c.count(e.Right)
+	y, err := c.compileShiftCount(e.Right)
 	if err != nil {
 		return y, err
 	}
@@ -104,24 +104,24 @@ func (c *compiler) shiftRight(e *jVal) (operand, error) {
 		op, wop = OpSar, OpWSar
 	}
 	if x.words == 1 {
-		r.words, r.slot = 1, c.temp(1)
-		c.emit(Inst{Op: op, Dst: r.slot, A: x.slot, B: y.slot, Imm: ^uint64(0)})
+		r.words, r.slot = 1, c.tempSlots(1)
+		c.emitInst(Inst{Op: op, Dst: r.slot, A: x.slot, B: y.slot, Imm: ^uint64(0)})
 		return r, nil
 	}
-	r.words, r.slot = x.words, c.temp(x.words)
-	c.emit(Inst{Op: wop, N: uint16(x.words), Dst: r.slot, A: x.slot, B: y.slot})
-	if fits64(r.lo, r.hi) {
+	r.words, r.slot = x.words, c.tempSlots(x.words)
+	c.emitInst(Inst{Op: wop, N: uint16(x.words), Dst: r.slot, A: x.slot, B: y.slot})
+	if fitsOneSlot(r.lo, r.hi) {
 		r.words = 1
 	}
 	return r, nil
 }
 
-func (c *compiler) divide(e *jVal) (operand, error) {
-	x, err := c.data(e.Left, all)
+func (c *compiler) compileDivision(e *jVal) (operand, error) {
+	x, err := c.compileInteger(e.Left, exactBits)
 	if err != nil {
 		return x, err
 	}
-	y, err := c.data(e.Right, all)
+	y, err := c.compileInteger(e.Right, exactBits)
 	if err != nil {
 		return y, err
 	}
@@ -147,24 +147,24 @@ func (c *compiler) divide(e *jVal) (operand, error) {
 	if signed {
 		r.lo = new(big.Int).Neg(m)
 	}
-	if x.words == 1 && y.words == 1 && (!signed || fits64(minOf(x.lo, y.lo), maxOf(x.hi, y.hi))) {
+	if x.words == 1 && y.words == 1 && (!signed || fitsOneSlot(minOf(x.lo, y.lo), maxOf(x.hi, y.hi))) {
 		op := map[string]Opcode{"/": OpDivU, "%": OpModU}[e.Op]
 		if signed {
 			op = map[string]Opcode{"/": OpDivS, "%": OpModS}[e.Op]
 		}
-		r.words, r.slot = 1, c.temp(1)
-		c.emit(Inst{Op: op, Dst: r.slot, A: x.slot, B: y.slot})
+		r.words, r.slot = 1, c.tempSlots(1)
+		c.emitInst(Inst{Op: op, Dst: r.slot, A: x.slot, B: y.slot})
 		return r, nil
 	}
 	if signed {
 		return r, fmt.Errorf("%w: signed %q of more than 64 bits", ErrUnsupported, e.Op)
 	}
 	w := max(x.words, y.words)
-	a, b := c.widen(x, w), c.widen(y, w)
-	r.words, r.slot = w, c.temp(w)
+	a, b := c.widenTo(x, w), c.widenTo(y, w)
+	r.words, r.slot = w, c.tempSlots(w)
 	op := map[string]Opcode{"/": OpWDiv, "%": OpWMod}[e.Op]
-	c.emit(Inst{Op: op, N: uint16(w), Dst: r.slot, A: a, B: b})
-	if fits64(r.lo, r.hi) {
+	c.emitInst(Inst{Op: op, N: uint16(w), Dst: r.slot, A: a, B: b})
+	if fitsOneSlot(r.lo, r.hi) {
 		r.words = 1
 	}
 	return r, nil
@@ -184,10 +184,10 @@ func maxOf(a, b *big.Int) *big.Int {
 	return b
 }
 
-// cast compiles two_comp_mod, sat_cast and usat_cast, whose right side is
+// compileCast compiles two_comp_mod, sat_cast and usat_cast, whose right side is
 // the width.
-func (c *compiler) cast(e *jVal) (operand, error) {
-	wo, err := c.data(e.Right, all)
+func (c *compiler) compileCast(e *jVal) (operand, error) {
+	wo, err := c.compileInteger(e.Right, exactBits)
 	if err != nil {
 		return wo, err
 	}
@@ -195,11 +195,11 @@ func (c *compiler) cast(e *jVal) (operand, error) {
 		return wo, fmt.Errorf("%w: %s to a width that is not a constant of 1 to %d", ErrUnsupported, e.Op, maxExprBits-64)
 	}
 	n := int(wo.konst.Int64())
-	need := all
+	need := exactBits
 	if e.Op == "two_comp_mod" {
 		need = n
 	}
-	x, err := c.data(e.Left, need)
+	x, err := c.compileInteger(e.Left, need)
 	if err != nil {
 		return x, err
 	}
@@ -219,16 +219,16 @@ func (c *compiler) castTo(op string, x operand, n int) operand {
 	}
 	neg := x.lo.Sign() < 0
 	if n <= 64 && x.words == 1 && (op != "usat_cast" || n != 64 || !neg) {
-		r.words, r.slot = 1, c.temp(1)
+		r.words, r.slot = 1, c.tempSlots(1)
 		switch {
 		case op == "two_comp_mod":
-			c.emit(Inst{Op: OpSext, Dst: r.slot, A: x.slot, Imm: uint64(64 - n)})
+			c.emitInst(Inst{Op: OpSext, Dst: r.slot, A: x.slot, Imm: uint64(64 - n)})
 		case !neg:
-			c.emit(Inst{Op: OpMinU, Dst: r.slot, A: x.slot, Imm: maxOf(r.hi, bigZero).Uint64()})
+			c.emitInst(Inst{Op: OpMinU, Dst: r.slot, A: x.slot, Imm: maxOf(r.hi, bigZero).Uint64()})
 		case op == "usat_cast":
-			c.emit(Inst{Op: OpClampS, Dst: r.slot, A: x.slot, Imm: r.hi.Uint64()})
+			c.emitInst(Inst{Op: OpClampS, Dst: r.slot, A: x.slot, Imm: r.hi.Uint64()})
 		default:
-			c.emit(Inst{Op: OpClampB, Dst: r.slot, A: x.slot, Imm: r.hi.Uint64()})
+			c.emitInst(Inst{Op: OpClampB, Dst: r.slot, A: x.slot, Imm: r.hi.Uint64()})
 		}
 		return r
 	}
@@ -238,40 +238,40 @@ func (c *compiler) castTo(op string, x operand, n int) operand {
 	if op == "two_comp_mod" {
 		w = max(x.words, WordsFor(n))
 	}
-	a := c.widen(x, w)
-	r.words, r.slot = w, c.temp(w)
-	c.emit(Inst{Op: wop, N: uint16(w), Dst: r.slot, A: a, Imm: uint64(n)})
-	if fits64(r.lo, r.hi) {
+	a := c.widenTo(x, w)
+	r.words, r.slot = w, c.tempSlots(w)
+	c.emitInst(Inst{Op: wop, N: uint16(w), Dst: r.slot, A: a, Imm: uint64(n)})
+	if fitsOneSlot(r.lo, r.hi) {
 		r.words = 1
 	}
 	return r
 }
 
-func (c *compiler) ternary(e *jVal, need int) (operand, error) {
-	cond, err := c.boolean(e.Cond)
+func (c *compiler) compileSelect(e *jVal, need int) (operand, error) {
+	cond, err := c.compileBoolean(e.Cond)
 	if err != nil {
 		return operand{}, err
 	}
-	x, err := c.data(e.Left, need)
+	x, err := c.compileInteger(e.Left, need)
 	if err != nil {
 		return operand{}, err
 	}
-	y, err := c.data(e.Right, need)
+	y, err := c.compileInteger(e.Right, need)
 	if err != nil {
 		return operand{}, err
 	}
 	r := operand{lo: minOf(x.lo, y.lo), hi: maxOf(x.hi, y.hi), exact: x.exact && y.exact}
-	if need <= 64 || fits64(r.lo, r.hi) && x.words == 1 && y.words == 1 {
-		r.words, r.slot = 1, c.temp(1)
-		r.exact = r.exact && fits64(r.lo, r.hi)
-		c.emit(Inst{Op: OpSel, Dst: r.slot, A: cond, B: x.slot, Imm: uint64(y.slot)})
+	if need <= 64 || fitsOneSlot(r.lo, r.hi) && x.words == 1 && y.words == 1 {
+		r.words, r.slot = 1, c.tempSlots(1)
+		r.exact = r.exact && fitsOneSlot(r.lo, r.hi)
+		c.emitInst(Inst{Op: OpSel, Dst: r.slot, A: cond, B: x.slot, Imm: uint64(y.slot)})
 		return r, nil
 	}
 	w := max(x.words, y.words, WordsFor(min(bitsFor(r.lo, r.hi), need)))
-	a, b := c.widen(x, w), c.widen(y, w)
-	r.words, r.slot = w, c.temp(w)
-	c.emit(Inst{Op: OpWSel, N: uint16(w), Dst: r.slot, A: cond, B: a, Imm: uint64(b)})
-	if r.exact && fits64(r.lo, r.hi) {
+	a, b := c.widenTo(x, w), c.widenTo(y, w)
+	r.words, r.slot = w, c.tempSlots(w)
+	c.emitInst(Inst{Op: OpWSel, N: uint16(w), Dst: r.slot, A: cond, B: a, Imm: uint64(b)})
+	if r.exact && fitsOneSlot(r.lo, r.hi) {
 		r.words = 1
 	}
 	return r, nil

@@ -11,7 +11,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Hash is one of BMv2's hash algorithms, ready to run.
+// Hash is one of BMv2's hash algorithms with its parameters.
 type Hash struct {
 	Kind       HashKind
 	CRC        *CRC
@@ -26,16 +26,16 @@ const (
 	HashCRC32 HashKind = iota
 	HashCRC
 	HashCsum16
-	hashIdentity
-	hashXor16
-	hashXor32
+	HashIdentity
+	HashXor16
+	HashXor32
 	hashXXH64
 	hashToeplitz
-	hashFNV // hash_ex
+	hashFNV // BMv2's algorithm hash_ex, which is FNV
 	HashRoundRobin
 )
 
-// CRC drives a CRC of 8, 16, 32 or 64 bits as BMv2's crc_custom computes it.
+// CRC computes a CRC of 8, 16, 32 or 64 bits with the parameters of BMv2's crc_custom.
 type CRC struct {
 	Width      int
 	Init       uint64
@@ -62,7 +62,7 @@ func newCRC(width int, poly, init, xorOut uint64, reflected bool) *CRC {
 	return t
 }
 
-func (t *CRC) sum(b []byte) uint64 {
+func (t *CRC) checksum(b []byte) uint64 {
 	r := t.Init
 	m := MaskOf(t.Width)
 	for _, x := range b {
@@ -154,18 +154,18 @@ func customCRC(name string) (crcSpec, bool) {
 	return s, s.width != 0
 }
 
-func (c *compiler) hash(name string) (Hash, error) {
+func (c *compiler) hashByName(name string) (Hash, error) {
 	switch name {
 	case "crc32":
 		return Hash{Kind: HashCRC32}, nil
 	case "csum16", "cksum16":
 		return Hash{Kind: HashCsum16}, nil
 	case "identity":
-		return Hash{Kind: hashIdentity}, nil
+		return Hash{Kind: HashIdentity}, nil
 	case "xor16":
-		return Hash{Kind: hashXor16}, nil
+		return Hash{Kind: HashXor16}, nil
 	case "xor32":
-		return Hash{Kind: hashXor32}, nil
+		return Hash{Kind: HashXor32}, nil
 	case "xxh64", "bmv2_hash":
 		return Hash{Kind: hashXXH64}, nil
 	case "hash_ex":
@@ -185,24 +185,24 @@ func (c *compiler) hash(name string) (Hash, error) {
 	return Hash{Kind: HashCRC, CRC: newCRC(s.width, s.poly, s.init, s.xorOut, s.refl)}, nil
 }
 
-// Sum runs the algorithm over b; not a round robin, which counts in the switch.
+// Sum returns the hash of b. Do not call it for round_robin, whose counter is in the switch.
 func (h *Hash) Sum(b []byte) uint64 {
 	switch h.Kind {
 	case HashCRC32:
 		return uint64(crc32.ChecksumIEEE(b))
 	case HashCRC:
-		return h.CRC.sum(b)
+		return h.CRC.checksum(b)
 	case HashCsum16:
 		return InternetChecksum(b)
-	case hashIdentity:
+	case HashIdentity:
 		var v uint64
 		for _, x := range b[:min(8, len(b))] {
 			v = v<<8 | uint64(x)
 		}
 		return v
-	case hashXor16:
+	case HashXor16:
 		return xorFold(b, 2)
-	case hashXor32:
+	case HashXor32:
 		return xorFold(b, 4)
 	case hashXXH64:
 		return xxhash.Sum64(b)
@@ -212,7 +212,7 @@ func (h *Hash) Sum(b []byte) uint64 {
 	return 0 // toeplitz with BMv2's initial key of zeros
 }
 
-// InternetChecksum is the Internet checksum.
+// InternetChecksum returns the Internet checksum (RFC 1071) of b.
 func InternetChecksum(b []byte) uint64 {
 	var sum uint64
 	for len(b) >= 8 {

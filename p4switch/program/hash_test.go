@@ -19,7 +19,7 @@ func TestHashCheckValues(t *testing.T) {
 		"identity": 0x3132333435363738, "xxh64": 0x8CB841DB40E6AE83, "xor16": 0x3132 ^ 0x3334 ^ 0x3536 ^ 0x3738 ^ 0x3900,
 		"xor32": 0x31323334 ^ 0x35363738 ^ 0x39000000,
 	} {
-		h, err := c.hash(name)
+		h, err := c.hashByName(name)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -28,7 +28,7 @@ func TestHashCheckValues(t *testing.T) {
 			t.Errorf("%s: %#x, want %#x", name, got, want)
 		}
 	}
-	if _, err := c.hash("md5"); !errors.Is(err, ErrUnsupported) {
+	if _, err := c.hashByName("md5"); !errors.Is(err, ErrUnsupported) {
 		t.Errorf("unknown hash: %v", err)
 	}
 	ip, _ := hex.DecodeString("450000730000400040110000c0a80001c0a800c7")

@@ -46,7 +46,7 @@ func (c *compiler) headerOperand(e *jVal) (hdrOperand, error) {
 			return hdrOperand{}, err
 		}
 		s := &c.stacks[si]
-		ix, err := c.count(e.Right)
+		ix, err := c.compileShiftCount(e.Right)
 		if err != nil {
 			return hdrOperand{}, err
 		}
@@ -54,8 +54,8 @@ func (c *compiler) headerOperand(e *jVal) (hdrOperand, error) {
 			return hdrOperand{id: s.Headers[k.Int64()], typ: s.typ}, nil
 		}
 		c.wholeAll(s.Headers)
-		t := c.temp(1)
-		c.emit(Inst{Op: OpHdrID, Dst: t, A: ix.slot, Imm: uint64(si)})
+		t := c.tempSlots(1)
+		c.emitInst(Inst{Op: OpHdrID, Dst: t, A: ix.slot, Imm: uint64(si)})
 		return hdrOperand{dynamic: true, slot: t, typ: s.typ}, nil
 	case e.Op == "access_union_header":
 		u, err := c.unionOperand(e.Left)
@@ -71,8 +71,8 @@ func (c *compiler) headerOperand(e *jVal) (hdrOperand, error) {
 		if err != nil {
 			return hdrOperand{}, err
 		}
-		t := c.temp(1)
-		c.emit(Inst{Op: OpUnionHdr, Dst: t, A: u, Imm: uint64(m)})
+		t := c.tempSlots(1)
+		c.emitInst(Inst{Op: OpUnionHdr, Dst: t, A: u, Imm: uint64(m)})
 		return hdrOperand{dynamic: true, slot: t, typ: typ}, nil
 	}
 	return hdrOperand{}, fmt.Errorf("%w: %q %q where a header is needed", ErrUnsupported, e.Type, e.Op)
@@ -87,8 +87,8 @@ func (c *compiler) headerSlot(e *jVal) (uint32, error) {
 	if h.dynamic {
 		return h.slot, nil
 	}
-	c.whole(h.id)
-	return c.constant(uint64(h.id)), nil
+	c.noteWholeHeader(h.id)
+	return c.constantSlot(uint64(h.id)), nil
 }
 
 // stackOperand resolves a header stack by name.
@@ -157,19 +157,19 @@ func (c *compiler) unionOperand(e *jVal) (uint32, error) {
 			return 0, fmt.Errorf("there is no header union %q", n)
 		}
 		c.wholeUnions([]int{i})
-		return c.constant(uint64(i)), nil
+		return c.constantSlot(uint64(i)), nil
 	case e.Op == "dereference_union_stack":
 		si, err := c.unionStackOperand(e.Left)
 		if err != nil {
 			return 0, err
 		}
-		ix, err := c.count(e.Right)
+		ix, err := c.compileShiftCount(e.Right)
 		if err != nil {
 			return 0, err
 		}
 		c.wholeUnions(c.unionStacks[si].Unions)
-		t := c.temp(1)
-		c.emit(Inst{Op: OpUnionID, Dst: t, A: ix.slot, Imm: uint64(si)})
+		t := c.tempSlots(1)
+		c.emitInst(Inst{Op: OpUnionID, Dst: t, A: ix.slot, Imm: uint64(si)})
 		return t, nil
 	}
 	return 0, fmt.Errorf("%w: %q %q where a header union is needed", ErrUnsupported, e.Type, e.Op)
@@ -208,7 +208,7 @@ func (c *compiler) accessField(e *jVal, need int) (operand, error) {
 		if f.name == "$valid$" && hd.Meta {
 			return c.constOperand(bigOne)
 		}
-		c.use(Ref{hd, f})
+		c.noteRead(Ref{hd, f})
 		return c.loadField(f, hd.Base+f.Offset, need), nil
 	}
 	return c.loadDynamic(f, h.slot, need), nil
@@ -243,8 +243,8 @@ func (c *compiler) lastOf(e *jVal) (hid uint32, t *HeaderType, fn string, err er
 		return 0, nil, "", fmt.Errorf("there is no header stack %q", s[0])
 	}
 	c.wholeAll(c.stacks[i].Headers)
-	hid = c.temp(1)
-	c.emit(Inst{Op: OpLast, Dst: hid, Imm: uint64(i)})
+	hid = c.tempSlots(1)
+	c.emitInst(Inst{Op: OpLast, Dst: hid, Imm: uint64(i)})
 	return hid, c.stacks[i].typ, s[1], nil
 }
 
@@ -256,10 +256,10 @@ func (c *compiler) registerOperand(e *jVal) (operand, error) {
 	}
 	w := c.registers[id].Width
 	n := WordsFor(w)
-	t := c.temp(n)
-	c.emit(Inst{Op: OpRegRead, N: uint16(n), Dst: t, A: ix, B: uint32(w), Imm: uint64(id)})
+	t := c.tempSlots(n)
+	c.emitInst(Inst{Op: OpRegRead, N: uint16(n), Dst: t, A: ix, B: uint32(w), Imm: uint64(id)})
 	f := Field{Width: w, Words: n}
-	return c.loadField(&f, t, all), nil
+	return c.loadField(&f, t, exactBits), nil
 }
 
 // registerRef resolves [register, index expression].
@@ -280,7 +280,7 @@ func (c *compiler) registerRef(e *jVal) (id int, index uint32, err error) {
 	if !ok {
 		return 0, 0, fmt.Errorf("there is no register array %q", name)
 	}
-	o, err := c.count(&ix)
+	o, err := c.compileShiftCount(&ix)
 	if err != nil {
 		return 0, 0, err
 	}

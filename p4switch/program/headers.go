@@ -11,19 +11,19 @@ func (c *compiler) headerPrimitive(op string, e *jVal) error {
 		return err
 	}
 	if op == "add_header_fast" && !h.dynamic {
-		c.whole(h.id)
-		c.emit(Inst{Op: OpSetValid, Imm: uint64(h.id)})
+		c.noteWholeHeader(h.id)
+		c.emitInst(Inst{Op: OpSetValid, Imm: uint64(h.id)})
 		return nil
 	}
 	s := h.slot
 	if !h.dynamic {
-		s = c.constant(uint64(h.id))
+		s = c.constantSlot(uint64(h.id))
 	}
 	k := Call{Kind: CallAddHeader, A: s}
 	if op == "remove_header" {
 		k.Kind = CallRemoveHeader
 	}
-	return c.call(k)
+	return c.emitCall(k)
 }
 
 func (c *compiler) headerCopy(dst, src *jVal) error {
@@ -42,14 +42,14 @@ func (c *compiler) headerCopy(dst, src *jVal) error {
 		if h.dynamic {
 			return h.slot
 		}
-		c.whole(h.id)
-		return c.constant(uint64(h.id))
+		c.noteWholeHeader(h.id)
+		return c.constantSlot(uint64(h.id))
 	}
 	k := Call{Kind: CallAssignHeader, A: slot(d), B: slot(s), ID: 1}
 	if c.unionCopy && c.sameMember(d, s) {
 		k.ID = 0
 	}
-	return c.call(k)
+	return c.emitCall(k)
 }
 
 // sameMember reports whether two headers may be the same member of two unions of one type: the compiler makes of the

@@ -50,15 +50,15 @@ type TableInfo struct {
 	Key              []KeyField
 	Actions          []ActionInfo
 	Size             int       // entries the table holds at most
-	Profile          ProfileID // -1: actions are direct
+	Profile          ProfileID // its action profile; -1: entries have actions
 	Selector         bool      // the profile selects among group members
 	HasDirectCounter bool
-	DirectCounter    string  // its name; "": none, or the JSON does not say
-	DirectMeter      MeterID // -1: none
+	DirectCounter    string  // name of the direct counter; "": none, or the JSON does not say
+	DirectMeter      MeterID // its direct meter; -1: none
 	ConstEntries     bool    // entries come with the program and cannot change; see [Program.Opened]
 	ConstDefault     bool    // the default action cannot change
 	SupportsTimeout  bool
-	Hidden           bool // made by the compiler, not part of the control API
+	Hidden           bool // created by the compiler; not part of the control API
 }
 
 // NeedsPriority reports whether entries of the table carry a priority.
@@ -75,7 +75,7 @@ func (t *TableInfo) NeedsPriority() bool {
 type KeyField struct {
 	Name  string
 	Kind  MatchKind
-	Width int // bits
+	Width int // width in bits
 }
 
 // ActionInfo describes an action.
@@ -88,14 +88,14 @@ type ActionInfo struct {
 // Param describes an action parameter.
 type Param struct {
 	Name  string
-	Width int // bits
+	Width int // width in bits
 }
 
 // ProfileInfo describes an action profile.
 type ProfileInfo struct {
 	Name     string
 	Size     int  // members and groups it holds at most; 0: unlimited
-	Selector bool // groups are allowed
+	Selector bool // it is a selector: groups are allowed
 	Tables   []TableID
 }
 
@@ -118,25 +118,24 @@ type MeterInfo struct {
 type RegisterInfo struct {
 	Name  string
 	Size  int
-	Width int // bits
+	Width int // width of a cell in bits
 }
 
 // ValueSetInfo describes a parser value set.
 type ValueSetInfo struct {
 	Name   string
-	Widths []int // bits of each key field
+	Widths []int // widths of the key fields in bits
 }
 
 // DigestInfo describes a digest.
 type DigestInfo struct {
 	Name   string
-	Widths []int // bits of each field
+	Widths []int // widths of the fields in bits
 }
 
-// FieldMatch is the match on one key field. Which members count depends on
-// the field's kind: exact Value; LPM Value, PrefixLen; ternary and optional
-// Value, Mask (nil Mask: all ones); range Value, High (both inclusive). Any
-// matches everything, for all kinds but exact.
+// FieldMatch is the match on one key field. The field's kind decides which members are used: exact: Value; LPM: Value,
+// PrefixLen; ternary and optional: Value, Mask (nil: all ones); range: Value, High (both inclusive). Any, for all kinds
+// but exact, matches everything.
 type FieldMatch struct {
 	Value, Mask []byte
 	PrefixLen   int

@@ -1,11 +1,9 @@
 package program
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/big"
-	"strconv"
 	"strings"
 )
 
@@ -286,86 +284,13 @@ type jVal struct {
 	inner *jVal // the value, of an expression
 }
 
-// UnmarshalJSON also takes the bare numbers that some operands are. Expressions are
-// nested deeply, each level as a value of the one above: all are taken from one tree,
-// for to decode a value again at each level takes a time that grows as the square.
-func (v *jVal) UnmarshalJSON(b []byte) error {
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	var tree any
-	if err := d.Decode(&tree); err != nil {
-		return err
-	}
-	return v.from(tree)
-}
-
-// from takes the value from a tree.
-func (v *jVal) from(tree any) error {
-	switch x := tree.(type) {
-	case map[string]any:
-		return v.fromObject(x)
-	case json.Number:
-		n, err := strconv.Atoi(x.String())
-		v.Type, v.num = "number", n
-		return err
-	}
-	return fmt.Errorf("program: value %.40q is neither an object nor a number", fmt.Sprint(tree))
-}
-
-func (v *jVal) fromObject(o map[string]any) error {
-	for _, f := range []struct {
-		name string
-		to   *string
-	}{{"type", &v.Type}, {"op", &v.Op}} {
-		switch x := o[f.name].(type) {
-		case nil:
-		case string:
-			*f.to = x
-		default:
-			return fmt.Errorf("program: %q of a value is not a string", f.name)
-		}
-	}
-	if o["bitwidth"] != nil {
-		n, err := strconv.Atoi(fmt.Sprint(o["bitwidth"]))
-		if err != nil {
-			return fmt.Errorf("program: bitwidth of a value: %w", err)
-		}
-		v.Bitwidth = n
-	}
-	for _, f := range []struct {
-		name string
-		to   **jVal
-	}{{"left", &v.Left}, {"right", &v.Right}, {"cond", &v.Cond}} {
-		if o[f.name] == nil {
-			continue
-		}
-		*f.to = new(jVal)
-		if err := (*f.to).from(o[f.name]); err != nil {
-			return err
-		}
-	}
-	value, ok := o["value"]
-	if !ok {
-		return nil
-	}
-	if v.Type == "expression" {
-		if in := new(jVal); in.from(value) == nil {
-			v.inner = in
-			return nil
-		}
-	}
-	var err error
-	v.Value, err = json.Marshal(value)
-	return err
-}
-
 // isNull reports whether the operand is JSON null or absent.
 func (v *jVal) isNull() bool { return v == nil || (v.Type == "" && v.Op == "") }
 
 // str returns the value as a string.
 func (v *jVal) str() (string, error) {
-	var s string
-	if err := json.Unmarshal(v.Value, &s); err != nil {
+	s, err := text(v.Value)
+	if err != nil {
 		return "", fmt.Errorf("program: value %.60s of a %q operand is not a string", v.Value, v.Type)
 	}
 	return s, nil

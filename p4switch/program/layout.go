@@ -19,7 +19,7 @@ import (
 //	..       temporaries
 //	..       constants, written when the packet is made
 //
-// A field of up to 64 bits is one slot, a wider one several, least
+// A field of up to 64 bits, also of none, is one slot, a wider one several, least
 // significant first. After a header's fields come the length in bits of its
 // varbit field, if it has one, its validity, and where its bytes are.
 
@@ -29,32 +29,32 @@ const (
 	SlotOne  = 1
 
 	maxSlots      = 1 << 20
-	MaxFieldWidth = 1 << 14 // bits
+	MaxFieldWidth = 1 << 14 // largest width of a field, in bits
 )
 
 // Field is a field of a header type.
 type Field struct {
 	name   string
-	Width  int // bits; of a varbit the most it holds
+	Width  int // width in bits; of a varbit the maximum
 	Words  int
-	Offset uint32 // slots from the header's base
+	Offset uint32 // slot of the field, from the header's first slot
 	signed bool
 	sat    bool // assignments saturate
 	Varbit bool
 }
 
-// HeaderType is the layout of a header in slots and in bits.
+// HeaderType is the layout of a header: slots in a packet's state, and bits on the wire.
 type HeaderType struct {
 	name     string
 	Fields   []Field
 	byName   map[string]int
-	Size     int // slots
+	Size     int // number of slots of a header
 	Valid    uint32
 	raw      uint32 // slot offset of where the header is in the packet's bytes, plus 1; 0: only in slots
 	dirty    uint32 // slot offset of the set of fields that differ from those bytes
-	VarLen   uint32 // slot offset of the varbit's length, if vl >= 0
+	VarLen   uint32 // slot that holds the varbit's length, from the header's first slot; if there is a varbit
 	Varbit   int    // index of the varbit field, or -1
-	Fixed    int    // bits without the varbit
+	Fixed    int    // length on the wire without the varbit, in bits
 	maxBytes int    // most bytes of a header with a varbit; 0: unstated
 	lenExp   *jVal
 }
@@ -67,20 +67,20 @@ type Header struct {
 	valid   uint32 // slot of its validity
 	Meta    bool
 	index   int // into headers
-	Union   int // index into unions, or -1
+	Union   int // index of the header union that it is in, or -1
 	placed  bool
-	LenPC   uint32 // code that computes the varbit's length into LenSlot, of headers that say it themselves
+	LenPC   uint32 // code that computes a varbit's length into LenSlot, if the header has a length field
 	LenSlot uint32
 }
 
-// ValidSlot is the slot that is not 0 while the header is valid.
+// ValidSlot returns the slot that is not 0 while the header is valid.
 func (h *Header) ValidSlot() uint32 { return h.valid }
 
 // Stack is a header stack.
 type Stack struct {
 	name    string
 	typ     *HeaderType
-	Headers []int // indices into headers
+	Headers []int // indices of its headers in Program.Headers
 	Next    uint32
 }
 
@@ -155,10 +155,10 @@ func (t *HeaderType) addField(jf []jRaw) error {
 		f.Varbit = true
 		t.Varbit = len(t.Fields)
 	} else {
-		if err := json.Unmarshal(jf[1], &f.Width); err != nil || f.Width < 1 || f.Width > MaxFieldWidth {
-			return fmt.Errorf("field %q: width %.20s is not between 1 and %d bits", f.name, jf[1], MaxFieldWidth)
+		if err := json.Unmarshal(jf[1], &f.Width); err != nil || f.Width < 0 || f.Width > MaxFieldWidth {
+			return fmt.Errorf("field %q: width %.20s is not between 0 and %d bits", f.name, jf[1], MaxFieldWidth)
 		}
-		f.Words = (f.Width + 63) / 64
+		f.Words = WordsFor(f.Width)
 		t.Fixed += f.Width
 	}
 	for i, p := range []*bool{&f.signed, &f.sat} {
@@ -191,7 +191,7 @@ func (c *compiler) layoutHeaders() error {
 	c.phvLo = c.slots
 	for i := range c.headers {
 		if c.headers[i].Meta {
-			c.place(i)
+			c.placeHeader(i)
 		}
 	}
 	c.metaHi = c.slots
@@ -202,13 +202,13 @@ func (c *compiler) layoutHeaders() error {
 		return err
 	}
 	for i := range c.headers {
-		c.place(i)
+		c.placeHeader(i)
 	}
 	for i := range c.stacks {
-		c.stacks[i].Next = c.alloc(1)
+		c.stacks[i].Next = c.allocSlots(1)
 	}
 	for i := range c.unionStacks {
-		c.unionStacks[i].Next = c.alloc(1)
+		c.unionStacks[i].Next = c.allocSlots(1)
 	}
 	c.phvHi = c.slots
 	return nil
@@ -245,17 +245,17 @@ func (c *compiler) declareHeaders() (byID map[int]int, err error) {
 	return byID, nil
 }
 
-// place gives a header its slots, if it has none.
-func (c *compiler) place(i int) {
+// placeHeader allocates the slots of a header, if it has none.
+func (c *compiler) placeHeader(i int) {
 	h := &c.headers[i]
 	if !h.placed {
-		h.Base, h.placed = c.alloc(h.Type.Size), true
+		h.Base, h.placed = c.allocSlots(h.Type.Size), true
 		h.valid = h.Base + h.Type.Valid
 	}
 }
 
-// members returns the headers of a union or stack.
-func members(byID map[int]int, what, name string, l []int) ([]int, error) {
+// headersOf returns the headers of a union or stack.
+func headersOf(byID map[int]int, what, name string, l []int) ([]int, error) {
 	if len(l) > 1<<16 {
 		return nil, fmt.Errorf("%s %q: %d members are too many", what, name, len(l))
 	}
@@ -280,7 +280,7 @@ func (c *compiler) layoutUnions(byID map[int]int) error {
 	}
 	unionID := map[int]int{}
 	for _, ju := range c.j.HeaderUnions {
-		m, err := members(byID, "header union", ju.Name, ju.HeaderIDs)
+		m, err := headersOf(byID, "header union", ju.Name, ju.HeaderIDs)
 		if err != nil {
 			return err
 		}
@@ -312,7 +312,7 @@ func (c *compiler) layoutUnions(byID map[int]int) error {
 func (c *compiler) layoutStacks(byID map[int]int) error {
 	c.stackByName = map[string]int{}
 	for _, js := range c.j.HeaderStacks {
-		m, err := members(byID, "header stack", js.Name, js.HeaderIDs)
+		m, err := headersOf(byID, "header stack", js.Name, js.HeaderIDs)
 		if err != nil {
 			return err
 		}
@@ -324,7 +324,7 @@ func (c *compiler) layoutStacks(byID map[int]int) error {
 			if c.headers[i].Type != s.typ {
 				return fmt.Errorf("header stack %q: header %q is of type %q, not %q", js.Name, c.headers[i].name, c.headers[i].Type.name, s.typ.name)
 			}
-			c.place(i)
+			c.placeHeader(i)
 		}
 		c.stackByName[js.Name] = len(c.stacks)
 		c.stacks = append(c.stacks, s)
@@ -332,8 +332,8 @@ func (c *compiler) layoutStacks(byID map[int]int) error {
 	return nil
 }
 
-// alloc takes n slots.
-func (c *compiler) alloc(n int) uint32 {
+// allocSlots allocates n slots.
+func (c *compiler) allocSlots(n int) uint32 {
 	at := c.slots
 	c.slots += uint32(n)
 	return at
@@ -345,10 +345,10 @@ type Ref struct {
 	Field *Field
 }
 
-// Slot is the first slot of the field.
+// Slot returns the first slot of the field.
 func (r Ref) Slot() uint32 { return r.h.Base + r.Field.Offset }
 
-// Guard is a slot that is 1 while the field may be read.
+// Guard returns a slot that is 1 while the field may be read.
 func (r Ref) Guard() uint32 {
 	if r.h.Meta {
 		return SlotOne
@@ -359,15 +359,15 @@ func (r Ref) Guard() uint32 {
 // fieldRef resolves [header, field]; "$valid$" is the header's validity. The
 // program is taken to read the field.
 func (c *compiler) fieldRef(hn, fn string) (Ref, error) {
-	r, err := c.resolve(hn, fn)
+	r, err := c.resolveField(hn, fn)
 	if err == nil {
-		c.use(r)
+		c.noteRead(r)
 	}
 	return r, err
 }
 
-// resolve is fieldRef for a field that is not read.
-func (c *compiler) resolve(hn, fn string) (Ref, error) {
+// resolveField is fieldRef for a field that is not read.
+func (c *compiler) resolveField(hn, fn string) (Ref, error) {
 	i, ok := c.headerByName[hn]
 	if !ok {
 		return Ref{}, fmt.Errorf("there is no header %q (field %q)", hn, fn)
@@ -383,9 +383,9 @@ func (c *compiler) resolve(hn, fn string) (Ref, error) {
 	return Ref{h, &h.Type.Fields[k]}, nil
 }
 
-// standard resolves a field that simple_switch knows by name, through the
+// standardField resolves a field that simple_switch knows by name, through the
 // program's aliases.
-func (c *compiler) standard(name string, hn, fn string) (Ref, bool) {
+func (c *compiler) standardField(name string, hn, fn string) (Ref, bool) {
 	if a, ok := c.aliases[name]; ok {
 		hn, fn = a[0], a[1]
 	}

@@ -5,40 +5,40 @@ import (
 	"math/big"
 )
 
-// Parser is a compiled parser: states by index, -1 is accept.
+// Parser is a compiled P4 parser: its states, by index. -1 means accept.
 type Parser struct {
 	States []ParseState
 	Init   int32
 }
 
-// ParseState is a state of the parser.
+// ParseState is a state of a compiled parser.
 type ParseState struct {
 	Name  string
 	Ops   []ParseOp
 	Key   []KeyPiece
-	Words int    // of the key; 0: no select
+	Words int    // words of the select's key; 0: no select
 	KeyPC uint32 // code to run before the key is read; 0: none
 	Cases []ParseCase
 	Plain bool  // a key of one field, one word, no code, cases without value sets
-	Next  int32 // when no case matches
+	Next  int32 // next state if no case matches
 }
 
-// ParseOp is one operation of a parser state.
+// ParseOp is one operation of a parser state, such as extracting a header.
 type ParseOp struct {
 	Kind   ParseOpKind
-	ID     int    // header, stack or union stack
-	Member int    // of the union
-	PC     uint32 // code to run first; 0: none
-	Slot   uint32 // operand
+	ID     int    // index of the header, stack or union stack
+	Member int    // index of the union's member
+	PC     uint32 // place of code to run first; 0: none
+	Slot   uint32 // index of the slot that is the operand
 	Slot2  uint32
-	Offset int // lookahead, bits
-	Width  int // lookahead, bits
+	Offset int // first bit of a lookahead, from the parser's position
+	Width  int // width of a lookahead in bits
 	Dst    Place
-	Sized  bool // the length of a varbit is in slot
-	MaxLen int  // bytes of a header with a varbit; 0: unstated
+	Sized  bool // the slot has the length of a varbit
+	MaxLen int  // largest length in bytes of a header with a varbit; 0: not stated
 }
 
-// ParseOpKind says what a [ParseOp] does.
+// ParseOpKind is the kind of a [ParseOp].
 type ParseOpKind uint8
 
 // ParseExtract and the others are the kinds.
@@ -48,40 +48,40 @@ const (
 	ParseExtractUnion
 	ParseRun
 	ParseLookahead
-	ParseAdvance // by the bits in slot
-	ParseVerify  // slot, else error Slot2
+	ParseAdvance // skip the number of bits in slot
+	ParseVerify  // if slot is 0, fail with error Slot2
 )
 
-// KeyPiece is one field of a select or table key and its place in the packed key.
+// KeyPiece is one field of the key of a select or table, and its place in the packed key.
 type KeyPiece struct {
 	Slot      uint32
-	Guard     uint32 // slot that is 0 when the field reads as 0
+	Guard     uint32 // slot; while it is 0 the field reads as 0
 	Word      uint16
 	Words     uint16
 	Shift     uint8
 	Lookahead bool
 	Width     int
-	Offset    int // lookahead, bits
+	Offset    int // first bit of a lookahead, from the parser's position
 }
 
-// ParseCase is one case of a select.
+// ParseCase is one case of a parser state's select.
 type ParseCase struct {
 	Value       []uint64
 	Mask        []uint64
 	Next        int32
-	Value1      uint64 // val and mask of a plain select
+	Value1      uint64 // value and mask of a Plain select's case
 	Mask1       uint64
-	ValueSetUse int // use of a value set, or -1
+	ValueSetUse int // index of the value set's use, or -1
 }
 
-// pack lays pieces of the given widths into words; it returns the number of words.
-func pack(ps []KeyPiece) int {
+// layPieces lays pieces of the given widths into words; it returns the number of words.
+func layPieces(ps []KeyPiece) int {
 	w, used := 0, 0
 	for i := range ps {
 		p := &ps[i]
 		n := WordsFor(p.Width)
 		p.Words = uint16(n)
-		if n == 1 && used+p.Width <= 64 && i > 0 && used > 0 {
+		if n == 1 && used+max(p.Width, 1) <= 64 && i > 0 && used > 0 {
 			p.Word, p.Shift = uint16(w-1), uint8(used)
 			used += p.Width
 			continue
@@ -96,8 +96,8 @@ func pack(ps []KeyPiece) int {
 	return w
 }
 
-// place writes v into the packed key.
-func (p *KeyPiece) place(key []uint64, v *big.Int) {
+// packInto writes v into the packed key.
+func (p *KeyPiece) packInto(key []uint64, v *big.Int) {
 	for i, x := range wordsOf(v, int(p.Words)) {
 		if p.Words == 1 {
 			x &= MaskOf(p.Width)
@@ -152,7 +152,7 @@ func (c *compiler) errorCodes() {
 	}
 }
 
-// ParseErrors are the program's values of the core errors.
+// ParseErrors is the numbers that the program gives to P4's core parser errors.
 type ParseErrors struct{ None, TooShort, Stack, HeaderTooShort, Invalid uint64 }
 
 func (c *compiler) compileParser(jp *jParser) error {
@@ -197,7 +197,7 @@ func (c *compiler) compileParser(jp *jParser) error {
 		}
 		c.freeTemps()
 		for k := range js.Transitions {
-			if err := c.transition(&js.Transitions[k], &st, state); err != nil {
+			if err := c.compileTransition(&js.Transitions[k], &st, state); err != nil {
 				return fmt.Errorf("state %q: transition %d: %w", js.Name, k, err)
 			}
 		}
@@ -215,8 +215,8 @@ func (c *compiler) compileParser(jp *jParser) error {
 	return nil
 }
 
-// snippet compiles code that a parser operation runs; 0 when it is empty.
-func (c *compiler) snippet(f func() error) (uint32, error) {
+// compileSnippet compiles code that a parser operation runs; 0 when it is empty.
+func (c *compiler) compileSnippet(f func() error) (uint32, error) {
 	at := len(c.code)
 	if err := f(); err != nil {
 		return 0, err
@@ -224,7 +224,7 @@ func (c *compiler) snippet(f func() error) (uint32, error) {
 	if len(c.code) == at {
 		return 0, nil
 	}
-	c.emit(Inst{Op: OpHalt})
+	c.emitInst(Inst{Op: OpHalt})
 	return uint32(at), nil
 }
 
@@ -243,7 +243,7 @@ func (c *compiler) parserOp(jo *jParserOp) (ParseOp, error) {
 			return op, err
 		}
 		c.unionCopy = true // the other members' primitives are other operations
-		pc, err := c.snippet(func() error { return c.primitive(&p) })
+		pc, err := c.compileSnippet(func() error { return c.compilePrimitive(&p) })
 		return ParseOp{Kind: ParseRun, PC: pc}, err
 	}
 	for i := range vals {
@@ -259,18 +259,18 @@ func (c *compiler) parserOp(jo *jParserOp) (ParseOp, error) {
 		return c.setOp(vals)
 	case "verify":
 		op.Kind = ParseVerify
-		op.PC, err = c.snippet(func() error {
-			if op.Slot, err = c.truth(&vals[0]); err != nil {
+		op.PC, err = c.compileSnippet(func() error {
+			if op.Slot, err = c.compileCondition(&vals[0]); err != nil {
 				return err
 			}
-			o, err := c.data(&vals[1], 32)
+			o, err := c.compileInteger(&vals[1], 32)
 			op.Slot2 = o.slot
 			return err
 		})
 	case "advance":
 		op.Kind = ParseAdvance
-		op.PC, err = c.snippet(func() error {
-			op.Slot, err = c.u64(&vals[0])
+		op.PC, err = c.compileSnippet(func() error {
+			op.Slot, err = c.saturateTo64(&vals[0])
 			return err
 		})
 	case "shift":
@@ -278,7 +278,7 @@ func (c *compiler) parserOp(jo *jParserOp) (ParseOp, error) {
 		if vals[0].Type != "number" || vals[0].num < 0 || vals[0].num > 1<<20 {
 			return op, fmt.Errorf("shift by something that is not a number of bytes")
 		}
-		op.Slot = c.constant(uint64(vals[0].num) * 8)
+		op.Slot = c.constantSlot(uint64(vals[0].num) * 8)
 	}
 	return op, err
 }
@@ -293,7 +293,7 @@ func (c *compiler) setOp(vals []jVal) (ParseOp, error) {
 		if err := unmarshal(src.Value, &ow); err != nil || len(ow) != 2 || ow[0] < 0 || ow[1] < 1 || ow[0] > 1<<20 || ow[1] > MaxFieldWidth {
 			return ParseOp{}, fmt.Errorf("a lookahead is [offset, width] in bits, got %.40s", src.Value)
 		}
-		d, err := c.lvalue(&vals[0])
+		d, err := c.compilePlace(&vals[0])
 		if err != nil {
 			return ParseOp{}, err
 		}
@@ -303,9 +303,9 @@ func (c *compiler) setOp(vals []jVal) (ParseOp, error) {
 		if d.h == nil || d.Field.Varbit {
 			return ParseOp{}, fmt.Errorf("%w: lookahead into something that is not a plain field", ErrUnsupported)
 		}
-		return ParseOp{Kind: ParseLookahead, Dst: d, Offset: ow[0], Width: ow[1], Slot: c.alloc(WordsFor(ow[1]))}, nil
+		return ParseOp{Kind: ParseLookahead, Dst: d, Offset: ow[0], Width: ow[1], Slot: c.allocSlots(WordsFor(ow[1]))}, nil
 	}
-	pc, err := c.snippet(func() error { return c.assign(&vals[0], &vals[1]) })
+	pc, err := c.compileSnippet(func() error { return c.compileAssign(&vals[0], &vals[1]) })
 	return ParseOp{Kind: ParseRun, PC: pc}, err
 }
 
@@ -375,8 +375,8 @@ func (c *compiler) extractOp(name string, vals []jVal) (ParseOp, error) {
 	}
 	var err error
 	op.Sized = true
-	op.PC, err = c.snippet(func() error {
-		op.Slot, err = c.u64(&vals[1])
+	op.PC, err = c.compileSnippet(func() error {
+		op.Slot, err = c.saturateTo64(&vals[1])
 		return err
 	})
 	return op, err
@@ -393,14 +393,14 @@ func (c *compiler) selfSized(op ParseOp, typ *HeaderType) (ParseOp, error) {
 		f := &typ.Fields[i]
 		c.params = append(c.params, ArgSlots{slot: h.Base + f.Offset, Width: max(f.Width, 1), Words: f.Words})
 	}
-	h.LenSlot = c.alloc(1)
+	h.LenSlot = c.allocSlots(1)
 	var err error
-	h.LenPC, err = c.snippet(func() error {
-		o, err := c.data(typ.lenExp, all)
+	h.LenPC, err = c.compileSnippet(func() error {
+		o, err := c.compileInteger(typ.lenExp, exactBits)
 		if err != nil {
 			return err
 		}
-		c.emit(Inst{Op: OpMov, Dst: h.LenSlot, A: o.slot, Imm: ^uint64(0)})
+		c.emitInst(Inst{Op: OpMov, Dst: h.LenSlot, A: o.slot, Imm: ^uint64(0)})
 		return nil
 	})
 	return op, err

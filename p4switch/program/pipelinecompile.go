@@ -13,24 +13,24 @@ type Table struct {
 	masks       []*big.Int // static masks of the key fields, nil: none
 	Words       int
 	Kind        MatchKind // Exact, LPM, Ternary or Range: how it is matched
-	LPM         int       // index of the LPM field, or -1
-	Ranges      []int     // indices of the range fields
+	LPM         int       // index of the LPM field in the key, or -1
+	Ranges      []int     // indices of the range fields in the key
 	nextHit     []int32   // program counters by index into info.Actions
 	nextDef     []int32   // the same after a miss
-	MissPC      int32     // after a miss without a default action
-	ArgMax      int       // slots of the longest argument list
-	Default     int       // index into info.Actions, or -1
+	MissPC      int32     // where to continue after a miss without a default action
+	ArgMax      int       // number of slots of the longest argument list
+	Default     int       // default action, as an index into info.Actions, or -1
 	DefaultArgs []uint64
 	IndexOf     map[ActionID]int
 	Consts      []ConstEntry
-	MeterTo     Place // of the direct meter's colour
+	MeterTo     Place // where the direct meter writes the colour
 	Timeout     bool
 	KeyMask     []uint64      // the static masks as a mask of the packed key, nil: none
 	Actions     []TableAction // by index into info.Actions
 	Local       []int32       // index into info.Actions by ActionID, -1: not the table's
 }
 
-// ConstEntry is an entry that the program has in the table.
+// ConstEntry is a table entry defined by the P4 program.
 type ConstEntry struct {
 	Match    []FieldMatch
 	Priority int32
@@ -38,18 +38,18 @@ type ConstEntry struct {
 	Args     []uint64
 }
 
-// TableAction is what applying a table needs of one of its actions.
+// TableAction is the code and jump targets of one of a table's actions.
 type TableAction struct {
-	PC    uint32 // where the code starts
-	Words int32  // slots of the arguments
-	Hit   int32  // where the pipeline goes on after a hit
-	Miss  int32  // and after a miss
+	PC    uint32 // address of the action's code
+	Words int32  // number of slots of the arguments
+	Hit   int32  // address at which the pipeline continues after a hit
+	Miss  int32  // where to continue after a miss
 }
 
 // Profile is a compiled action profile.
 type Profile struct {
 	Info        ProfileInfo
-	Calculation int // of the selector, or -1
+	Calculation int // index of the selector's hash, or -1
 	Actions     []ActionID
 }
 
@@ -62,9 +62,9 @@ func (c *compiler) compilePipeline(name string) (uint32, error) {
 		}
 	}
 	if jp == nil || jp.InitTable == nil {
-		return uint32(c.emit(Inst{Op: OpHalt})), nil
+		return uint32(c.emitInst(Inst{Op: OpHalt})), nil
 	}
-	nodes, err := c.nodes(jp)
+	nodes, err := c.controlNodes(jp)
 	if err != nil {
 		return 0, err
 	}
@@ -90,22 +90,22 @@ func (c *compiler) compilePipeline(name string) (uint32, error) {
 				return 0, fmt.Errorf("action call %q: there is no action with id %d, or it has parameters", name, n.call.ActionID)
 			}
 			// Inline: the action's code runs and returns here.
-			l.code = append(l.code, fix{pc: c.emit(Inst{Op: OpCallAction, A: c.actions[i].PC}), target: n.call.NextNode})
+			l.code = append(l.code, pendingLink{pc: c.emitInst(Inst{Op: OpCallAction, A: c.actions[i].PC}), target: n.call.NextNode})
 		}
 		if err != nil {
 			return 0, err
 		}
 	}
-	end := int32(c.emit(Inst{Op: OpHalt}))
-	l.resolve(c.code, pcs, end)
+	end := int32(c.emitInst(Inst{Op: OpHalt}))
+	l.resolveLinks(c.code, pcs, end)
 	if len(order) == 0 {
 		return uint32(end), nil
 	}
 	return uint32(start), nil
 }
 
-// nodes returns the tables, conditionals and calls of a control by name.
-func (c *compiler) nodes(jp *jPipeline) (map[string]node, error) {
+// controlNodes returns the tables, conditionals and calls of a control by name.
+func (c *compiler) controlNodes(jp *jPipeline) (map[string]node, error) {
 	nodes := map[string]node{}
 	add := func(n string, x node) error {
 		if _, dup := nodes[n]; dup {
@@ -133,14 +133,13 @@ func (c *compiler) nodes(jp *jPipeline) (map[string]node, error) {
 	return nodes, nil
 }
 
-// links are the places of code and tables that name a node whose place is not known
-// yet; no name: the end.
+// links are the jumps to nodes whose addresses are not known yet; no name: the end of the pipeline.
 type links struct {
-	code   []fix
+	code   []pendingLink
 	tables []tabFix
 }
 
-type fix struct {
+type pendingLink struct {
 	pc     int
 	target *string
 }
@@ -150,7 +149,7 @@ type tabFix struct {
 	target *string
 }
 
-func (l *links) resolve(code []Inst, pcs map[string]int32, end int32) {
+func (l *links) resolveLinks(code []Inst, pcs map[string]int32, end int32) {
 	where := func(t *string) int32 {
 		if t == nil {
 			return end
@@ -178,10 +177,10 @@ func (c *compiler) compileConditional(name string, n node, follows func(*string)
 	}
 	c.freeTemps()
 	for _, j := range jumps {
-		l.code = append(l.code, fix{pc: j, target: away})
+		l.code = append(l.code, pendingLink{pc: j, target: away})
 	}
 	if !follows(stay) {
-		l.code = append(l.code, fix{pc: c.emit(Inst{Op: OpJmp}), target: stay})
+		l.code = append(l.code, pendingLink{pc: c.emitInst(Inst{Op: OpJmp}), target: stay})
 	}
 	return nil
 }
@@ -190,12 +189,12 @@ func (c *compiler) compileTableNode(name string, n node, follows func(*string) b
 	t := &c.tables[n.id]
 	if next, ok := c.inlineTable(n.table, t); ok {
 		if !follows(next) {
-			l.code = append(l.code, fix{pc: c.emit(Inst{Op: OpJmp}), target: next})
+			l.code = append(l.code, pendingLink{pc: c.emitInst(Inst{Op: OpJmp}), target: next})
 		}
 		t.MissPC = -1
 		return nil
 	}
-	c.emit(Inst{Op: OpTable, Imm: uint64(n.id)})
+	c.emitInst(Inst{Op: OpTable, Imm: uint64(n.id)})
 	hit, hasHit := n.table.NextTables["__HIT__"]
 	miss := n.table.NextTables["__MISS__"]
 	t.nextHit = make([]int32, len(t.Info.Actions))
@@ -241,7 +240,7 @@ type node struct {
 	id    int
 }
 
-func (n node) next() []*string {
+func (n node) successors() []*string {
 	switch {
 	case n.cond != nil:
 		return []*string{n.cond.TrueNext, n.cond.FalseNext}
@@ -276,7 +275,7 @@ func topological(nodes map[string]node, start string) ([]string, error) {
 			return nil, fmt.Errorf("there is no table, conditional or action call %q", n)
 		}
 		state[n] = busy
-		return append(stack, frame{n, x.next()}), nil
+		return append(stack, frame{n, x.successors()}), nil
 	}
 	st, err := push(nil, start)
 	if err != nil {

@@ -5,12 +5,12 @@ import (
 	"fmt"
 )
 
-// A Call is a primitive too rare to have an opcode of its own.
+// Call is a primitive that is too rare for an opcode of its own: see [OpCall].
 type Call struct {
 	Kind CallKind
 	ID   int // array, calculation or stack, by kind
 	ID2  int
-	A    uint32 // operand slots, by kind
+	A    uint32 // A and B are operands: slots, or as the kind says
 	B    uint32
 	Dst  uint32
 	Text string
@@ -24,36 +24,36 @@ type LogArg struct {
 	Signed bool
 }
 
-// CallKind says what a [Call] does.
+// CallKind is the primitive that a [Call] executes.
 type CallKind uint8
 
 // CallAddHeader and the others are the kinds.
 const (
-	CallAddHeader    CallKind = iota // header a: valid, zeroed when it was not
-	CallRemoveHeader                 // header a
-	CallAssignHeader                 // header a = header b
-	CallAssignUnion                  // union a = union b
-	CallAssignStack                  // stack id = stack ID2
+	CallAddHeader    CallKind = iota // make header a valid; if it was not, zero it
+	CallRemoveHeader                 // make header a invalid
+	CallAssignHeader                 // copy header b to header a
+	CallAssignUnion                  // copy header union b to union a
+	CallAssignStack                  // copy header stack ID2 to stack ID
 	CallAssignUnionStack
-	CallPush // stack id by a
+	CallPush // push_front of stack id, by slot a
 	CallPop
 	CallPushUnion
 	CallPopUnion
-	CallHash   // dst = a + calculation id modulo b
-	CallRandom // dst = random in a..b
+	CallHash   // dst = a + (calculation id modulo b)
+	CallRandom // dst = a random number from a to b
 	CallMeter  // dst = colour of meter id at index a
-	CallDigest // learn list a
-	CallClone  // session a, field list b
+	CallDigest // send digest (learn list) a
+	CallClone  // clone to session a, with field list b
 	CallResubmit
 	CallRecirculate
-	CallTruncate // to a bytes
-	CallAssert   // a must not be 0
+	CallTruncate // truncate the packet to a bytes
+	CallAssert   // drop the packet if a is 0
 	CallAssume
 	CallLog
 )
 
-func (c *compiler) call(k Call) error {
-	c.emit(Inst{Op: OpCall, Imm: uint64(len(c.calls))})
+func (c *compiler) emitCall(k Call) error {
+	c.emitInst(Inst{Op: OpCall, Imm: uint64(len(c.calls))})
 	c.calls = append(c.calls, k)
 	return nil
 }
@@ -71,7 +71,7 @@ var primitiveArity = map[string]int{
 	"resubmit": 1, "recirculate": 1, "assert": 1, "assume": 1, "log_msg": 2,
 }
 
-func (c *compiler) primitive(p *jPrimitive) error {
+func (c *compiler) compilePrimitive(p *jPrimitive) error {
 	n, ok := primitiveArity[p.Op]
 	if !ok {
 		return fmt.Errorf("%w: primitive %q", ErrUnsupported, p.Op)
@@ -82,21 +82,21 @@ func (c *compiler) primitive(p *jPrimitive) error {
 	at := func(i int) *jVal { return &p.Parameters[i] }
 	switch p.Op {
 	case "assign", "modify_field":
-		return c.assign(at(0), at(1))
+		return c.compileAssign(at(0), at(1))
 	case "assign_VL":
 		return c.assignVL(at(0), at(1))
 	case "add_to_field":
-		return c.binary("+", at(0), at(0), at(1))
+		return c.compileBinary("+", at(0), at(0), at(1))
 	case "subtract_from_field":
-		return c.binary("-", at(0), at(0), at(1))
+		return c.compileBinary("-", at(0), at(0), at(1))
 	case "add", "subtract", "bit_xor", "bit_or", "bit_and", "shift_left", "shift_right":
 		op := map[string]string{"add": "+", "subtract": "-", "bit_xor": "^", "bit_or": "|", "bit_and": "&", "shift_left": "<<", "shift_right": ">>"}[p.Op]
-		return c.binary(op, at(0), at(1), at(2))
+		return c.compileBinary(op, at(0), at(1), at(2))
 	case "drop", "mark_to_drop":
 		return c.dropPrimitive(p)
 	case "no_op":
 	case "exit":
-		c.emit(Inst{Op: OpExit})
+		c.emitInst(Inst{Op: OpExit})
 	case "add_header", "add_header_fast", "remove_header":
 		return c.headerPrimitive(p.Op, at(0))
 	case "copy_header", "assign_header":
@@ -110,27 +110,27 @@ func (c *compiler) primitive(p *jPrimitive) error {
 		if err != nil {
 			return err
 		}
-		return c.call(Call{Kind: CallAssignUnion, A: a, B: b})
+		return c.emitCall(Call{Kind: CallAssignUnion, A: a, B: b})
 	case "assign_header_stack", "assign_union_stack", "push", "pop":
 		return c.stackPrimitive(p.Op, at(0), at(1))
 	case "count":
-		id, err := named(at(0), "counter_array", c.counterByName)
+		id, err := indexByName(at(0), "counter_array", c.counterByName)
 		if err != nil {
 			return err
 		}
-		o, err := c.count(at(1))
+		o, err := c.compileShiftCount(at(1))
 		if err != nil {
 			return err
 		}
-		c.emit(Inst{Op: OpCount, A: o.slot, Imm: uint64(id)})
+		c.emitInst(Inst{Op: OpCount, A: o.slot, Imm: uint64(id)})
 	case "register_read", "register_write":
 		return c.registerPrimitive(p)
 	case "execute_meter":
-		id, err := named(at(0), "meter_array", c.meterByName)
+		id, err := indexByName(at(0), "meter_array", c.meterByName)
 		if err != nil {
 			return err
 		}
-		o, err := c.count(at(1))
+		o, err := c.compileShiftCount(at(1))
 		if err != nil {
 			return err
 		}
@@ -138,11 +138,11 @@ func (c *compiler) primitive(p *jPrimitive) error {
 	case "modify_field_with_hash_based_offset":
 		return c.hashPrimitive(at(0), at(1), at(2), at(3))
 	case "modify_field_rng_uniform":
-		lo, err := c.u64(at(1))
+		lo, err := c.saturateTo64(at(1))
 		if err != nil {
 			return err
 		}
-		hi, err := c.u64(at(2))
+		hi, err := c.saturateTo64(at(2))
 		if err != nil {
 			return err
 		}
@@ -178,22 +178,22 @@ func (c *compiler) dropPrimitive(p *jPrimitive) error {
 			in.A = mcast.Slot()
 		}
 	}
-	c.emit(in)
+	c.emitInst(in)
 	return nil
 }
 
 // hashPrimitive compiles dst = base + calculation calc modulo size.
 func (c *compiler) hashPrimitive(dst, from, calc, modulo *jVal) error {
-	base, err := c.u64(from)
+	base, err := c.saturateTo64(from)
 	if err != nil {
 		return err
 	}
-	id, err := named(calc, "calculation", c.calcByName)
+	id, err := indexByName(calc, "calculation", c.calcByName)
 	if err != nil {
 		return err
 	}
 	c.calcUses[id]++
-	size, err := c.u64(modulo)
+	size, err := c.saturateTo64(modulo)
 	if err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func (c *compiler) hashPrimitive(dst, from, calc, modulo *jVal) error {
 
 // checkPrimitive compiles assert and assume.
 func (c *compiler) checkPrimitive(p *jPrimitive) error {
-	s, err := c.truth(&p.Parameters[0])
+	s, err := c.compileCondition(&p.Parameters[0])
 	if err != nil {
 		return err
 	}
@@ -214,14 +214,14 @@ func (c *compiler) checkPrimitive(p *jPrimitive) error {
 	if p.Source != nil {
 		k.Text = fmt.Sprintf("%s, file %s, line %d", p.Source.Fragment, p.Source.Filename, p.Source.Line)
 	}
-	return c.call(k)
+	return c.emitCall(k)
 }
 
 // flagPrimitive compiles those that only leave a mark on the packet.
 func (c *compiler) flagPrimitive(p *jPrimitive) error {
 	s := make([]uint32, len(p.Parameters))
 	for i := range p.Parameters {
-		o, err := c.u64(&p.Parameters[i])
+		o, err := c.saturateTo64(&p.Parameters[i])
 		if err != nil {
 			return err
 		}
@@ -229,15 +229,15 @@ func (c *compiler) flagPrimitive(p *jPrimitive) error {
 	}
 	switch p.Op {
 	case "truncate":
-		return c.call(Call{Kind: CallTruncate, A: s[0]})
+		return c.emitCall(Call{Kind: CallTruncate, A: s[0]})
 	case "generate_digest":
-		return c.call(Call{Kind: CallDigest, A: s[1]})
+		return c.emitCall(Call{Kind: CallDigest, A: s[1]})
 	case "clone_ingress_pkt_to_egress", "clone_egress_pkt_to_egress":
-		return c.call(Call{Kind: CallClone, A: s[0], B: s[1]})
+		return c.emitCall(Call{Kind: CallClone, A: s[0], B: s[1]})
 	case "resubmit":
-		return c.call(Call{Kind: CallResubmit, A: s[0]})
+		return c.emitCall(Call{Kind: CallResubmit, A: s[0]})
 	case "recirculate":
-		return c.call(Call{Kind: CallRecirculate, A: s[0]})
+		return c.emitCall(Call{Kind: CallRecirculate, A: s[0]})
 	}
 	return fmt.Errorf("%w: primitive %q", ErrUnsupported, p.Op)
 }
@@ -245,26 +245,26 @@ func (c *compiler) flagPrimitive(p *jPrimitive) error {
 // callInto compiles a call whose result goes to dst. keep: when the call
 // gives no result, dst stays as it is.
 func (c *compiler) callInto(dst *jVal, k Call, keep bool) error {
-	d, err := c.lvalue(dst)
+	d, err := c.compilePlace(dst)
 	if err != nil {
 		return err
 	}
-	k.Dst = c.temp(1)
+	k.Dst = c.tempSlots(1)
 	if keep {
-		o, err := c.data(dst, min(64, c.width(d)))
+		o, err := c.compileInteger(dst, min(64, c.widthOf(d)))
 		if err != nil {
 			return err
 		}
-		c.emit(Inst{Op: OpMov, Dst: k.Dst, A: o.slot, Imm: ^uint64(0)})
+		c.emitInst(Inst{Op: OpMov, Dst: k.Dst, A: o.slot, Imm: ^uint64(0)})
 	}
-	if err := c.call(k); err != nil {
+	if err := c.emitCall(k); err != nil {
 		return err
 	}
-	c.store(d, operand{slot: k.Dst, words: 1, lo: bigZero, hi: maxU64, exact: true})
+	c.compileStore(d, operand{slot: k.Dst, words: 1, lo: bigZero, hi: maxU64, exact: true})
 	return nil
 }
 
-func named(e *jVal, typ string, m map[string]int) (int, error) {
+func indexByName(e *jVal, typ string, m map[string]int) (int, error) {
 	e, err := unwrap(e)
 	if err != nil {
 		return 0, err
@@ -306,7 +306,7 @@ func (c *compiler) stackPrimitive(op string, a, b *jVal) error {
 	}
 	mark(id)
 	if op == "push" || op == "pop" {
-		o, err := c.count(b)
+		o, err := c.compileShiftCount(b)
 		if err != nil {
 			return err
 		}
@@ -314,7 +314,7 @@ func (c *compiler) stackPrimitive(op string, a, b *jVal) error {
 		if isUnion {
 			k = map[string]CallKind{"push": CallPushUnion, "pop": CallPopUnion}[op]
 		}
-		return c.call(Call{Kind: k, ID: id, A: o.slot})
+		return c.emitCall(Call{Kind: k, ID: id, A: o.slot})
 	}
 	id2, err := find(b)
 	if err != nil {
@@ -325,12 +325,12 @@ func (c *compiler) stackPrimitive(op string, a, b *jVal) error {
 		if len(c.unionStacks[id].Unions) != len(c.unionStacks[id2].Unions) {
 			return fmt.Errorf("assignment between stacks of different sizes")
 		}
-		return c.call(Call{Kind: CallAssignUnionStack, ID: id, ID2: id2})
+		return c.emitCall(Call{Kind: CallAssignUnionStack, ID: id, ID2: id2})
 	}
 	if len(c.stacks[id].Headers) != len(c.stacks[id2].Headers) || c.stacks[id].typ != c.stacks[id2].typ {
 		return fmt.Errorf("assignment between stacks of different sizes or types")
 	}
-	return c.call(Call{Kind: CallAssignStack, ID: id, ID2: id2})
+	return c.emitCall(Call{Kind: CallAssignStack, ID: id, ID2: id2})
 }
 
 func (c *compiler) registerPrimitive(p *jPrimitive) error {
@@ -339,47 +339,47 @@ func (c *compiler) registerPrimitive(p *jPrimitive) error {
 	if read {
 		regAt, ixAt = 1, 2
 	}
-	id, err := named(&p.Parameters[regAt], "register_array", c.registerByName)
+	id, err := indexByName(&p.Parameters[regAt], "register_array", c.registerByName)
 	if err != nil {
 		return err
 	}
-	ix, err := c.count(&p.Parameters[ixAt])
+	ix, err := c.compileShiftCount(&p.Parameters[ixAt])
 	if err != nil {
 		return err
 	}
 	w := c.registers[id].Width
 	n := WordsFor(w)
 	if !read {
-		o, err := c.value(&p.Parameters[2], w)
+		o, err := c.compileValue(&p.Parameters[2], w)
 		if err != nil {
 			return err
 		}
-		c.emit(Inst{Op: OpRegWrite, N: uint16(n), Dst: c.widen(o, n), A: ix.slot, Imm: uint64(id)})
+		c.emitInst(Inst{Op: OpRegWrite, N: uint16(n), Dst: c.widenTo(o, n), A: ix.slot, Imm: uint64(id)})
 		return nil
 	}
-	d, err := c.lvalue(&p.Parameters[0])
+	d, err := c.compilePlace(&p.Parameters[0])
 	if err != nil {
 		return err
 	}
 	if d.Field != nil && !d.dynamic && d.Field.Words == n && !d.Field.sat {
-		c.emit(Inst{Op: OpRegRead, N: uint16(n), Dst: d.Slot, A: ix.slot, B: uint32(min(w, d.Field.Width)), Imm: uint64(id)})
+		c.emitInst(Inst{Op: OpRegRead, N: uint16(n), Dst: d.Slot, A: ix.slot, B: uint32(min(w, d.Field.Width)), Imm: uint64(id)})
 		if d.h != nil {
-			c.use(Ref{d.h, d.Field}) // an index out of range leaves it as it is
-			c.wrote(d.h, d.Field)
+			c.noteRead(Ref{d.h, d.Field}) // an index out of range leaves it as it is
+			c.noteWritten(d.h, d.Field)
 		}
 		return nil
 	}
-	old, err := c.data(&p.Parameters[0], c.width(d))
+	old, err := c.compileInteger(&p.Parameters[0], c.widthOf(d))
 	if err != nil {
 		return err
 	}
-	t := c.temp(n)
+	t := c.tempSlots(n)
 	for i := range min(n, old.words) {
-		c.emit(Inst{Op: OpMov, Dst: t + uint32(i), A: old.slot + uint32(i), Imm: ^uint64(0)})
+		c.emitInst(Inst{Op: OpMov, Dst: t + uint32(i), A: old.slot + uint32(i), Imm: ^uint64(0)})
 	}
-	c.emit(Inst{Op: OpRegRead, N: uint16(n), Dst: t, A: ix.slot, B: uint32(w), Imm: uint64(id)})
+	c.emitInst(Inst{Op: OpRegRead, N: uint16(n), Dst: t, A: ix.slot, B: uint32(w), Imm: uint64(id)})
 	f := Field{Width: w, Words: n}
-	c.store(d, c.loadField(&f, t, all))
+	c.compileStore(d, c.loadField(&f, t, exactBits))
 	return nil
 }
 
@@ -401,11 +401,11 @@ func (c *compiler) logPrimitive(format, args *jVal) error {
 		return err
 	}
 	for i := range vs {
-		o, err := c.value(&vs[i], all)
+		o, err := c.compileValue(&vs[i], exactBits)
 		if err != nil {
 			return err
 		}
 		k.List = append(k.List, LogArg{o.slot, o.words, o.lo.Sign() < 0})
 	}
-	return c.call(k)
+	return c.emitCall(k)
 }

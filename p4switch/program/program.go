@@ -7,17 +7,16 @@ import (
 	"sync"
 )
 
-// Program is a compiled P4 program. It is immutable: any number of switches
-// and goroutines may share it.
+// Program is a compiled P4 program. It is immutable, and safe for concurrent use by any number of switches.
 type Program struct {
 	Code    []Inst
 	Calls   []Call
-	Ingress uint32 // program counters
+	Ingress uint32 // places in Code where the pipelines' code starts
 	Egress  uint32
 
 	Headers     []Header
-	Extractions []Extraction // by header
-	Emits       [][]EmitStep // by header
+	Extractions []Extraction // how each header is copied from and to packets, by header
+	Emits       [][]EmitStep // how each header is appended to a hash's input, by header
 	Unions      []Union
 	Stacks      []Stack
 	UnionStacks []UnionStack
@@ -33,8 +32,8 @@ type Program struct {
 	Deparser     []DeparseStep
 	DeparsePC    uint32
 	Checksums    []Checksum
-	Verifies     bool // some checksum is verified
-	Updates      bool // some is updated otherwise than over its header's bytes
+	Verifies     bool // some checksum is verified on arrival
+	Updates      bool // some checksum is updated over other bytes than its header's
 	Calculations []Calculation
 	FieldLists   map[uint64][]Ref
 	DigestByID   map[uint64]int
@@ -51,12 +50,12 @@ type Program struct {
 	ValueSets []ValueSetInfo
 	Digests   []DigestInfo
 
-	derived *derived
+	derived *derivedTables
 
 	tableIndex, profileIndex, counterIndex, meterIndex, registerIndex, vsetIndex map[string]int
 }
 
-func (c *compiler) finish(p *Program) {
+func (c *compiler) finishProgram(p *Program) {
 	p.Code, p.Calls = c.code, c.calls
 	p.Headers, p.Unions, p.Stacks, p.UnionStacks = c.headers, c.unions, c.stacks, c.unionStacks
 	p.Standard = c.std.slots(c)
@@ -93,11 +92,11 @@ func (c *compiler) finish(p *Program) {
 				t.KeyMask = make([]uint64, t.Words)
 				for j := range t.Key {
 					if t.masks[j] == nil {
-						t.Key[j].place(t.KeyMask, big.NewInt(-1))
+						t.Key[j].packInto(t.KeyMask, big.NewInt(-1))
 					}
 				}
 			}
-			t.Key[k].place(t.KeyMask, m)
+			t.Key[k].packInto(t.KeyMask, m)
 		}
 	}
 	for i := range p.Checksums {
@@ -130,8 +129,8 @@ func (c *compiler) finish(p *Program) {
 	}
 }
 
-// derived is what is made of a program and kept once for all its switches.
-type derived struct {
+// derivedTables is data derived from a program once, and shared by all its switches.
+type derivedTables struct {
 	once   sync.Once
 	shared any
 
@@ -139,15 +138,15 @@ type derived struct {
 	opened map[string]*Program
 }
 
-// Shared returns what derive made of the program the first time it was asked
-// for: what does not depend on a switch's state is kept once for all of them.
+// Shared returns the result of derive, which is called only once per program: for data that depend on the program
+// alone, so that its switches share them.
 func (p *Program) Shared(derive func() any) any {
 	p.derived.once.Do(func() { p.derived.shared = derive() })
 	return p.derived.shared
 }
 
-// Opened returns the program with tables whose initial entries can be changed and other entries added: sizes has
-// the tables, each with the entries that it holds at most. The BMv2 JSON has neither fact; P4Info has both.
+// Opened returns a copy of the program in which entries can be added to some tables, and their initial entries changed.
+// sizes has these tables with their largest number of entries. BMv2's JSON does not say so; P4Info does.
 func (p *Program) Opened(sizes map[TableID]int) *Program {
 	if len(sizes) == 0 {
 		return p
@@ -159,7 +158,7 @@ func (p *Program) Opened(sizes map[TableID]int) *Program {
 		return q
 	}
 	q := *p
-	q.derived = &derived{}
+	q.derived = &derivedTables{}
 	q.Tables = slices.Clone(p.Tables)
 	for id, size := range sizes {
 		info := &q.Tables[id].Info

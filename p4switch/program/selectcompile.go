@@ -7,7 +7,7 @@ import (
 
 func (c *compiler) selectKey(js *jState, st *ParseState) error {
 	var err error
-	st.KeyPC, err = c.snippet(func() error {
+	st.KeyPC, err = c.compileSnippet(func() error {
 		for i := range js.Key {
 			e := &js.Key[i]
 			p := KeyPiece{Guard: SlotOne}
@@ -51,15 +51,15 @@ func (c *compiler) selectKey(js *jState, st *ParseState) error {
 		return nil
 	})
 	if err == nil {
-		st.Words = pack(st.Key)
+		st.Words = layPieces(st.Key)
 	}
 	return err
 }
 
 // loadRaw loads a field's bits from the header whose id is in slot hid.
 func (c *compiler) loadRaw(f *Field, hid uint32) uint32 {
-	t := c.temp(f.Words)
-	c.emit(Inst{Op: OpHdrLoad, N: uint16(f.Words), Dst: t, A: hid, Imm: uint64(f.Offset)})
+	t := c.tempSlots(f.Words)
+	c.emitInst(Inst{Op: OpHdrLoad, N: uint16(f.Words), Dst: t, A: hid, Imm: uint64(f.Offset)})
 	return t
 }
 
@@ -85,16 +85,16 @@ func (c *compiler) lastUnionField(e *jVal) (slot uint32, width int, err error) {
 		}
 		f := &t.Fields[k]
 		c.wholeUnions(us.Unions)
-		ix, u, h := c.temp(1), c.temp(1), c.temp(1)
-		c.emit(Inst{Op: OpSub, Dst: ix, A: us.Next, B: SlotOne, Imm: ^uint64(0)})
-		c.emit(Inst{Op: OpUnionID, Dst: u, A: ix, Imm: uint64(i)})
-		c.emit(Inst{Op: OpUnionHdr, Dst: h, A: u, Imm: uint64(m)})
+		ix, u, h := c.tempSlots(1), c.tempSlots(1), c.tempSlots(1)
+		c.emitInst(Inst{Op: OpSub, Dst: ix, A: us.Next, B: SlotOne, Imm: ^uint64(0)})
+		c.emitInst(Inst{Op: OpUnionID, Dst: u, A: ix, Imm: uint64(i)})
+		c.emitInst(Inst{Op: OpUnionHdr, Dst: h, A: u, Imm: uint64(m)})
 		return c.loadRaw(f, h), f.Width, nil
 	}
 	return 0, 0, fmt.Errorf("header union stack %q has no %q %q", s[0], s[1], s[2])
 }
 
-func (c *compiler) transition(jt *jTransition, st *ParseState, state func(*string) (int32, error)) error {
+func (c *compiler) compileTransition(jt *jTransition, st *ParseState, state func(*string) (int32, error)) error {
 	next, err := state(jt.NextState)
 	if err != nil {
 		return err
@@ -116,14 +116,14 @@ func (c *compiler) transition(jt *jTransition, st *ParseState, state func(*strin
 	pc := ParseCase{Next: next, ValueSetUse: -1, Mask: make([]uint64, st.Words)}
 	if jt.Mask == nil || *jt.Mask == "null" {
 		for i := range st.Key {
-			st.Key[i].place(pc.Mask, big.NewInt(-1))
+			st.Key[i].packInto(pc.Mask, big.NewInt(-1))
 		}
-	} else if pc.Mask, err = st.padded(*jt.Mask); err != nil {
+	} else if pc.Mask, err = st.packPadded(*jt.Mask); err != nil {
 		return fmt.Errorf("mask: %w", err)
 	}
 	switch typ {
 	case "hexstr":
-		if pc.Value, err = st.padded(*jt.Value); err != nil {
+		if pc.Value, err = st.packPadded(*jt.Value); err != nil {
 			return err
 		}
 		for i := range pc.Value {
@@ -152,7 +152,7 @@ func (c *compiler) transition(jt *jTransition, st *ParseState, state func(*strin
 	return nil
 }
 
-// ValueSetUse is a select case on a value set.
+// ValueSetUse is a case of a parser's select that matches against a value set.
 type ValueSetUse struct {
 	Set   int
 	Key   []KeyPiece
@@ -160,9 +160,9 @@ type ValueSetUse struct {
 	Mask  []uint64
 }
 
-// padded splits a hex constant, in which every field is padded to whole
+// packPadded splits a hex constant, in which every field is padded to whole
 // bytes, into the packed key.
-func (st *ParseState) padded(s string) ([]uint64, error) {
+func (st *ParseState) packPadded(s string) ([]uint64, error) {
 	v, err := parseHex(s)
 	if err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ func (st *ParseState) padded(s string) ([]uint64, error) {
 		p := &st.Key[i]
 		n := uint((p.Width + 7) / 8 * 8)
 		part := new(big.Int).And(v, new(big.Int).Sub(Pow2(int(n)), bigOne))
-		p.place(key, part)
+		p.packInto(key, part)
 		v = new(big.Int).Rsh(v, n)
 	}
 	return key, nil

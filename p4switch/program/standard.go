@@ -1,17 +1,16 @@
 package program
 
-// StdSlot is a field of standard metadata. One that the program has not got
-// is a slot that nobody reads.
+// StdSlot is a field of v1model's standard_metadata. A field that the program lacks is a slot that nothing reads.
 type StdSlot struct {
 	Slot uint32
 	Has  bool
 	Mask uint64
 }
 
-// Set writes the field, cut to its width.
+// Set writes the field in a packet's slots, truncated to the field's width.
 func (r StdSlot) Set(v []uint64, x uint64) { v[r.Slot] = x & r.Mask }
 
-// Get reads the field, 0 where the program has not got it.
+// Get reads the field in a packet's slots; 0 if the program lacks it.
 func (r StdSlot) Get(v []uint64) uint64 {
 	if !r.Has {
 		return 0
@@ -19,7 +18,7 @@ func (r StdSlot) Get(v []uint64) uint64 {
 	return v[r.Slot]
 }
 
-// StandardSlots is standardFields as the data plane uses it.
+// StandardSlots is the slots of the fields of v1model's standard_metadata.
 type StandardSlots struct {
 	IngressPort, PacketLength, InstanceType, EgressSpec, EgressPort StdSlot
 	IngressTS, EgressTS, Multicast, ReplicaID, Priority             StdSlot
@@ -28,7 +27,7 @@ type StandardSlots struct {
 }
 
 func (f *standardFields) slots(c *compiler) StandardSlots {
-	spare := c.alloc(1)
+	spare := c.allocSlots(1)
 	s := func(r Ref) StdSlot {
 		if r.h == nil {
 			return StdSlot{Slot: spare}

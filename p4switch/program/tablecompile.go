@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// MaxKeyWords bounds a table's packed key.
+// MaxKeyWords is the largest number of 64-bit words of a table's packed key.
 const MaxKeyWords = 64
 
 // compileTables collects all tables and profiles, without their control flow.
@@ -17,7 +17,7 @@ func (c *compiler) compileTables() error {
 			pr := &jp.Profiles[k]
 			p := Profile{Info: ProfileInfo{Name: pr.Name, Size: pr.MaxSize, Selector: pr.Selector != nil}, Calculation: -1}
 			if pr.Selector != nil {
-				ca, err := c.calculation(pr.Selector.Algo, pr.Selector.Input)
+				ca, err := c.compileCalculation(pr.Selector.Algo, pr.Selector.Input)
 				if err != nil {
 					return fmt.Errorf("action profile %q: selector: %w", pr.Name, err)
 				}
@@ -194,7 +194,7 @@ func (c *compiler) tableKey(jt *jTable, t *Table) error {
 	if jt.MatchType == "ternary" && t.Kind == LPM {
 		t.Kind = Ternary
 	}
-	t.Words = pack(t.Key)
+	t.Words = layPieces(t.Key)
 	if t.Words > MaxKeyWords {
 		return fmt.Errorf("%w: a key of more than %d bits", ErrUnsupported, MaxKeyWords*64)
 	}
@@ -210,7 +210,7 @@ func (c *compiler) tableProfile(jt *jTable, t *Table, id TableID) error {
 	if !ok && jt.ActionProfile == "" && name != "" { // the old format declares it here
 		p := Profile{Info: ProfileInfo{Name: name, Selector: jt.Selector != nil}, Calculation: -1}
 		if jt.Selector != nil {
-			ca, err := c.calculation(jt.Selector.Algo, jt.Selector.Input)
+			ca, err := c.compileCalculation(jt.Selector.Algo, jt.Selector.Input)
 			if err != nil {
 				return fmt.Errorf("selector: %w", err)
 			}

@@ -7,7 +7,7 @@ import "encoding/binary"
 // reads only the fields that are used, and deparsing copies the header's
 // bytes and puts in the fields that the program wrote.
 
-// headerUse is what the program does with one header instance.
+// headerUse is how the program uses one header instance.
 type headerUse struct {
 	used    []bool // fields read
 	written []bool
@@ -23,43 +23,43 @@ func (c *compiler) useOf(h int) *headerUse {
 	return u
 }
 
-// use notes that the program reads a field.
-func (c *compiler) use(r Ref) {
+// noteRead records that the program reads a field.
+func (c *compiler) noteRead(r Ref) {
 	if k, ok := r.h.Type.byName[r.Field.name]; ok {
 		c.useOf(r.h.index).used[k] = true
 	}
 }
 
-// wrote follows code that writes a field of a header known by name: when the
+// noteWritten follows code that writes a field of a header known by name: when the
 // header is kept in the packet's bytes, deparsing has to know.
-func (c *compiler) wrote(h *Header, f *Field) {
+func (c *compiler) noteWritten(h *Header, f *Field) {
 	k, ok := h.Type.byName[f.name]
 	if !ok || h.Meta || h.Type.Varbit >= 0 {
 		return
 	}
 	if k >= 64 {
-		c.whole(h.index)
+		c.noteWholeHeader(h.index)
 		return
 	}
 	c.useOf(h.index).written[k] = true
-	c.emit(Inst{Op: OpDirty, Dst: h.Base + h.Type.dirty, Imm: 1 << k})
+	c.emitInst(Inst{Op: OpDirty, Dst: h.Base + h.Type.dirty, Imm: 1 << k})
 }
 
 // writtenOutside notes that a field is written by other than code: such
 // headers are not kept in the packet's bytes.
 func (c *compiler) writtenOutside(h *Header, f *Field) {
 	if !h.Meta {
-		c.whole(h.index)
+		c.noteWholeHeader(h.index)
 	}
-	c.use(Ref{h, f})
+	c.noteRead(Ref{h, f})
 }
 
-// whole notes that header h is handled as a whole.
-func (c *compiler) whole(h int) { c.useOf(h).whole = true }
+// noteWholeHeader records that the program uses header h as a whole.
+func (c *compiler) noteWholeHeader(h int) { c.useOf(h).whole = true }
 
 func (c *compiler) wholeAll(hs []int) {
 	for _, h := range hs {
-		c.whole(h)
+		c.noteWholeHeader(h)
 	}
 }
 
@@ -70,25 +70,23 @@ func (c *compiler) wholeUnions(us []int) {
 	}
 }
 
-// lazy reports whether a header may stay in the packet's bytes.
-func (c *compiler) lazy(h int) bool {
+// mayStayInPacket reports whether a header may stay in the packet's bytes.
+func (c *compiler) mayStayInPacket(h int) bool {
 	hd := &c.headers[h]
 	return !hd.Meta && hd.Type.Varbit < 0 && !c.useOf(h).whole
 }
 
-// Part is a run of bits of one slot and its place in a header's bytes: the
-// eight bytes from byte on, shifted.
+// Part is a run of bits of one slot and its place in a header's bytes: within the eight bytes from a byte on, shifted.
 type Part struct {
 	Slot  uint32
 	Byte  uint16
 	Shift uint8
 	Right uint8 // the run's place in the slot
-	More  bool  // the slot has other runs
+	More  bool  // the slot's field has other runs
 	Mask  uint64
 }
 
-// Parts splits a field at bit off of its header into runs that lie within
-// eight bytes each.
+// Parts splits a field of width bits, at bit off of its header, into runs that each lie within eight bytes.
 func Parts(slot uint32, off, width int) []Part {
 	var out []Part
 	for w := 0; w*64 < width; w++ {

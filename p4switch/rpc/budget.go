@@ -7,40 +7,43 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// Budget bounds clients' requests to a switch and the state that they store. A request above a limit is refused
-// with an error that names the limit and its value. 0 means [DefaultBudget]'s.
+// Budget limits clients' requests to a switch and the state that they store. A request above a limit is refused with an
+// error that names the limit. 0: that of [DefaultBudget].
 type Budget struct {
-	Message     int // bytes of one request
-	Parts       int // messages and repeated values inside one request
-	Requests    int // concurrent RPCs that end when answered, over all connections; each party has a share
-	Writes      int // of each party, not counted there: Write, SetForwardingPipelineConfig, gNMI Set, which may be large
-	Channels    int // concurrent RPCs that last: StreamChannel, Subscribe, health Watch, reflection; each party has a share
+	Message  int // bytes of one request
+	Parts    int // messages and repeated values inside one request
+	Requests int // concurrent RPCs that end when answered, over all connections; each client has a share
+	// concurrent RPCs of each client that may be large, not counted in Requests: Write, SetForwardingPipelineConfig,
+	// gNMI Set
+	Writes int
+	// concurrent RPCs that last: StreamChannel, Subscribe, health Watch, reflection; each client has a share
+	Channels    int
 	Streams     int // concurrent RPCs of one connection
 	Connections int
 
-	Updates         int // per Write
-	RollbackUpdates int // per Write with rollback
-	AtomicUpdates   int // per Write that is atomic for packets
-	Entities        int // per Read
-	Metadata        int // bytes per entry
-	AllMetadata     int // bytes stored per pipeline
+	Updates         int // updates per Write
+	RollbackUpdates int // updates per Write with rollback on error
+	AtomicUpdates   int // updates per Write that is atomic for packets
+	Entities        int // entities per Read
+	Metadata        int // metadata bytes per entry
+	AllMetadata     int // metadata bytes stored per pipeline
 	Groups          int // multicast groups per pipeline, and clone sessions
-	Replicas        int // per group or session
-	Roles           int // number remembered
-	RoleName        int // bytes
-	RoleStreams     int // streams per role
-	Details         int // updates of a failed batch that the answer describes singly
-	Queued          int // bytes that wait for one stream's reader
+	Replicas        int // replicas per multicast group or clone session
+	Roles           int // number of roles remembered
+	RoleName        int // bytes of a role's name
+	RoleStreams     int // streams per P4Runtime role
+	Details         int // updates of a failed Write whose errors the answer lists
+	Queued          int // bytes that wait for a slow reader of one stream
 
-	Paths      int // per gNMI request
-	PathElems  int // per gNMI path with its prefix
+	Paths      int // paths per gNMI request
+	PathElems  int // elements per gNMI path with its prefix
 	Leaves     int // values per answer to a gNMI Get
 	Value      int // bytes per gNMI value
 	SampleRate int // leaves per second that all subscriptions together sample
 }
 
-// DefaultBudget returns limits for a switch process of 512 MiB: it can hold Requests and Channels times Message of
-// requests that never end, if every party sends as many. Without the primaries' shares that is 320 MiB.
+// DefaultBudget returns limits for a switch process of 512 MiB. If all clients send requests that never end, these take
+// at most (Requests + Channels) * Message bytes: 320 MiB, without the shares of primary controllers.
 func DefaultBudget() Budget {
 	return Budget{
 		Message: 8 << 20, Parts: 1 << 18, Requests: 32, Writes: 3, Channels: 32, Streams: 32, Connections: 64,
@@ -70,15 +73,15 @@ func (b Budget) WithDefaults() Budget {
 	return b
 }
 
-// Over returns the error for n above the limit most, naming it.
+// Over returns the error that n exceeds the limit most of a request, which name names; remedy says what to do.
 func Over(name string, n, most int, remedy string) error {
 	return Errorf(codes.ResourceExhausted, "%d is over the budget %s of %d; %s", n, name, most, remedy)
 }
 
 // maxPrinted bounds the printed part of a value from outside.
-const maxPrinted = 32 // bytes
+const maxPrinted = 32 // maximum number of bytes of a client's text that an error repeats
 
-// CutBytes returns a value, or its beginning, as text.
+// CutBytes returns a client's bytes as text for an error message, shortened if they are long.
 func CutBytes(b []byte) string {
 	if len(b) <= maxPrinted {
 		return "0x" + hex.EncodeToString(b)
@@ -86,7 +89,7 @@ func CutBytes(b []byte) string {
 	return fmt.Sprintf("0x%x... (%d bytes)", b[:maxPrinted], len(b))
 }
 
-// Cut returns a text from outside, or its beginning.
+// Cut returns a client's text for an error message, shortened if it is long.
 func Cut(s string) string {
 	if len(s) <= 4*maxPrinted {
 		return s

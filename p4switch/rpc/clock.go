@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Timed is a core driven by time: it has neither goroutine nor clock.
+// Timed is a state machine with timers, without goroutine or clock.
 type Timed interface {
-	// Advance does what is due at now (ns since the Unix epoch).
+	// Advance processes timers that have expired at now (ns since the Unix epoch).
 	Advance(now int64)
 	// NextDeadline returns when to call Advance next; ok is false if nothing is pending.
 	NextDeadline() (next int64, ok bool)
 }
 
-// Clock calls a core at its deadlines.
+// Clock calls a [Timed] when its timers expire.
 type Clock struct {
 	mu   sync.Locker
 	now  func() int64
@@ -23,13 +23,12 @@ type Clock struct {
 	wake chan struct{}
 }
 
-// NewClock makes a clock for core, which mu guards. now is the time in ns since
-// the Unix epoch.
+// NewClock returns a clock for core, whose calls mu serialises. now returns the time in ns since the Unix epoch.
 func NewClock(mu sync.Locker, now func() int64, core Timed) *Clock {
 	return &Clock{mu: mu, now: now, core: core, wake: make(chan struct{}, 1)}
 }
 
-// Run calls the core at its deadlines. It returns when ctx ends, with ctx's error.
+// Run calls the core's Advance at its deadlines until ctx ends, and returns ctx's error.
 func (c *Clock) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -40,7 +39,7 @@ func (c *Clock) Run(ctx context.Context) error {
 		case <-c.wake:
 		case <-timer.C:
 		}
-		if wait, ok := c.advance(); ok {
+		if wait, ok := c.runDue(); ok {
 			timer.Reset(wait)
 		} else {
 			timer.Stop()
@@ -48,8 +47,8 @@ func (c *Clock) Run(ctx context.Context) error {
 	}
 }
 
-// advance does what is due and returns the time until the next deadline.
-func (c *Clock) advance() (time.Duration, bool) {
+// runDue runs the timers that are due, and returns the time until the next deadline.
+func (c *Clock) runDue() (time.Duration, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
@@ -58,7 +57,7 @@ func (c *Clock) advance() (time.Duration, bool) {
 	return max(time.Duration(next-now), 0), ok
 }
 
-// Kick makes Run check the deadlines again.
+// Kick makes Run reread the deadlines, after a call that may have changed them.
 func (c *Clock) Kick() {
 	select {
 	case c.wake <- struct{}{}:

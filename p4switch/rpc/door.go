@@ -21,16 +21,16 @@ import (
 // How long a connection may be silent.
 const (
 	handshakeTime = 10 * time.Second
-	idleTime      = 2 * time.Minute // without an RPC
-	// After so long in silence a connection is probed, and after so long again without an answer it ends: a primary that
-	// hangs is replaced within twice this time. A shorter time would replace primaries that are only slow.
+	idleTime      = 2 * time.Minute // time without an RPC after which a connection is closed
+	// After so long in silence a connection is probed, and after so long again without an answer it ends: a primary
+	// that hangs is replaced within twice this time. A shorter time would replace primaries that are only slow.
 	probeTime = 3 * time.Second
 )
 
-// Options returns the gRPC options that a server of these services needs: they check connections, RPCs and messages
-// against the budget before the services see them. role returns the role of a client's certificate, controller,
-// operator, host or switch, which decides the client's share; nil: none has a role. Each call's options are for one
-// server.
+// Options returns the options of a gRPC server of this switch's services: they check connections, RPCs and messages
+// against the budget before the services get them. role returns the role in a client's certificate (controller,
+// operator, host or switch), which decides the client's share; nil: no client has a role. Use the result for one server
+// only.
 func Options(b Budget, role func(context.Context) string) []grpc.ServerOption {
 	b = b.WithDefaults()
 	d := newDoor(b, role)
@@ -41,17 +41,18 @@ func Options(b Budget, role func(context.Context) string) []grpc.ServerOption {
 		grpc.ConnectionTimeout(handshakeTime),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTime, Time: probeTime, Timeout: probeTime}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
-		grpc.InTapHandle(d.enter),
-		grpc.ChainUnaryInterceptor(leave, checkUnary(b.Parts)),
+		grpc.InTapHandle(d.admitRPC),
+		grpc.ChainUnaryInterceptor(releaseBeforeAnswer, checkUnary(b.Parts)),
 		grpc.ChainStreamInterceptor(checkStream(b.Parts)),
 		grpc.ForceServerCodecV2(codec{CodecV2: encoding.GetCodecV2("proto"), parts: b.Parts}),
 	}
 }
 
-// leave releases a request before its answer is sent, so that a client that waits for answers is never refused. The end
-// of the stream, which releases RPCs without handler, comes after the answer, and some time after it on a busy machine.
-func leave(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	if x, ok := ctx.Value(callKey{}).(*call); ok {
+// releaseBeforeAnswer releases a request before its answer is sent, so that a client that waits for answers is never
+// refused. The end of the stream, which releases RPCs without handler, comes after the answer, and some time after it
+// on a busy machine.
+func releaseBeforeAnswer(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	if x, ok := ctx.Value(callKey{}).(*activeRPC); ok {
 		defer x.leave()
 	}
 	return handler(ctx, req)
@@ -87,17 +88,17 @@ func checkUnary(parts int) grpc.UnaryServerInterceptor {
 
 func checkStream(parts int) grpc.StreamServerInterceptor {
 	return func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-		return handler(srv, &checked{ServerStream: ss, parts: parts})
+		return handler(srv, &checkedMessage{ServerStream: ss, parts: parts})
 	}
 }
 
-type checked struct {
+type checkedMessage struct {
 	grpc.ServerStream
 	parts int
 }
 
 // RecvMsg implements grpc.ServerStream.
-func (c *checked) RecvMsg(m any) error {
+func (c *checkedMessage) RecvMsg(m any) error {
 	if err := c.ServerStream.RecvMsg(m); err != nil {
 		return err
 	}
@@ -163,40 +164,40 @@ func countParts(b []byte, md protoreflect.MessageDescriptor, left, depth int) in
 	return left
 }
 
-// Limit makes a listener close new connections while too many are open.
+// Limit returns a listener that closes new connections while too many are open.
 func Limit(l net.Listener, b Budget) net.Listener {
-	return &limited{Listener: l, most: int64(b.WithDefaults().Connections)}
+	return &limitedStream{Listener: l, most: int64(b.WithDefaults().Connections)}
 }
 
-type limited struct {
+type limitedStream struct {
 	net.Listener
 	open atomic.Int64
 	most int64
 }
 
 // Accept implements net.Listener.
-func (l *limited) Accept() (net.Conn, error) {
+func (l *limitedStream) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
 		if l.open.Add(1) <= l.most {
-			return &counted{Conn: c, l: l}, nil
+			return &countedStream{Conn: c, l: l}, nil
 		}
 		l.open.Add(-1)
 		c.Close() //nolint:errcheck // nothing was said
 	}
 }
 
-type counted struct {
+type countedStream struct {
 	net.Conn
-	l    *limited
+	l    *limitedStream
 	once sync.Once
 }
 
 // Close implements net.Conn.
-func (c *counted) Close() error {
+func (c *countedStream) Close() error {
 	c.once.Do(func() { c.l.open.Add(-1) })
 	return c.Conn.Close()
 }

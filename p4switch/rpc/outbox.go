@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// Outbox is a bounded queue between a core, which must not block, and a stream's writer.
+// Outbox is a bounded queue of messages between a core, which must not block, and the goroutine that writes to a
+// stream.
 type Outbox[T any] struct {
 	mu     sync.Mutex
 	msgs   []T
@@ -18,12 +19,13 @@ type Outbox[T any] struct {
 	most int // bytes
 }
 
-// NewOutbox makes a queue for at most most bytes, as counted by size.
+// NewOutbox returns a queue for at most most bytes; size returns a message's bytes.
 func NewOutbox[T any](size func(T) int, most int) *Outbox[T] {
 	return &Outbox[T]{ready: make(chan struct{}, 1), size: size, most: most}
 }
 
-// Offer queues m unless limit messages, or too many bytes, wait already. A single message may have any size.
+// Offer queues m, and returns false if limit messages, or too many bytes, are waiting. If none is waiting, a message of
+// any size is accepted.
 func (o *Outbox[T]) Offer(m T, limit int) bool {
 	n := o.size(m)
 	o.mu.Lock()
@@ -53,8 +55,8 @@ func (o *Outbox[T]) Close() {
 	o.signal()
 }
 
-// Run sends queued messages until the box is closed and empty, sending fails, or ctx ends. room is called when a
-// full box has been emptied.
+// Run sends queued messages until the queue is closed and empty, sending fails, or ctx ends. It calls room when a queue
+// that was full is empty.
 func (o *Outbox[T]) Run(ctx context.Context, send func(T) error, room func()) error {
 	for {
 		o.mu.Lock()

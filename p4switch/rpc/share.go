@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/tap"
 )
 
-// party is who shares a part of a server's budget for RPCs in progress: what one party uses up, another does not miss.
+// party is a group of clients with a share of a server's budget for RPCs in progress, which other groups cannot use up.
 type party string
 
 // The parties: the connection of the default P4Runtime role's primary, those of the other roles' primaries, and the
@@ -21,9 +21,8 @@ const (
 	ofRole            = "role "
 )
 
-// sixteenths are the parties' shares of the budgets Requests and Channels. A server has either anonymous clients or
-// such of roles, so the sum is 16.
-var sixteenths = map[party]int{
+// budgetShares are the parties' shares of the budgets Requests and Channels, in sixteenths.
+var budgetShares = map[party]int{
 	primary: 4, rolePrimary: 2, anonymous: 10,
 	ofRole + "controller": 3, ofRole + "operator": 3, ofRole + "host": 2, ofRole + "switch": 2,
 }
@@ -31,23 +30,23 @@ var sixteenths = map[party]int{
 // partyOf returns the party of a connection that is no primary's, by its certificate's role; other names than the
 // table's, and none, are anonymous.
 func partyOf(role string) party {
-	if p := party(ofRole + role); sixteenths[p] > 0 {
+	if p := party(ofRole + role); budgetShares[p] > 0 {
 		return p
 	}
 	return anonymous
 }
 
-// kind is a kind of RPCs.
-type kind int
+// rpcKind is a kind of RPCs.
+type rpcKind int
 
 const (
-	request kind = iota // ends when it is answered
-	write               // a request that may be large
-	channel             // lasts as long as the client wants
-	kinds
+	request rpcKind = iota // an RPC that ends when it is answered
+	write                  // an RPC of a request that may be large, such as Write
+	channel                // lasts as long as the client wants
+	rpcKinds
 )
 
-var kindOf = map[string]kind{
+var kindOf = map[string]rpcKind{
 	"/p4.v1.P4Runtime/Write":                       write,
 	"/p4.v1.P4Runtime/SetForwardingPipelineConfig": write,
 	"/gnmi.gNMI/Set":                               write,
@@ -59,15 +58,16 @@ var kindOf = map[string]kind{
 	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": channel,
 }
 
-// Lasts reports whether an RPC, by its full name, counts against the budget Channels.
+// Lasts reports whether an RPC, by its full gRPC method name, is one that lasts, and so counts against
+// [Budget].Channels.
 func Lasts(method string) bool { return kindOf[method] == channel }
 
-// used is what a party uses.
-type used [kinds]int
+// partyUse is a party's number of RPCs in progress, by kind.
+type partyUse [rpcKinds]int
 
-// over returns an error if n RPCs of a kind are more than a party's share.
-func (b Budget) over(p party, k kind, n int) error {
-	share := func(n int) int { return max(1, (n*sixteenths[p]+15)/16) }
+// checkShare returns an error if n RPCs of a kind are more than a party's share.
+func (b Budget) checkShare(p party, k rpcKind, n int) error {
+	share := func(n int) int { return max(1, (n*budgetShares[p]+15)/16) }
 	name, most, remedy := "requests", share(b.Requests), "wait for answers"
 	switch k {
 	case write:
@@ -81,13 +81,13 @@ func (b Budget) over(p party, k kind, n int) error {
 	return Over(fmt.Sprintf("%s of %s", name, p), n, most, remedy)
 }
 
-// door admits a server's RPCs and counts those in progress.
-type door struct {
+// rpcAdmission admits a server's RPCs and counts those in progress.
+type rpcAdmission struct {
 	budget Budget
 	role   func(context.Context) string // of a connection's certificate; nil: none
 
 	mu    sync.Mutex
-	used  map[party]*used
+	used  map[party]*partyUse
 	conns map[*peer.Peer]*conn // with RPCs in progress, or ranks
 }
 
@@ -95,11 +95,11 @@ type door struct {
 type conn struct {
 	party party         // by its certificate
 	ranks map[party]int // its streams that are a primary's
-	used  used
+	used  partyUse
 }
 
-// charged returns the party that a connection's RPCs count for.
-func (c *conn) charged() party {
+// chargedParty returns the party that a connection's RPCs count for.
+func (c *conn) chargedParty() party {
 	for _, p := range []party{primary, rolePrimary} {
 		if c.ranks[p] > 0 {
 			return p
@@ -108,42 +108,42 @@ func (c *conn) charged() party {
 	return c.party
 }
 
-func newDoor(b Budget, role func(context.Context) string) *door {
+func newDoor(b Budget, role func(context.Context) string) *rpcAdmission {
 	if role == nil {
 		role = func(context.Context) string { return "" }
 	}
-	d := &door{budget: b, role: role, used: map[party]*used{}, conns: map[*peer.Peer]*conn{}}
-	for p := range sixteenths {
-		d.used[p] = &used{}
+	d := &rpcAdmission{budget: b, role: role, used: map[party]*partyUse{}, conns: map[*peer.Peer]*conn{}}
+	for p := range budgetShares {
+		d.used[p] = &partyUse{}
 	}
 	return d
 }
 
-// call is an RPC in progress.
-type call struct {
-	d     *door
+// activeRPC is an RPC in progress.
+type activeRPC struct {
+	d     *rpcAdmission
 	at    *peer.Peer // of the connection: the server makes one per connection
 	party party      // of the connection, by its certificate
-	kind  kind
+	kind  rpcKind
 	leave func()
 }
 
 // callKey is the context key of a call.
 type callKey struct{}
 
-// enter admits an RPC, before its first message is read, until its stream ends.
-func (d *door) enter(ctx context.Context, info *tap.Info) (context.Context, error) {
+// admitRPC admits an RPC, before its first message is read, until its stream ends.
+func (d *rpcAdmission) admitRPC(ctx context.Context, info *tap.Info) (context.Context, error) {
 	at, _ := peer.FromContext(ctx)
-	x := &call{d: d, at: at, party: partyOf(d.role(ctx)), kind: kindOf[info.FullMethodName]}
-	if err := x.enter(); err != nil {
+	x := &activeRPC{d: d, at: at, party: partyOf(d.role(ctx)), kind: kindOf[info.FullMethodName]}
+	if err := x.beginRPC(); err != nil {
 		return nil, Status(err)
 	}
-	x.leave = sync.OnceFunc(x.end)
+	x.leave = sync.OnceFunc(x.endRPC)
 	context.AfterFunc(ctx, x.leave)
 	return context.WithValue(ctx, callKey{}, x), nil
 }
 
-func (x *call) enter() error {
+func (x *activeRPC) beginRPC() error {
 	d := x.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -151,8 +151,8 @@ func (x *call) enter() error {
 	if c == nil {
 		c = &conn{party: x.party, ranks: map[party]int{}}
 	}
-	u := d.used[c.charged()]
-	if err := d.budget.over(c.charged(), x.kind, u[x.kind]+1); err != nil {
+	u := d.used[c.chargedParty()]
+	if err := d.budget.checkShare(c.chargedParty(), x.kind, u[x.kind]+1); err != nil {
 		return err
 	}
 	d.conns[x.at] = c
@@ -161,28 +161,28 @@ func (x *call) enter() error {
 	return nil
 }
 
-// end is called once an RPC no longer counts.
-func (x *call) end() {
+// endRPC is called once an RPC no longer counts.
+func (x *activeRPC) endRPC() {
 	d := x.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c := d.conns[x.at]
 	c.used[x.kind]--
-	d.used[c.charged()][x.kind]--
-	d.forget(x.at)
+	d.used[c.chargedParty()][x.kind]--
+	d.forgetConnection(x.at)
 }
 
-// forget forgets a connection without RPCs and ranks.
-func (d *door) forget(at *peer.Peer) {
-	if c := d.conns[at]; c.used == (used{}) && c.ranks[primary] == 0 && c.ranks[rolePrimary] == 0 {
+// forgetConnection forgets a connection without RPCs and ranks.
+func (d *rpcAdmission) forgetConnection(at *peer.Peer) {
+	if c := d.conns[at]; c.used == (partyUse{}) && c.ranks[primary] == 0 && c.ranks[rolePrimary] == 0 {
 		delete(d.conns, at)
 	}
 }
 
-// Ranked notes that a P4Runtime stream, by its context, became the primary of a role or is no longer. While it is, the
-// RPCs of its connection have a share of the budget that nobody else uses.
+// Ranked records that a P4Runtime stream, given by its context, became the primary of a role or stopped being it. RPCs
+// of a primary's connection have a share of the budget that no other client can use.
 func Ranked(ctx context.Context, defaultRole, isPrimary bool) {
-	x, ok := ctx.Value(callKey{}).(*call)
+	x, ok := ctx.Value(callKey{}).(*activeRPC)
 	if !ok {
 		return // the server has no door
 	}
@@ -201,13 +201,13 @@ func Ranked(ctx context.Context, defaultRole, isPrimary bool) {
 		c = &conn{party: x.party, ranks: map[party]int{}}
 		d.conns[x.at] = c
 	}
-	before := c.charged()
+	before := c.chargedParty()
 	c.ranks[rank] += n
-	if after := c.charged(); after != before {
+	if after := c.chargedParty(); after != before {
 		for k := range c.used {
 			d.used[before][k] -= c.used[k]
 			d.used[after][k] += c.used[k]
 		}
 	}
-	d.forget(x.at)
+	d.forgetConnection(x.at)
 }

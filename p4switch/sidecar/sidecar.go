@@ -20,31 +20,32 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/rpc"
 )
 
-// DefaultRefresh is how often the state of all ports is sent to the program again.
+// DefaultRefresh is the interval at which the states of all ports are sent to the P4 program again.
 const DefaultRefresh = time.Second
 
-// Interface is one port of the switch.
+// Interface is one port of a switch whose data path is another program.
 type Interface struct {
-	Number uint32 // in the P4 program
+	Number uint32 // port number in the P4 program
 	Device string // the network interface
-	Name   string // towards gNMI; empty: as Device
+	Name   string // in gNMI; empty: as Device
 }
 
 // Config sets up a [Sidecar]. Interfaces are required.
 type Config struct {
 	Interfaces []Interface
-	// EventInterface is where port-event packets are sent, in the format of PortEvents. Empty: they are not.
+	// EventInterface is the network interface to which packets about port changes are sent, in the format of
+	// PortEvents. Empty: none are sent.
 	EventInterface string
-	// PortEvents is required with EventInterface. Its Port, Register and Tables are not used: the interface leads to
-	// the port, and a sidecar does not see the program.
+	// PortEvents is required with EventInterface. Its Port, Register and Tables are not used, since the interface leads
+	// to the right port, and a sidecar does not know the program.
 	PortEvents *portstate.EventPackets
-	// Refresh is how often the state of all ports is sent to the program again. 0:
-	// DefaultRefresh.
+	// Refresh is the interval at which the states of all ports are sent to the P4 program again. 0: DefaultRefresh.
 	Refresh time.Duration
 	Log     *slog.Logger // nil: silent
 }
 
-// Sidecar serves gNMI over the network interfaces of a switch.
+// Sidecar serves gNMI for a switch whose data path is another program, such as BMv2, from the states of its network
+// interfaces.
 type Sidecar struct {
 	cfg    Config
 	links  *port.Links
@@ -57,15 +58,15 @@ type Sidecar struct {
 	ports    *portstate.Ports
 	gnmi     *gnmi.Core
 	server   *gnmi.Server
-	byDevice map[string]*iface
-	byLower  map[int]*iface // by the index of what it is stacked on
-	byNumber map[uint32]*iface
-	order    []*iface
+	byDevice map[string]*interfaceState
+	byLower  map[int]*interfaceState // by the index of what it is stacked on
+	byNumber map[uint32]*interfaceState
+	order    []*interfaceState
 	lost     uint64 // of them, at the event interface
 }
 
-// iface is what is known of one interface.
-type iface struct {
+// interfaceState is the known state of one interface.
+type interfaceState struct {
 	Interface
 	index int // 0: it is not there
 	lower int // of the interface it is stacked on; 0: on none
@@ -73,8 +74,8 @@ type iface struct {
 	epoch uint32 // of its last change
 }
 
-// New opens netlink and the event interface. An interface that is missing is
-// down until it appears.
+// New subscribes to the interfaces' states and opens the event interface. A missing interface counts as down until it
+// appears.
 func New(cfg Config) (s *Sidecar, err error) {
 	switch {
 	case len(cfg.Interfaces) == 0:
@@ -90,7 +91,7 @@ func New(cfg Config) (s *Sidecar, err error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	s = &Sidecar{cfg: cfg, base: time.Now(), byDevice: map[string]*iface{}, byLower: map[int]*iface{}, byNumber: map[uint32]*iface{}}
+	s = &Sidecar{cfg: cfg, base: time.Now(), byDevice: map[string]*interfaceState{}, byLower: map[int]*interfaceState{}, byNumber: map[uint32]*interfaceState{}}
 	s.start = s.base.UnixNano()
 	defer func() {
 		if err != nil {
@@ -116,7 +117,7 @@ func New(cfg Config) (s *Sidecar, err error) {
 			return s, err
 		}
 	}
-	if s.gnmi, err = gnmi.New(gnmi.Config{Ports: s.ports, Now: s.unix}); err != nil {
+	if s.gnmi, err = gnmi.New(gnmi.Config{Ports: s.ports, Now: s.unixNanoseconds}); err != nil {
 		return s, err
 	}
 	s.server = gnmi.NewServer(&s.mu, s.gnmi)
@@ -136,7 +137,7 @@ func (s *Sidecar) addPorts() error {
 		if i.Name == "" {
 			i.Name = i.Device
 		}
-		x, enabled, mtu := &iface{Interface: i, epoch: firstEpoch(s.base)}, true, 0
+		x, enabled, mtu := &interfaceState{Interface: i, epoch: firstEpoch(s.base)}, true, 0
 		if _, dup := s.byDevice[i.Device]; dup {
 			return fmt.Errorf("sidecar: interface %s is given twice", i.Device)
 		}
@@ -173,31 +174,31 @@ func isEnabled(links []port.Link, index int) bool {
 	return slices.ContainsFunc(links, func(l port.Link) bool { return l.Index == index && l.Enabled })
 }
 
-// unix is the time in ns since the Unix epoch. It does not jump.
-func (s *Sidecar) unix() int64 { return s.start + int64(time.Since(s.base)) }
+// unixNanoseconds is the time in ns since the Unix epoch. It does not jump.
+func (s *Sidecar) unixNanoseconds() int64 { return s.start + int64(time.Since(s.base)) }
 
-// Run follows the interfaces and does what time brings until ctx ends or
-// netlink fails. It returns ctx's error or what failed. It may be called once.
+// Run follows the interfaces' states and processes timers until ctx ends or netlink fails, and returns that error. It
+// may be called once.
 func (s *Sidecar) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.server.Run(ctx) })
 	g.Go(func() error {
 		stop := context.AfterFunc(ctx, s.poller.Wake)
 		defer stop()
-		return s.follow(ctx)
+		return s.followInterfaces(ctx)
 	})
 	return g.Wait()
 }
 
-// follow reads the news of interfaces and refreshes the program's state.
-func (s *Sidecar) follow(ctx context.Context) error {
+// followInterfaces reads changes of interfaces and updates the P4 program's port states.
+func (s *Sidecar) followInterfaces(ctx context.Context) error {
 	var events []port.Event
 	next := time.Now() // the first refresh
 	for ctx.Err() == nil {
 		timeout := time.Duration(-1)
 		if s.events != nil {
 			if timeout = time.Until(next); timeout <= 0 {
-				s.refresh()
+				s.notifyAllPorts()
 				next = time.Now().Add(s.cfg.Refresh)
 				timeout = s.cfg.Refresh
 			}
@@ -219,10 +220,10 @@ func (s *Sidecar) follow(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// linkChanged takes the news of an interface; it is called under the lock.
+// linkChanged processes a change of an interface; the lock is held.
 func (s *Sidecar) linkChanged(l port.Link) {
 	if x := s.byLower[l.Index]; x != nil && !l.Gone {
-		s.note(x, l.Enabled)
+		s.noteEnabled(x, l.Enabled)
 	}
 	x := s.byDevice[l.Name]
 	if x == nil || l.Gone && l.Index != x.index {
@@ -231,30 +232,29 @@ func (s *Sidecar) linkChanged(l port.Link) {
 	if x.index = l.Index; l.Gone {
 		x.index = 0
 	}
-	s.stack(x, l.Lower)
-	if err := s.ports.SetOper(x.Number, l.Up, s.unix()); err != nil {
+	s.noteLowerInterface(x, l.Lower)
+	if err := s.ports.SetOper(x.Number, l.Up, s.unixNanoseconds()); err != nil {
 		s.cfg.Log.Error("link state", "err", err)
 	}
 	if l.MTU != 0 {
-		s.ports.SetMTU(x.Number, uint16(l.MTU), s.unix()) //nolint:errcheck // the port is there
+		s.ports.SetMTU(x.Number, uint16(l.MTU), s.unixNanoseconds()) //nolint:errcheck // the port is there
 	}
 	// What is not there nobody has disabled: it was closed to be removed.
 	if x.lower == 0 {
-		s.note(x, l.Enabled || l.Gone)
+		s.noteEnabled(x, l.Enabled || l.Gone)
 	}
 }
 
-// note takes it as the port's configuration what somebody, perhaps we, did to the
-// interface: the kernel's word outlives this process, and ours does not.
-func (s *Sidecar) note(x *iface, enabled bool) {
-	if err := s.ports.NoteAdmin(x.Number, enabled, s.unix()); err != nil {
+// noteEnabled records an external change of the interface's admin state as the port's configuration, since the kernel's
+// state outlives this process.
+func (s *Sidecar) noteEnabled(x *interfaceState, enabled bool) {
+	if err := s.ports.NoteAdmin(x.Number, enabled, s.unixNanoseconds()); err != nil {
 		s.cfg.Log.Error("admin state", "err", err)
 	}
 }
 
-// stack notes what an interface is stacked on, which is another when both were
-// made again.
-func (s *Sidecar) stack(x *iface, lower int) {
+// noteLowerInterface records the interface below a stacked interface, which changes if both are created again.
+func (s *Sidecar) noteLowerInterface(x *interfaceState, lower int) {
 	if lower == x.lower {
 		return
 	}
@@ -268,7 +268,7 @@ func (s *Sidecar) stack(x *iface, lower int) {
 		s.cfg.Log.Error("list interfaces", "err", err)
 		return
 	}
-	s.note(x, isEnabled(now, lower))
+	s.noteEnabled(x, isEnabled(now, lower))
 }
 
 // portChanged notifies the program of a port.
@@ -281,21 +281,21 @@ func (s *Sidecar) portChanged(ev portstate.Event) {
 	if x.epoch++; x.epoch == 0 {
 		x.epoch = 1
 	}
-	s.send(x)
+	s.notifyPort(x)
 	s.cfg.Log.Info("port", "number", x.Number, "interface", x.Device, "up", x.up, "epoch", x.epoch)
 }
 
-// refresh notifies the program of every port.
-func (s *Sidecar) refresh() {
+// notifyAllPorts notifies the program of every port.
+func (s *Sidecar) notifyAllPorts() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, x := range s.order {
-		s.send(x)
+		s.notifyPort(x)
 	}
 }
 
-// send notifies the program of a port; it is called under the lock.
-func (s *Sidecar) send(x *iface) {
+// notifyPort notifies the program of a port; it is called under the lock.
+func (s *Sidecar) notifyPort(x *interfaceState) {
 	if s.events == nil {
 		return
 	}
@@ -344,8 +344,7 @@ func (s *Sidecar) counters(number uint32) portstate.Counters {
 	}
 }
 
-// Serve answers gNMI requests that reach the listener, which it closes, until
-// ctx ends.
+// Serve answers gNMI requests on the listener, which it closes, until ctx ends.
 func (s *Sidecar) Serve(ctx context.Context, l net.Listener, opts ...grpc.ServerOption) error {
 	srv := grpc.NewServer(append(append(rpc.Options(rpc.Budget{Message: 1 << 20}, nil), grpc.WaitForHandlers(true)), opts...)...)
 	s.server.Register(srv)

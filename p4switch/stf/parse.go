@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Script is a parsed STF file.
+// Script is a parsed STF (simple test framework) file: packets to send and packets to expect.
 type Script struct {
 	name string
 	cmds []command
@@ -29,7 +29,7 @@ var arity = map[string]int{
 	"meter_get_rates": 2, "meter_set_rates": 3, "meter_array_set_rates": 2,
 }
 
-// Parse reads a script. name is for messages.
+// Parse reads an STF script. name is used in error messages.
 func Parse(name string, src []byte) (*Script, error) {
 	s := &Script{name: name}
 	in := bufio.NewScanner(bytes.NewReader(src))

@@ -14,13 +14,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/program"
 )
 
-// Report is what a run found.
+// Report is the result of a run of a [Script].
 type Report struct {
 	Sent     int      // packets sent
-	Expected int      // packets expected, not counting ports that may have any
+	Expected int      // packets expected, not counting ports that may have any number
 	Received int      // packets that came out, of all ports
 	Failures []string // differences, in the order of the script, then by port
-	Log      []string // what reads and log_msg printed
+	Log      []string // output of reads and log_msg
 }
 
 // Passed reports whether everything came out as expected.
@@ -75,8 +75,8 @@ type mirror struct {
 	group   uint32 // 0: none
 }
 
-// Run plays the script on a fresh switch with p. The error is for scripts
-// that cannot be played, such as one that names a table that p has not got.
+// Run runs the script on a new switch with program p. The error says that the script cannot be run, such as when it
+// names a table that p lacks.
 func (s *Script) Run(p *program.Program) (*Report, error) {
 	return s.RunThrough(p, func(sw *interp.Switch) (Process, error) {
 		return func(in interp.Input, emit func(interp.Output)) error {
@@ -86,11 +86,10 @@ func (s *Script) Run(p *program.Program) (*Report, error) {
 	})
 }
 
-// Process has a packet processed.
+// Process processes one packet, and calls emit for each packet that leaves.
 type Process func(in interp.Input, emit func(interp.Output)) error
 
-// RunThrough is [Script.Run] with packets processed by what through makes for the
-// switch that has the script's entries.
+// RunThrough is [Script.Run] with another data path: through returns it for a switch that has the script's entries.
 func (s *Script) RunThrough(p *program.Program, through func(*interp.Switch) (Process, error)) (*Report, error) {
 	r := &run{
 		script: s, prog: p, got: map[uint32][]string{}, want: map[uint32][]expectation{},
@@ -192,11 +191,10 @@ func (r *run) compare() {
 	}
 }
 
-// waysShown is how many packets' ways a failure has at most.
-const waysShown = 4
+// tracesShown is the maximum number of packet traces that a failure prints.
+const tracesShown = 4
 
-// ways returns the ways of packets of sent, or where a packet is missing (nil), of those of which no copy left, if there are
-// any.
+// ways returns the traces of sent packets, or of those that lost all their copies if a packet is missing (nil).
 func (r *run) ways(of []int) string {
 	if of == nil {
 		for i, s := range r.sent {
@@ -211,7 +209,7 @@ func (r *run) ways(of []int) string {
 		}
 	}
 	var b strings.Builder
-	for _, i := range of[:min(len(of), waysShown)] {
+	for _, i := range of[:min(len(of), tracesShown)] {
 		for _, t := range r.sent[i].ways {
 			fmt.Fprintf(&b, "\n  way of line %d's packet: %s", r.sent[i].line, packettrace.Text(t))
 		}

@@ -9,15 +9,15 @@ import (
 // native is the byte order of the structures that programs share.
 var native = binary.NativeEndian
 
-// ABI is the version of roce/device/interpose/nic.h, of which the rest of this
-// file is the Go side.
+// ABI is the version of the protocol between a NIC and the library that programs load; it must equal that of the C
+// header roce/device/interpose/nic.h.
 const ABI = 3
 
-// op is a call of a program.
-type op uint32
+// callOp is the number of a call that a program makes to the device.
+type callOp uint32
 
 const (
-	opHello op = 1 + iota
+	opHello callOp = 1 + iota
 	opAllocPD
 	opDeallocPD
 	opRegMR
@@ -49,24 +49,24 @@ const firstLimit = 3
 
 // Sizes and offsets of the shared structures, in bytes.
 const (
-	callArgs    = 15
-	callSize    = 8 + 8*callArgs
-	bellSize    = 16
-	bellRung    = 4
-	bellNews    = 8
-	bellWaiting = 12
-	ringHead    = 0
-	ringTail    = 64
-	ringArmed   = 128
-	ringSize    = 192
-	sgeSize     = 16
-	sendSize    = 80
-	recvSize    = 16
-	cqeSize     = 48
-	asyncSize   = 16
-	cmCallHead  = 8 // of struct nic_cm_call, and of the answer
-	cmMost      = 512
-	cmOption    = 16
+	callArgs        = 15
+	callSize        = 8 + 8*callArgs
+	bellSize        = 16
+	bellRung        = 4
+	bellNews        = 8
+	doorbellWaiting = 12
+	ringHead        = 0
+	ringTail        = 64
+	ringArmed       = 128
+	ringSize        = 192
+	sgeSize         = 16
+	sendSize        = 80
+	recvSize        = 16
+	cqeSize         = 48
+	asyncSize       = 16
+	cmCallHead      = 8 // of struct nic_cm_call, and of the answer
+	cmMaxLength     = 512
+	cmOption        = 16
 )
 
 // Arguments of opModifyQP.
@@ -86,20 +86,20 @@ const (
 	argQKey
 )
 
-// call is a program's call, or the answer: its first word is then an errno.
-type call struct {
+// programCall is a program's call, or the answer: its first word is then an errno.
+type programCall struct {
 	word uint32
 	arg  [callArgs]uint64
 }
 
-func (c *call) parse(b *[callSize]byte) {
+func (c *programCall) parse(b *[callSize]byte) {
 	c.word = native.Uint32(b[:])
 	for i := range c.arg {
 		c.arg[i] = native.Uint64(b[8+8*i:])
 	}
 }
 
-func (c *call) encode() []byte {
+func (c *programCall) encode() []byte {
 	b := make([]byte, callSize)
 	native.PutUint32(b, c.word)
 	for i, v := range c.arg {
@@ -147,11 +147,11 @@ const (
 	grhSize = 40
 )
 
-// status is a completion's.
+// status is the status of a work completion (enum ibv_wc_status).
 type status uint32
 
 const (
-	success      status = 0
+	wcSuccess    status = 0
 	locLenErr    status = 1
 	locQPOpErr   status = 2
 	locProtErr   status = 4
@@ -185,8 +185,8 @@ func wcOpcode(wr uint32) uint32 {
 	}[min(wr, wrSendInv)]
 }
 
-// fetches reports whether a work request brings something back.
-func fetches(wr uint32) bool { return wr >= wrRead && wr <= wrFetchAdd }
+// fetchesData reports whether a work request brings something back.
+func fetchesData(wr uint32) bool { return wr >= wrRead && wr <= wrFetchAdd }
 
 // isLocal reports whether a work request concerns this side alone.
 func isLocal(wr uint32) bool { return wr == wrLocalInv || wr == wrBind }
@@ -207,7 +207,7 @@ func parseSGEs(b []byte, n int) []sge {
 	return out
 }
 
-func total(sges []sge) (n uint64) {
+func totalLength(sges []sge) (n uint64) {
 	for _, s := range sges {
 		n += uint64(s.length)
 	}

@@ -23,46 +23,46 @@ const (
 	maxQPs       = 4096
 	maxRegions   = 65536
 	maxWindows   = 65536
-	maxShared    = 1 << 30 // bytes of rings
-	maxEntries   = 16384   // of a work queue
+	maxShared    = 1 << 30 // maximum size in bytes of the rings that a program shares with the device
+	maxEntries   = 16384   // maximum number of entries of a work queue
 	maxCQEntries = 1 << 20 // libfabric's ofi_rxm asks for 1 << 18
 	maxSGEs      = 30
 	maxInline    = 1024
 	maxReads     = 16 // reads and atomics of a queue pair under way, at each end
 )
 
-// limits are what a program learns of the bounds when it opens the device, in the order of enum nic_limit.
-var limits = [...]uint64{
+// deviceLimits are the device's limits that a program reads when it opens the device, in the order of enum nic_limit.
+var deviceLimits = [...]uint64{
 	maxDomains, maxCQs, maxSRQs, maxQPs, maxRegions, maxEntries, maxCQEntries, maxSGEs, maxReads, maxWindows,
 }
 
 // client is a program that has the device open.
 type client struct {
-	n             *NIC
-	memory        programMemory
-	bell          *shared
-	seen          uint32              // of the bell
-	kick          int                 // what the program writes to
-	async         int                 // the pipe's end that is written to
-	bytes         int                 // of rings
-	regions       map[uint32]struct{} // their keys
-	pid           int32               // of the process; 0: not known
-	fetching      fetching
-	registersFile bool   // the region of the call in hand has bytes of a file
-	fileRegions   int    // of the regions
-	share         uint16 // of the endpoint's turns, of all connections of the process
+	n          *NIC
+	memory     programMemory
+	bell       *sharedMemory
+	seen       uint32              // of the bell
+	kick       int                 // what the program writes to
+	async      int                 // the pipe's end that is written to
+	bytes      int                 // of rings
+	regions    map[uint32]struct{} // their keys
+	pid        int32               // of the process; 0: not known
+	mapped     memoryMap
+	accesses   accesses
+	lendsFiles bool   // its accesses are made in goroutines
+	share      uint16 // of the endpoint's turns, of all connections of the process
 
-	domains  map[uint32]*domain
-	channels map[uint32]*channel
+	domains  map[uint32]*protectionDomain
+	channels map[uint32]*eventChannel
 	cqs      map[uint32]*completionQueue
 	srqs     map[uint32]*sharedReceive
 	qps      map[uint32]*queuePair
 	windows  map[uint32]*memoryWindow
 }
 
-type domain struct{ users int }
+type protectionDomain struct{ users int }
 
-type channel struct{ fd, users int }
+type eventChannel struct{ fd, users int }
 
 // event notifies the program of something other than a completion.
 func (c *client) event(cookie uint64, kind uint32) {
@@ -75,26 +75,27 @@ func (c *client) event(cookie uint64, kind uint32) {
 // futexWake is FUTEX_WAKE, of a word that processes share.
 const futexWake = 1
 
-// wakePollers wakes the program's threads that poll in vain: there is a completion, or others have written to its memory.
+// wakePollers wakes the program's threads that poll in vain: there is a completion, or others have written to its
+// memory.
 func (c *client) wakePollers() {
-	atomic.AddUint32(c.bell.word(bellNews), 1)
-	if atomic.LoadUint32(c.bell.word(bellWaiting)) == 0 {
+	atomic.AddUint32(c.bell.wordAt(bellNews), 1)
+	if atomic.LoadUint32(c.bell.wordAt(doorbellWaiting)) == 0 {
 		return
 	}
-	atomic.StoreUint32(c.bell.word(bellWaiting), 0)
-	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(c.bell.word(bellNews))), futexWake, math.MaxInt32, 0, 0, 0) //nolint:errcheck // nobody waits any more
+	atomic.StoreUint32(c.bell.wordAt(doorbellWaiting), 0)
+	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(c.bell.wordAt(bellNews))), futexWake, math.MaxInt32, 0, 0, 0) //nolint:errcheck // nobody waits any more
 }
 
-// rung says whether the program has posted since look. From now on it kicks.
-func (c *client) rung() bool {
-	atomic.StoreUint32(c.bell.word(0), 1)
-	return atomic.LoadUint32(c.bell.word(bellRung)) != c.seen
+// doorbellRung reports whether the program has posted since the last look. From now on the program rings a doorbell.
+func (c *client) doorbellRung() bool {
+	atomic.StoreUint32(c.bell.wordAt(0), 1)
+	return atomic.LoadUint32(c.bell.wordAt(bellRung)) != c.seen
 }
 
-// look has all queue pairs looked at to which the program may have posted.
-func (c *client) look(n *NIC) {
-	atomic.StoreUint32(c.bell.word(0), 0)
-	now := atomic.LoadUint32(c.bell.word(bellRung))
+// lookAtRings schedules all queue pairs to which the program may have posted.
+func (c *client) lookAtRings(n *NIC) {
+	atomic.StoreUint32(c.bell.wordAt(0), 0)
+	now := atomic.LoadUint32(c.bell.wordAt(bellRung))
 	if now == c.seen {
 		return
 	}
@@ -102,20 +103,20 @@ func (c *client) look(n *NIC) {
 	for _, s := range c.srqs {
 		if len(s.hungry) > 0 && s.rq.waiting() > 0 {
 			for q := range s.hungry {
-				n.touch(q)
+				n.touchQueuePair(q)
 			}
 			clear(s.hungry)
 		}
 	}
 	for _, q := range c.qps {
 		if q.sq.waiting() > 0 || q.srq == nil && (q.inbound.blocked || q.state == uverbs.QPSErr) && q.rq.waiting() > 0 {
-			n.touch(q)
+			n.touchQueuePair(q)
 		}
 	}
 }
 
 // open makes a client of a program.
-func (n *NIC) open(memory int, pid int32) (*client, []int, error) {
+func (n *NIC) open(memory int, pid int32, m memoryMap) (*client, []int, error) {
 	if len(n.clients) >= maxClients {
 		return nil, nil, unix.EMFILE
 	}
@@ -124,7 +125,7 @@ func (n *NIC) open(memory int, pid int32) (*client, []int, error) {
 		return nil, nil, unix.EINVAL
 	}
 	c := n.newClient(memory)
-	c.pid, c.share = pid, n.shareOf(pid)
+	c.pid, c.share, c.mapped = pid, n.shareOf(pid), m
 	var err error
 	if c.bell, err = newShared(bellSize); err != nil {
 		return nil, nil, unix.ENOMEM
@@ -133,7 +134,7 @@ func (n *NIC) open(memory int, pid int32) (*client, []int, error) {
 		c.bell.close()
 		return nil, nil, unix.EMFILE
 	}
-	read, write, err := pipe()
+	read, write, err := newPipe()
 	if err != nil {
 		c.bell.close()
 		unix.Close(c.kick) //nolint:errcheck // nothing was written
@@ -147,15 +148,15 @@ func (n *NIC) open(memory int, pid int32) (*client, []int, error) {
 // newClient makes a client without objects, of a program with such memory.
 func (n *NIC) newClient(memory int) *client {
 	return &client{
-		n: n, memory: programMemory{memory}, domains: map[uint32]*domain{}, channels: map[uint32]*channel{},
+		n: n, memory: programMemory{memory}, domains: map[uint32]*protectionDomain{}, channels: map[uint32]*eventChannel{},
 		cqs: map[uint32]*completionQueue{}, srqs: map[uint32]*sharedReceive{}, qps: map[uint32]*queuePair{},
 		windows: map[uint32]*memoryWindow{}, regions: map[uint32]struct{}{},
 	}
 }
 
-// pipe makes a pipe whose writing end never blocks. The program has the other end, with
+// newPipe makes a pipe whose writing end never blocks. The program has the other end, with
 // its own flags.
-func pipe() (read, write int, err error) {
+func newPipe() (read, write int, err error) {
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
 		return 0, 0, err
@@ -182,11 +183,12 @@ func (c *client) close(now fabric.Time) {
 	}
 	for key := range c.regions {
 		delete(c.n.regions, key)
-		c.n.pools.regions.give(c.share)
+		c.n.pools.regions.giveBack(c.share)
 	}
 	c.bell.close()
 	unix.Close(c.kick)  //nolint:errcheck // as above
 	unix.Close(c.async) //nolint:errcheck // as above
+	c.mapped.close()
 	c.closeMemory()
 	delete(c.n.clients, c)
 }
@@ -196,8 +198,8 @@ func addrOf(a uint32) netip.Addr {
 	return netip.AddrFrom4([4]byte{byte(a >> 24), byte(a >> 16), byte(a >> 8), byte(a)})
 }
 
-// newHandle gives a number to a new object, of which a program may have most. No two objects have the same, of whatever
-// kind and program, so that one cannot be taken for another.
+// newHandle assigns a number to a new object, of which a program may have at most the given number. No two objects of
+// any kind or program have the same number.
 func newHandle[T any](n *NIC, of map[uint32]*T, most int) (uint32, error) {
 	if len(of) >= most {
 		return 0, unix.ENOMEM
@@ -214,37 +216,37 @@ func (c *client) createChannel() (h uint32, read int, err error) {
 	if !c.n.pools.descriptors.take(c.share) {
 		return 0, -1, unix.EMFILE
 	}
-	read, write, err := pipe()
+	read, write, err := newPipe()
 	if err != nil {
-		c.n.pools.descriptors.give(c.share)
+		c.n.pools.descriptors.giveBack(c.share)
 		return 0, -1, err
 	}
-	c.channels[h] = &channel{fd: write}
+	c.channels[h] = &eventChannel{fd: write}
 	return h, read, nil
 }
 
-func (c *client) endChannel(ch *channel) {
+func (c *client) endChannel(ch *eventChannel) {
 	unix.Close(ch.fd) //nolint:errcheck // nothing is lost
-	c.n.pools.descriptors.give(c.share)
+	c.n.pools.descriptors.giveBack(c.share)
 }
 
-// rings makes shared memory for rings, within the program's bound.
-func (c *client) rings(size int) (*shared, error) {
+// newRings makes shared memory for rings, within the program's bound.
+func (c *client) newRings(size int) (*sharedMemory, error) {
 	if c.bytes+size > maxShared || !c.n.pools.mappings.take(c.share) {
 		return nil, unix.ENOMEM
 	}
 	s, err := newShared(size)
 	if err != nil {
-		c.n.pools.mappings.give(c.share)
+		c.n.pools.mappings.giveBack(c.share)
 		return nil, unix.ENOMEM
 	}
 	c.bytes += size
 	return s, nil
 }
 
-func (c *client) free(s *shared) {
+func (c *client) free(s *sharedMemory) {
 	c.bytes -= len(s.mem)
-	c.n.pools.mappings.give(c.share)
+	c.n.pools.mappings.giveBack(c.share)
 	s.close()
 }
 
@@ -257,23 +259,24 @@ func powerOfTwo(n uint64) uint32 {
 	return k
 }
 
-// do carries out a call. The descriptor that it returns, if not -1, is for the program, and closed here when it is sent.
-func (c *client) do(now fabric.Time, in *call) (out call, fd int, err error) {
+// runCall carries out a call. The descriptor that it returns, if not -1, is for the program, and closed here when it is
+// sent.
+func (c *client) runCall(now fabric.Time, in *programCall) (out programCall, fd int, err error) {
 	fd = -1
 	a := &in.arg
 	small := uint32(a[0])
 	if uint64(small) != a[0] {
 		return out, fd, unix.EINVAL
 	}
-	switch op(in.word) {
+	switch callOp(in.word) {
 	case opAllocPD:
 		var h uint32
 		if h, err = newHandle(c.n, c.domains, maxDomains); err == nil {
-			c.domains[h] = &domain{}
+			c.domains[h] = &protectionDomain{}
 			out.arg[0] = uint64(h)
 		}
 	case opDeallocPD:
-		err = drop(c.domains, small, func(d *domain) bool { return d.users > 0 }, nil)
+		err = dropObject(c.domains, small, func(d *protectionDomain) bool { return d.users > 0 }, nil)
 	case opRegMR:
 		out.arg[0], err = c.register(a)
 	case opDeregMR:
@@ -281,7 +284,7 @@ func (c *client) do(now fabric.Time, in *call) (out call, fd int, err error) {
 	case opAllocMW:
 		err = c.allocWindow(a, &out)
 	case opDeallocMW:
-		err = drop(c.windows, small, func(*memoryWindow) bool { return false }, c.endWindow)
+		err = dropObject(c.windows, small, func(*memoryWindow) bool { return false }, c.endWindow)
 	case opReregMR:
 		err = c.reregister(a)
 	case opCreateChannel:
@@ -290,13 +293,13 @@ func (c *client) do(now fabric.Time, in *call) (out call, fd int, err error) {
 			out.arg[0] = uint64(h)
 		}
 	case opDestroyChannel:
-		err = drop(c.channels, small, func(ch *channel) bool { return ch.users > 0 }, c.endChannel)
+		err = dropObject(c.channels, small, func(ch *eventChannel) bool { return ch.users > 0 }, c.endChannel)
 	case opCreateCQ:
 		fd, err = c.createCQ(a, &out)
 	case opResizeCQ:
 		fd, err = c.resizeCQ(now, a, &out)
 	case opDestroyCQ:
-		err = drop(c.cqs, small, func(q *completionQueue) bool { return q.users > 0 }, func(q *completionQueue) {
+		err = dropObject(c.cqs, small, func(q *completionQueue) bool { return q.users > 0 }, func(q *completionQueue) {
 			if q.channel != nil {
 				q.channel.users--
 			}
@@ -320,7 +323,7 @@ func (c *client) do(now fabric.Time, in *call) (out call, fd int, err error) {
 			out.arg[0], err = uint64(s.limit), nil
 		}
 	case opDestroySRQ:
-		err = drop(c.srqs, small, func(s *sharedReceive) bool { return s.users > 0 }, func(s *sharedReceive) {
+		err = dropObject(c.srqs, small, func(s *sharedReceive) bool { return s.users > 0 }, func(s *sharedReceive) {
 			s.pd.users--
 			c.free(s.mem)
 		})
@@ -354,8 +357,8 @@ func (c *client) do(now fabric.Time, in *call) (out call, fd int, err error) {
 	return out, fd, err
 }
 
-// drop removes an object that nothing uses.
-func drop[T any](from map[uint32]*T, h uint32, busy func(*T) bool, end func(*T)) error {
+// dropObject removes an object that nothing uses.
+func dropObject[T any](from map[uint32]*T, h uint32, busy func(*T) bool, end func(*T)) error {
 	x := from[h]
 	switch {
 	case x == nil:
@@ -370,7 +373,7 @@ func drop[T any](from map[uint32]*T, h uint32, busy func(*T) bool, end func(*T))
 	return nil
 }
 
-func (c *client) createQP(a *[callArgs]uint64, out *call) (int, error) {
+func (c *client) createQP(a *[callArgs]uint64, out *programCall) (int, error) {
 	pd, srq := c.domains[uint32(a[0])], c.srqs[uint32(a[4])]
 	send, recv := c.cqs[uint32(a[2])], c.cqs[uint32(a[3])]
 	switch {
@@ -392,9 +395,9 @@ func (c *client) createQP(a *[callArgs]uint64, out *call) (int, error) {
 		sendSGEs: int(max(1, a[7])), recvSGEs: int(max(1, a[8])), inline: int(a[9]), number: newNumber(c.n.qps, 1<<24-1),
 	}
 	q.inline = max(q.inline, q.sendSGEs*sgeSize) // a slot has that much room
-	q.sq = ring{count: powerOfTwo(a[5]), stride: sendStride(q.sendSGEs, q.inline)}
-	q.rq = ring{count: powerOfTwo(a[6]), stride: recvStride(q.recvSGEs), at: q.sq.bytes()}
-	if q.mem, err = c.rings(q.sq.bytes() + q.rq.bytes()); err != nil {
+	q.sq = sharedRing{count: powerOfTwo(a[5]), stride: sendStride(q.sendSGEs, q.inline)}
+	q.rq = sharedRing{count: powerOfTwo(a[6]), stride: recvStride(q.recvSGEs), at: q.sq.bytes()}
+	if q.mem, err = c.newRings(q.sq.bytes() + q.rq.bytes()); err != nil {
 		return -1, err
 	}
 	q.sq.s, q.rq.s, q.slot = q.mem, q.mem, make([]byte, q.rq.stride)
@@ -410,11 +413,11 @@ func (c *client) createQP(a *[callArgs]uint64, out *call) (int, error) {
 	for i, v := range []int{int(h), int(q.number), int(q.sq.count), int(q.rq.count), q.sendSGEs, q.recvSGEs, q.inline} {
 		out.arg[i] = uint64(v)
 	}
-	return q.mem.give(), nil
+	return q.mem.passDescriptor(), nil
 }
 
 func (c *client) destroyQP(now fabric.Time, h uint32, q *queuePair) {
-	q.leave(now)
+	q.leaveDevice(now)
 	q.reset(now)
 	delete(c.qps, h)
 	delete(c.n.qps, q.number)

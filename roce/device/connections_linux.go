@@ -16,8 +16,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/roce/device/cm"
 )
 
-// messageLife is how long a message about a connection is retransmitted.
-const messageLife = 10 * fabric.Second
+// messageLifetime is how long a message about a connection is retransmitted.
+const messageLifetime = 10 * fabric.Second
 
 // sendMessage is [cm.Config.Send].
 func (n *NIC) sendMessage(now fabric.Time, dst fabric.NodeID, b []byte, done func(fabric.Time, bool)) {
@@ -25,7 +25,7 @@ func (n *NIC) sendMessage(now fabric.Time, dst fabric.NodeID, b []byte, done fun
 		done(now, false)
 		return
 	}
-	n.sendGram(now, nil, streamKey(kindCM, 0), dst, b, &gram{until: now + messageLife, over: done})
+	n.sendGram(now, nil, streamKey(kindCM, 0), dst, b, &datagramMessage{until: now + messageLifetime, over: done})
 }
 
 // mtu returns enum ibv_mtu's of a payload.
@@ -39,7 +39,7 @@ func mtu(payload int) uint32 {
 
 // serveConnections serves a program's librdmacm.
 func (n *NIC) serveConnections(ctx context.Context, conn *net.UnixConn, d Driver) (err error) {
-	s := &connections{n: n, d: d, open: map[uint32]*os.File{}}
+	s := &connServices{n: n, d: d, open: map[uint32]*os.File{}}
 	if err := d.Call(ctx, func(fabric.Time) { s.p, s.share = n.manager.Open(), n.shareOf(accept.PeerOf(conn).PID) }); err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (n *NIC) serveConnections(ctx context.Context, conn *net.UnixConn, d Driver
 		})
 		s.readers.Wait()
 	}()
-	b := make([]byte, cmCallHead+cmMost+1)
+	b := make([]byte, cmCallHead+cmMaxLength+1)
 	for {
 		k, err := conn.Read(b)
 		switch {
@@ -61,11 +61,11 @@ func (n *NIC) serveConnections(ctx context.Context, conn *net.UnixConn, d Driver
 			return nil
 		case err != nil:
 			return fmt.Errorf("nic: %w", err)
-		case k < cmCallHead || k > cmCallHead+cmMost:
-			return fmt.Errorf("nic: a command of %d bytes; they have %d to %d", k, cmCallHead, cmCallHead+cmMost)
+		case k < cmCallHead || k > cmCallHead+cmMaxLength:
+			return fmt.Errorf("nic: a command of %d bytes; they have %d to %d", k, cmCallHead, cmCallHead+cmMaxLength)
 		}
 		channel, command := native.Uint32(b), b[cmCallHead:k]
-		answer := make([]byte, cmCallHead, cmCallHead+cmMost)
+		answer := make([]byte, cmCallHead, cmCallHead+cmMaxLength)
 		var file *os.File
 		var failed error
 		err = d.Call(ctx, func(now fabric.Time) {
@@ -101,8 +101,8 @@ func (n *NIC) serveConnections(ctx context.Context, conn *net.UnixConn, d Driver
 	}
 }
 
-// connections is what one program's librdmacm has open. All of it is the driver's.
-type connections struct {
+// connServices is the connection state of one program's librdmacm. The driver's goroutine owns it.
+type connServices struct {
 	n     *NIC
 	d     Driver
 	p     *cm.Program
@@ -114,12 +114,12 @@ type connections struct {
 
 // channel makes a channel: a pair of sockets, over which the program gets a byte for each event. Its closing ends the
 // channel.
-func (s *connections) channel(ctx context.Context) ([]byte, *os.File, error) {
+func (s *connServices) channel(ctx context.Context) ([]byte, *os.File, error) {
 	if !s.n.pools.descriptors.take(s.share) {
 		return nil, nil, unix.EMFILE
 	}
 	failed := func(err error) ([]byte, *os.File, error) {
-		s.n.pools.descriptors.give(s.share)
+		s.n.pools.descriptors.giveBack(s.share)
 		return nil, nil, err
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -154,8 +154,8 @@ func (s *connections) channel(ctx context.Context) ([]byte, *os.File, error) {
 }
 
 // close closes a channel's socket.
-func (s *connections) close(number uint32) {
+func (s *connServices) close(number uint32) {
 	s.open[number].Close() //nolint:errcheck // the program has closed it, or its reader ends
 	delete(s.open, number)
-	s.n.pools.descriptors.give(s.share)
+	s.n.pools.descriptors.giveBack(s.share)
 }

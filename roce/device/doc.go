@@ -18,13 +18,17 @@
 // A request is complete when the other side has carried it out and has answered so in its stream of responses, with
 // the status that the specification gives for each error.
 //
+// A queue pair fails with status retry exceeded when nothing has arrived for the time-out times the retries, at least 2
+// s. Time in which the NIC's thread was not scheduled does not count, and what has arrived is processed before timers.
+//
 // # Trust
 //
 // A program may write anything to the shared memory and to the socket. Its indices and requests are copied before
 // they are checked, the memory cannot be made smaller under the NIC, a program's resources are bounded, and keys
 // and addresses are checked at each request. The NIC reaches a program's memory by a descriptor that the program
-// opened itself, so a program lends only its own memory. What is sent from mapped files is read in a goroutine of the
-// program (fetch.go), so a file system that does not answer holds up that program alone. The NIC still waits for memory
-// that becomes such after it was registered, for datagrams from it, and for what arrives in it; the socket's mode
-// excludes programs of other users.
+// opened itself, so a program lends only its own memory. If that has bytes of files, all accesses to it are made in
+// goroutines of the program (aside.go), so a file system that does not answer holds up that program alone. Programs may
+// map files over memory that they have registered: on Linux 6.11 and later the NIC asks the kernel at least every 10
+// ms. A program that does so in between, on a file system that does not answer, still makes the NIC wait; the socket's
+// mode excludes programs of other users.
 package device

@@ -10,17 +10,17 @@ import (
 	"github.com/ethereal-fabric/ethereal/roce/transport"
 )
 
-// TestPools: a program that makes all the queues, channels, regions and windows that it can leaves some of each to others,
-// and what it had is free when it has ended.
+// TestPools: a program that makes all the queues, channels, regions and windows that it can leaves some of each to
+// others, and what it had is free when it has ended.
 func TestPools(t *testing.T) {
 	w := newWire(t)
 	hog, other := w.program(0, nil, 7), w.program(0, nil, 7)
 	n := w.nics[0]
 	hog.c.share, other.c.share = 1, 2
 	// Their objects so far are of no process.
-	free := pools{pool{most: 12}, pool{most: 12}, pool{most: 12}, pool{most: 12}}
+	free := sharePools{mappings: sharePool{most: 12}, descriptors: sharePool{most: 12}, regions: sharePool{most: 12}, windows: sharePool{most: 12}}
 	n.pools = free
-	all := func(p *program, op op, args ...uint64) (made int) {
+	all := func(p *program, op callOp, args ...uint64) (made int) {
 		for range 100 {
 			if _, err := p.try(op, args...); err != nil {
 				return made
@@ -46,15 +46,15 @@ func TestPools(t *testing.T) {
 		delete(p.c.regions, p.key)
 		p.c.close(w.now)
 	}
-	for _, p := range []pool{n.pools.mappings, n.pools.descriptors, n.pools.regions, n.pools.windows} {
+	for _, p := range []sharePool{n.pools.mappings, n.pools.descriptors, n.pools.regions, n.pools.windows} {
 		if p.used != 0 || len(p.by) != 0 {
 			t.Errorf("after the programs' end %d are in use, by %v", p.used, p.by)
 		}
 	}
 }
 
-// TestUnreadAnswers: a host that asks and asks, and acknowledges no answer, does not fill the other one's memory: the queue
-// pair ends.
+// TestUnreadAnswers: a host that asks and asks, and acknowledges no answer, does not fill the other one's memory: the
+// queue pair ends.
 func TestUnreadAnswers(t *testing.T) {
 	w, p := pairOf(t, 7)
 	q := p[1].q
@@ -80,7 +80,7 @@ func TestUnreadAnswers(t *testing.T) {
 func TestScattered(t *testing.T) {
 	w, p := pairOf(t, 7)
 	q, from := p[1].q, firstPosition(5)
-	h := header{op: wrWrite, rkey: p[1].key, addr: 0, length: window / 2}
+	h := header{op: wrWrite, rkey: p[1].key, addr: 0, length: mapWindow / 2}
 	text := append(h.append(nil), make([]byte, h.length)...)
 	for i := range text[headerSize:] {
 		text[headerSize+i] = byte(i%251 + 1)

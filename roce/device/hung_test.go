@@ -3,6 +3,7 @@
 package device
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"os"
@@ -16,10 +17,11 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
+	"github.com/ethereal-fabric/ethereal/roce/device/uverbs"
 )
 
-// hungFile mounts a FUSE file system of one file, of 4 MiB of zeros, and opens the file. Reads of it wait until it is
-// released.
+// hungFile mounts a FUSE file system of one file, of 4 MiB of zeros, and opens the file. Reads and writes of it wait
+// until it is released.
 func hungFile(t *testing.T) (fd int, release func()) {
 	t.Helper()
 	systemtest.Only(t)
@@ -49,7 +51,7 @@ func hungFile(t *testing.T) (fd int, release func()) {
 	return fd, release
 }
 
-// serveHung answers the kernel's requests, those to read only when released is closed.
+// serveHung answers the kernel's requests, those to read and write only when released is closed.
 func serveHung(dev int, released <-chan struct{}) {
 	ne := binary.NativeEndian
 	attr := func(b []byte, node uint64) {
@@ -100,11 +102,14 @@ func serveHung(dev int, released <-chan struct{}) {
 			out := make([]byte, 16)
 			out[8] = 1
 			reply(unique, 0, out)
-		case 15: // READ
-			size := ne.Uint32(b[40+16:])
+		case 15, 16: // READ, WRITE
+			out := make([]byte, 8)
+			if ne.PutUint32(out, ne.Uint32(b[40+16:])); ne.Uint32(b[4:]) == 15 {
+				out = make([]byte, ne.Uint32(out))
+			}
 			go func() {
 				<-released
-				reply(unique, 0, make([]byte, size))
+				reply(unique, 0, out)
 			}()
 		case 2, 36: // FORGET, INTERRUPT: have no answer
 		default:
@@ -113,52 +118,186 @@ func serveHung(dev int, released <-chan struct{}) {
 	}
 }
 
-// TestHungMemory: a program sends from memory of a file system that does not answer. Another program's transfers pass
-// meanwhile, and the first one's when the file system answers.
+// TestHungMemory: a program's memory is of a file system that does not answer. Whatever is to be read from there or
+// written there, another program's transfers pass meanwhile, and the first one's when the file system answers.
 func TestHungMemory(t *testing.T) {
-	fd, release := hungFile(t)
+	const id = 1
+	part := func(p *program, n uint32) []sge { return []sge{{length: n, lkey: p.key}} }
+	for _, c := range []struct {
+		name string
+		hung int // the side whose memory it is
+		ud   bool
+		do   func(from, to *program)
+	}{
+		{"send", 0, false, func(from, to *program) {
+			from.send(sendWR{id: id, opcode: wrWrite, rkey: to.key, sges: part(from, 64<<10)})
+		}},
+		{"write", 1, false, func(from, to *program) {
+			from.send(sendWR{id: id, opcode: wrWrite, rkey: to.key, sges: part(from, 64<<10)})
+		}},
+		{"long write", 1, false, func(from, to *program) {
+			from.send(sendWR{id: id, opcode: wrWrite, rkey: to.key, sges: part(from, 3<<20)})
+		}},
+		{"receive", 1, false, func(from, to *program) {
+			to.recv(2, part(to, 64<<10)...)
+			from.send(sendWR{id: id, opcode: wrSend, sges: part(from, 64<<10)})
+		}},
+		{"read", 1, false, func(from, to *program) {
+			from.send(sendWR{id: id, opcode: wrRead, rkey: to.key, sges: part(from, 64<<10)})
+		}},
+		{"read into", 0, false, func(from, to *program) {
+			from.send(sendWR{id: id, opcode: wrRead, rkey: to.key, sges: part(from, 64<<10)})
+		}},
+		{"atomic", 1, false, func(from, to *program) {
+			from.send(sendWR{id: id, opcode: wrFetchAdd, rkey: to.key, a: 1, sges: part(from, 8)})
+		}},
+		{"atomic's result", 0, false, func(from, to *program) {
+			from.send(sendWR{id: id, opcode: wrFetchAdd, rkey: to.key, a: 1, sges: part(from, 8)})
+		}},
+		{"datagram", 0, true, func(from, to *program) {
+			from.q.sendDatagram(from.w.now, &sendRequest{
+				id: id, opcode: wrSend, flags: sendSignaled, sges: part(from, 1000), udAddr: from.w.nics[1].addr, udQPN: to.q.number,
+			}, true)
+		}},
+		{"datagram received", 1, true, func(from, to *program) {
+			to.recv(id, part(to, 2000)...)
+			from.q.sendDatagram(from.w.now, &sendRequest{
+				id: id, opcode: wrSend, sges: part(from, 1000), udAddr: from.w.nics[1].addr, udQPN: to.q.number,
+			}, true)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fd, release := hungFile(t)
+			w := newWire(t)
+			for _, n := range w.nics {
+				end, err := n.accessAside()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer end()
+			}
+			var p [2][2]*program // by pair, side
+			for i := range p {
+				p[i][1] = w.program(1, nil, 7)
+				p[i][0] = w.program(0, p[i][1], 7)
+				p[i][1].connect(p[i][0], 1, 7)
+				p[i][0].connect(p[i][1], 0, 7)
+			}
+			if c.ud {
+				for _, x := range p[0] {
+					x.q = x.c.qps[x.call(opCreateQP, uint64(x.h[0]), qptUD, uint64(x.h[1]), uint64(x.h[1]), 0, 64, 64, 4, 4, 64, 0, 9)]
+					x.q.state = uverbs.QPSRTS
+				}
+			}
+			hung := p[0][c.hung].c
+			hung.memory.fd, hung.lendsFiles = fd, true
+			within := func(what string, f func() bool) {
+				t.Helper()
+				for until := time.Now().Add(20 * time.Second); !f(); {
+					if time.Now().After(until) {
+						t.Fatal(what)
+					}
+					w.run(5 * fabric.Millisecond)
+				}
+			}
+			c.do(p[0][0], p[0][1])
+			for id := range uint64(5) {
+				p[1][0].send(sendWR{id: id, opcode: wrWrite, rkey: p[1][1].key, sges: part(p[1][0], 64<<10)})
+				within("another program's transfer does not pass", func() bool { return len(p[1][0].poll()) > 0 })
+			}
+			w.run(3 * sessionTimeout)
+			asker := p[0][0]
+			if c.ud {
+				asker = p[0][c.hung]
+			}
+			if got := asker.poll(); len(got) > 0 {
+				t.Fatalf("the transfer is complete: %+v", got)
+			}
+			release()
+			var got []completion
+			within("the transfer does not pass, though the file system answers", func() bool { got = asker.poll(); return len(got) > 0 })
+			if got[0].id != id || got[0].status != wcSuccess {
+				t.Errorf("completion %+v, want request %d with success", got[0], id)
+			}
+			if kept := hung.accesses.kept; kept != 0 {
+				t.Errorf("%d bytes are kept when all is sent", kept)
+			}
+		})
+	}
+}
+
+// TestRemappedMemory: a program maps a file over memory that it has registered. From then on its memory is read and
+// written aside, packets of a message under way too, and the message arrives whole.
+func TestRemappedMemory(t *testing.T) {
+	const size = 1 << 20
 	w := newWire(t)
-	end, err := w.nics[0].fetchAside()
+	end, err := w.nics[0].accessAside()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer end()
-	var p [2][2]*program // by pair, side
-	for i := range p {
-		p[i][1] = w.program(1, nil, 7)
-		p[i][0] = w.program(0, p[i][1], 7)
-		p[i][1].connect(p[i][0], 1, 7)
-		p[i][0].connect(p[i][1], 0, 7)
+	b, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		t.Fatal(err)
 	}
-	hung := p[0][0].c
-	hung.memory.fd = fd
-	hung.n.regions[p[0][0].key].file = true
-	hung.fileRegions++
-	write := func(i int, id uint64) {
-		p[i][0].send(sendWR{id: id, opcode: wrWrite, rkey: p[i][1].key, sges: []sge{{length: 64 << 10, lkey: p[i][0].key}}})
+	defer unix.Munmap(b) //nolint:errcheck // the test ends
+	at := uint64(uintptr(unsafe.Pointer(&b[0])))
+	to := w.program(1, nil, 7)
+	from := w.program(0, to, 7)
+	to.connect(from, 1, 7)
+	from.connect(to, 0, 7)
+	c := from.c
+	if c.memory.fd, err = unix.Open("/proc/self/mem", unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
+		t.Fatal(err)
 	}
-	within := func(what string, f func() bool) {
-		t.Helper()
-		for until := time.Now().Add(20 * time.Second); !f(); {
-			if time.Now().After(until) {
-				t.Fatal(what)
-			}
-			w.run(5 * fabric.Millisecond)
-		}
+	key := from.call(opRegMR, uint64(from.h[0]), at, size, 15, at)
+	c.mapped = openMapped(int32(os.Getpid()))
+	write := func() {
+		from.send(sendWR{id: 1, opcode: wrWrite, rkey: to.key, sges: []sge{{addr: at, length: size / 2, lkey: key}}})
 	}
-	write(0, 1)
-	for id := range uint64(5) {
-		write(1, id)
-		within("another program's transfer does not pass", func() bool { return len(p[1][0].poll()) > 0 })
+	write()
+	w.run(5 * fabric.Millisecond)
+	from.statuses(wcSuccess)
+	if c.mapped.maps == nil {
+		t.Skip("the kernel does not say what is mapped at a place (it takes Linux 6.11)")
 	}
-	w.run(3 * patience)
-	if got := p[0][0].poll(); len(got) > 0 {
-		t.Fatalf("the transfer of what was not read is complete: %+v", got)
+	if c.lendsFiles {
+		t.Fatal("memory of no file is accessed aside")
 	}
-	release()
-	within("the transfer does not pass, though its bytes can be read", func() bool { return len(p[0][0].poll()) > 0 })
-	if kept := hung.fetching.kept; kept != 0 {
-		t.Errorf("%d bytes are kept when all is sent", kept)
+	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close() //nolint:errcheck // only read from now on
+	content := bytes.Repeat([]byte("file"), size/4)
+	if _, err := f.Write(content); err != nil {
+		t.Fatal(err)
+	}
+	w.queue = true // the flows of a message wait for their turn, and their bytes are not read yet
+	write()
+	w.run(2 * fabric.Millisecond)
+	if _, _, e := unix.Syscall6(unix.SYS_MMAP, uintptr(at), size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED, f.Fd(), 0); e != 0 {
+		t.Fatal(e)
+	}
+	w.run(2 * mappedCacheTime)
+	write() // shows the file
+	w.run(2 * fabric.Millisecond)
+	if !c.lendsFiles {
+		t.Fatal("a file is mapped, and nobody has noticed")
+	}
+	w.queue = false
+	for _, do := range w.waits {
+		do()
+	}
+	var got []completion
+	for until := time.Now().Add(20 * time.Second); len(got) < 2 && time.Now().Before(until); got = append(got, from.poll()...) {
+		w.run(5 * fabric.Millisecond)
+	}
+	if len(got) != 2 || got[0].status != wcSuccess || got[1].status != wcSuccess {
+		t.Fatalf("completions %+v, want two with success", got)
+	}
+	if !bytes.Equal(to.memory[:size/2], content[:size/2]) {
+		t.Error("what has arrived is not the file's content")
 	}
 }
 

@@ -16,14 +16,14 @@ import (
 	"github.com/ethereal-fabric/ethereal/roce/transport"
 )
 
-// Host is the process that has the interface and the agent. A NIC sends by it.
+// Host is the interface of the host process, which has the RoCEv2 endpoint and the agent, to a [NIC].
 type Host interface {
-	// PostFlow makes the agent split a flow of that many bytes. It opens queue pairs for the pieces, and calls [NIC.Open] for
-	// each.
+	// PostFlow has the agent split a flow of that many bytes into pieces. The agent opens a queue pair for each piece,
+	// and calls [NIC.Open] for it.
 	PostFlow(now fabric.Time, flow uint64, dst fabric.NodeID, bytes int64)
-	// CloseFlow ends a queue pair that PostFlow opened.
+	// CloseFlow closes a queue pair that PostFlow opened.
 	CloseFlow(now fabric.Time, qp transport.QP)
-	// Connected reports whether bytes for a host are sent in their turn, or wait for its answer.
+	// Connected reports whether bytes to a host can be sent now; otherwise the host has not answered yet.
 	Connected(dst fabric.NodeID) bool
 }
 
@@ -31,14 +31,14 @@ type Host interface {
 type Config struct {
 	Fabric  *fabric.Fabric
 	Host    fabric.NodeID
-	Payload int // of a full packet, bytes
-	// Interface is the network interface whose state is the port's; "": the port is always active.
+	Payload int // bytes of payload in a full packet
+	// Interface is the network interface whose link state the RDMA port shows; "": the port is always active.
 	Interface string
 	Log       *slog.Logger
 }
 
-// NIC is the queue pairs, memory and streams of a host's programs; see the package
-// comment. It is not safe for concurrent use.
+// NIC is a host's RDMA device in software: the queue pairs and registered memory of its programs. It is not safe for
+// concurrent use.
 type NIC struct {
 	cfg  Config
 	host Host
@@ -47,26 +47,27 @@ type NIC struct {
 
 	clients map[*client]struct{}
 	qps     map[uint32]*queuePair
-	regions map[uint32]*region
+	regions map[uint32]*memoryRegion
 	windows map[uint32]*memoryWindow // by index
 	flows   map[uint64]*flow
 	lastID  uint64
 	// lastHandle is the number of the newest object of any program.
 	lastHandle uint32
-	pools      pools
-	fetched    fetched
+	pools      sharePools
+	accessed   accessResult
+	postponed  []*piece // see postpone
 	pieces     map[transport.QP]*piece
 	grams      map[gramKey][]byte // datagrams of which the end is missing
 
 	dirty   []*queuePair // see touch
 	waiting map[*queuePair]struct{}
-	checkAt fabric.Time
+	checkAt fabric.Time                // when queue pairs are checked next
+	checked fabric.Time                // when they were checked last; never: not since one waits
 	local   []*flow                    // to this host itself
 	copied  []byte                     // of them, a part at a time
 	sending []*flow                    // datagrams, some of which have arrived meanwhile
 	leaving map[*outStream]fabric.Time // answers of queue pairs that are gone, and until when they are sent
-	stages  []*stage
-	staged  int // in use
+	stages  []*stagedBytes             // free ones
 
 	manager *cm.Manager
 	cut     *loglimit.Limiter // of what other hosts send
@@ -76,8 +77,10 @@ type NIC struct {
 // maxStages bounds what is kept of streams out of turn: 256 MiB.
 const maxStages = 256
 
-// checkEvery is the period of checks of queue pairs that wait for the other side.
-const checkEvery = 10 * fabric.Millisecond
+// checkInterval is the period of checks of queue pairs that wait for the other side.
+const checkInterval = 10 * fabric.Millisecond
+
+const never = fabric.Time(1<<63 - 1)
 
 // New returns a NIC without programs. Call [NIC.Serve] next.
 func New(c Config, h Host) *NIC {
@@ -87,44 +90,45 @@ func New(c Config, h Host) *NIC {
 	a := c.Fabric.HostAddr4(c.Host).As4()
 	n := &NIC{
 		cfg: c, host: h, addr: uint32(a[0])<<24 | uint32(a[1])<<16 | uint32(a[2])<<8 | uint32(a[3]),
-		clients: map[*client]struct{}{}, qps: map[uint32]*queuePair{}, regions: map[uint32]*region{}, windows: map[uint32]*memoryWindow{}, flows: map[uint64]*flow{},
+		clients: map[*client]struct{}{}, qps: map[uint32]*queuePair{}, regions: map[uint32]*memoryRegion{}, windows: map[uint32]*memoryWindow{}, flows: map[uint64]*flow{},
 		copied: make([]byte, 64<<10), pieces: map[transport.QP]*piece{}, grams: map[gramKey][]byte{}, waiting: map[*queuePair]struct{}{},
 		leaving: map[*outStream]fabric.Time{}, pools: newPools(), cut: loglimit.New(c.Log, time.Second),
 		turned: loglimit.New(c.Log, time.Second),
 	}
-	n.fetched.wake = -1
+	n.accessed.wake = -1
 	n.manager = cm.New(cm.Config{Fabric: c.Fabric, Host: c.Host, GUID: n.guid(), MTU: mtu(c.Payload), Send: n.sendMessage})
 	return n
 }
 
-// Reset fails all queue pairs with status retry exceeded, because the host's endpoint has restarted.
+// Reset fails all queue pairs with IBV_WC_RETRY_EXC_ERR, because the host's endpoint has restarted.
 func (n *NIC) Reset(now fabric.Time) {
 	lost := n.sending
 	n.local, n.sending = nil, nil
 	for _, f := range lost {
 		if n.flows[f.id] == f {
-			n.lose(now, f)
+			n.flowLost(now, f)
 		}
 	}
 	clear(n.flows)
 	for c := range n.clients {
-		c.fetching.kept = 0
+		c.accesses.kept = 0
 	}
 	clear(n.pieces)
 	clear(n.leaving)
 	for _, q := range n.qps {
-		q.fail(now, retryExcErr)
+		q.failWith(now, retryExcErr)
 	}
 }
 
-// Open describes a new queue pair of the endpoint, which carries bytes of a flow from offset off on: their source, key,
-// address, and the program whose share of the link they use. ok is false if the flow is no longer needed.
+// Open describes the piece of a flow that a new queue pair of the endpoint carries, bytes from offset off on: where its
+// data are, the receiver's key and address, and the program whose share of the link it uses. ok is false if the flow is
+// no longer needed.
 func (n *NIC) Open(qp transport.QP, id uint64, off, bytes int64) (m soft.Message, ok bool) {
 	f := n.flows[id]
 	if f == nil {
 		return m, false
 	}
-	p := &piece{f: f, off: off, n: bytes}
+	p := &piece{qp: qp, f: f, off: off, n: bytes}
 	n.pieces[qp] = p
 	m = soft.Message{From: p, Key: f.s.key, Address: f.span.at + uint64(off)}
 	if f.s.q != nil {
@@ -133,8 +137,8 @@ func (n *NIC) Open(qp transport.QP, id uint64, off, bytes int64) (m soft.Message
 	return m, true
 }
 
-// shareOf returns the share of a process: one for all its connections, from 1 on. Where the process is not known, pid 0,
-// each connection has its own.
+// shareOf returns the share of a process: one for all its connections, from 1 on. Where the process is not known, pid
+// 0, each connection has its own.
 func (n *NIC) shareOf(pid int32) uint16 {
 	var used [maxClients + 2]bool
 	for c := range n.clients {
@@ -150,7 +154,7 @@ func (n *NIC) shareOf(pid int32) uint16 {
 	return share
 }
 
-// Acked processes the endpoint's report that bytes of a queue pair are acknowledged.
+// Acked processes the endpoint's report that payload bytes of a queue pair are acknowledged.
 func (n *NIC) Acked(now fabric.Time, qp transport.QP) {
 	if p := n.pieces[qp]; p != nil {
 		p.f.s.moved = now
@@ -164,16 +168,16 @@ func (n *NIC) Done(now fabric.Time, qp transport.QP) {
 		return
 	}
 	delete(n.pieces, qp)
-	n.arrived(now, p.f, p.n)
+	n.flowArrived(now, p.f, p.n)
 }
 
-// arrived records that bytes of a flow are acknowledged.
-func (n *NIC) arrived(now fabric.Time, f *flow, bytes int64) {
+// flowArrived records that bytes of a flow are acknowledged.
+func (n *NIC) flowArrived(now fabric.Time, f *flow, bytes int64) {
 	if f.left -= bytes; f.left == 0 {
 		if f.gram != nil && n.flows[f.id] == f {
 			f.gram.over(now, true)
 		}
-		n.drop(f)
+		n.dropFlow(f)
 	}
 	if f.probe {
 		f.s.probing = false
@@ -181,30 +185,30 @@ func (n *NIC) arrived(now fabric.Time, f *flow, bytes int64) {
 	if f.of != nil {
 		f.of.left -= bytes
 		if f.of.left == 0 {
-			n.drop(f.of)
+			n.dropFlow(f.of)
 		}
 	}
 	f.s.patience = 0
 	f.s.acknowledge(now)
-	n.touch(f.s.q)
+	n.touchQueuePair(f.s.q)
 }
 
-// repost sends again what was refused, in as few parts as it can be.
-func (n *NIC) repost(now fabric.Time, s *outStream) {
+// repostStream sends refused bytes again, in as few pieces as possible.
+func (n *NIC) repostStream(now fabric.Time, s *outStream) {
 	again := s.again
 	s.again = nil
-	slices.SortFunc(again, func(a, b repeat) int { return int(int64(a.span.at-s.base) - int64(b.span.at-s.base)) })
+	slices.SortFunc(again, func(a, b repeatedRequest) int { return int(int64(a.span.at-s.base) - int64(b.span.at-s.base)) })
 	for i := 0; i < len(again); {
 		r := again[i]
 		for i++; i < len(again) && again[i].of == r.of && again[i].span.at == r.span.at+uint64(r.span.n); i++ {
 			r.span.n += again[i].span.n
 		}
-		n.post(now, &flow{s: s, span: r.span, left: r.span.n, of: r.of})
+		n.postFlow(now, &flow{s: s, span: r.span, left: r.span.n, of: r.of})
 	}
 }
 
-// Refused processes the endpoint's report of a NAK: the other side has no such queue pair, or none that is ready yet, or no
-// room. The bytes are retransmitted, see refuseWait, except after an invalid request, which fails the queue pair.
+// Refused processes a NAK: the receiver has no such queue pair, or the queue pair is not ready or has no room. The NIC
+// posts the bytes again after a pause. After an invalid request it fails the queue pair instead.
 func (n *NIC) Refused(now fabric.Time, qp transport.QP, s frame.Syndrome) {
 	p := n.pieces[qp]
 	if p == nil {
@@ -215,42 +219,41 @@ func (n *NIC) Refused(now fabric.Time, qp transport.QP, s frame.Syndrome) {
 	case frame.NAKRemoteOperation:
 		p.f.s.moved = now
 	case frame.NAKInvalidRequest:
-		n.ended(now, p)
+		n.pieceEnded(now, p)
 		return
 	}
-	n.refused(now, p)
+	n.pieceRefused(now, p)
 }
 
-// ended takes note that the other side's queue pair has failed: requests end, as no time-out would help. That nothing
-// comes back for requests which have arrived is not its business: a fault of theirs may be one that is not answered.
-func (n *NIC) ended(now fabric.Time, p *piece) {
+// pieceEnded processes the failure of the peer's queue pair: requests fail at once, since no time-out would help.
+func (n *NIC) pieceEnded(now fabric.Time, p *piece) {
 	if q := p.f.s.q; q != nil && p.f.s == &q.requests && !p.f.probe {
-		q.fail(now, remOpErr)
+		q.failWith(now, remOpErr)
 		return
 	}
-	n.refused(now, p)
+	n.pieceRefused(now, p)
 }
 
-// What was refused is tried again after refuseWait, then after twice as long, up to
-// refuseMost, until something is taken.
+// What was refused is tried again after refuseMinWait, then after twice as long, up to
+// refuseMaxWait, until something is taken.
 const (
-	refuseWait = 5 * fabric.Millisecond
-	refuseMost = 80 * fabric.Millisecond
+	refuseMinWait = 5 * fabric.Millisecond
+	refuseMaxWait = 80 * fabric.Millisecond
 )
 
-func (n *NIC) refused(now fabric.Time, p *piece) {
+func (n *NIC) pieceRefused(now fabric.Time, p *piece) {
 	f, s := p.f, p.f.s
 	switch {
 	case f.gram != nil:
 		if n.flows[f.id] == f {
-			n.lose(now, f) // as datagrams are
+			n.flowLost(now, f) // as datagrams are
 		}
 		return
 	case s.q == nil: // neither side has the queue pair any more
 		n.closeStream(now, s)
 		return
 	}
-	r := repeat{span{f.span.at + uint64(p.off), p.n}, f}
+	r := repeatedRequest{byteSpan{f.span.at + uint64(p.off), p.n}, f}
 	switch {
 	case f.probe:
 		s.probing = false
@@ -258,68 +261,66 @@ func (n *NIC) refused(now fabric.Time, p *piece) {
 	case f.of != nil:
 		r.of = f.of
 		if f.left -= p.n; f.left == 0 {
-			n.drop(f)
+			n.dropFlow(f)
 		}
 	}
 	if len(s.again) == 0 {
-		s.patience = min(max(2*s.patience, refuseWait), refuseMost)
+		s.patience = min(max(2*s.patience, refuseMinWait), refuseMaxWait)
 	}
 	s.again = append(s.again, r)
 	s.againAt = now + s.patience
-	n.wait(s.q)
+	n.waitForSession(s.q)
 }
 
-// touch schedules work on a queue pair, for this or the next Tick.
-func (n *NIC) touch(q *queuePair) {
+// touchQueuePair schedules work on a queue pair, for this or the next Tick.
+func (n *NIC) touchQueuePair(q *queuePair) {
 	if q != nil && !q.touched {
 		q.touched = true
 		n.dirty = append(n.dirty, q)
 	}
 }
 
-// wait makes Tick check a queue pair every checkEvery.
-func (n *NIC) wait(q *queuePair) {
+// waitForSession makes Tick check a queue pair every checkInterval.
+func (n *NIC) waitForSession(q *queuePair) {
 	if q == nil {
 		return
 	}
 	if len(n.waiting) == 0 {
-		n.checkAt = 0
+		n.checkAt, n.checked = 0, never
 	}
 	n.waiting[q] = struct{}{}
 }
 
-// send hands a stream's bytes to the agent, as far as its window goes.
-func (n *NIC) send(now fabric.Time, s *outStream) {
-	for s.sent != s.next && s.sent-s.base < window {
+// sendStream passes a stream's bytes to the agent, up to its window.
+func (n *NIC) sendStream(now fabric.Time, s *outStream) {
+	for s.sent != s.next && s.sent-s.base < mapWindow {
 		if s.base == s.sent {
 			s.moved = now
 		}
-		k := min(s.next-s.sent, maxFlow, window-(s.sent-s.base))
-		f := &flow{s: s, span: span{s.sent, int64(k)}, left: int64(k)}
+		k := min(s.next-s.sent, maxFlow, mapWindow-(s.sent-s.base))
+		f := &flow{s: s, span: byteSpan{s.sent, int64(k)}, left: int64(k)}
 		s.sent += k
 		s.flows = append(s.flows, f)
-		n.post(now, f)
+		n.postFlow(now, f)
 	}
-	if s.q != nil && s.waits() {
-		n.wait(s.q)
+	if s.q != nil && s.waitsForAcks() {
+		n.waitForSession(s.q)
 	}
 }
 
-func (n *NIC) post(now fabric.Time, f *flow) {
+func (n *NIC) postFlow(now fabric.Time, f *flow) {
 	n.lastID++
 	f.id = n.lastID
 	n.flows[f.id] = f
-	if n.fetched.wake >= 0 {
-		if c := f.ofFile(); c != nil {
-			c.fetch(f)
-			return
-		}
+	if c, places := f.ofMemory(); c != nil && c.readsByThread(now, places) {
+		c.fetchPayload(f)
+		return
 	}
-	n.carry(now, f)
+	n.openPieces(now, f)
 }
 
-// carry hands a flow to the agent.
-func (n *NIC) carry(now fabric.Time, f *flow) {
+// openPieces hands a flow to the agent.
+func (n *NIC) openPieces(now fabric.Time, f *flow) {
 	if f.s.dst == n.cfg.Host {
 		n.local = append(n.local, f)
 		return
@@ -337,7 +338,7 @@ func (n *NIC) closeStream(now fabric.Time, s *outStream) {
 	}
 	for _, f := range n.flows {
 		if f.s == s {
-			n.drop(f)
+			n.dropFlow(f)
 		}
 	}
 	delete(n.leaving, s)
@@ -356,6 +357,10 @@ func (n *NIC) carryLocal(now fabric.Time) {
 		if n.flows[f.id] != f {
 			continue
 		}
+		if c, _ := f.ofMemory(); c != nil && f.data == nil && c.runsAside() {
+			c.fetchPayload(f)
+			continue
+		}
 		p := &piece{f: f}
 		for p.off < f.span.n {
 			k := min(int64(len(b)), f.span.n-p.off)
@@ -364,31 +369,32 @@ func (n *NIC) carryLocal(now fabric.Time) {
 				Last: p.off+k == f.span.n,
 			}
 			if p.Read(b[:k], 0) != nil {
-				n.touch(f.s.q)
+				n.touchQueuePair(f.s.q)
 				break
 			}
 			if placed := n.Place(now, &at, b[:k]); placed != transport.Placed {
 				p.n = f.span.n - p.off
 				if placed == transport.Invalid {
-					n.ended(now, p)
+					n.pieceEnded(now, p)
 				} else {
-					n.refused(now, p)
+					n.pieceRefused(now, p)
 				}
 				break
 			}
 			p.off += k
 		}
 		if p.off > 0 {
-			n.arrived(now, f, p.off)
+			n.flowArrived(now, f, p.off)
 		}
 	}
 }
 
-// Tick processes programs' requests, and expired timers.
+// Tick processes requests that programs have posted, and expired timers.
 func (n *NIC) Tick(now fabric.Time) {
-	n.takeFetched(now)
+	n.takeEnded(now)
+	n.postponeTimers(now)
 	for c := range n.clients {
-		c.look(n)
+		c.lookAtRings(n)
 	}
 	n.manager.Tick(now)
 	for len(n.dirty)+len(n.local) > 0 {
@@ -396,12 +402,13 @@ func (n *NIC) Tick(now fabric.Time) {
 		n.dirty = nil
 		for _, q := range dirty {
 			q.touched = false
-			q.work(now)
+			q.processRequests(now)
 		}
 		n.carryLocal(now)
 	}
 	if len(n.waiting)+len(n.sending)+len(n.leaving) > 0 && now >= n.checkAt {
-		n.checkAt = now + checkEvery
+		n.excuseTimers(now, now-checkInterval-n.checked)
+		n.checkAt, n.checked = now+checkInterval, now
 		n.forgetDatagrams(now)
 		for s, until := range n.leaving {
 			if s.base == s.next || now >= until {
@@ -409,21 +416,38 @@ func (n *NIC) Tick(now fabric.Time) {
 			}
 		}
 		for q := range n.waiting {
-			if !q.check(now) {
+			if !q.checkRequests(now) {
 				delete(n.waiting, q)
 			}
 		}
 	}
 }
 
-// Wake returns when to call Tick next; ok is false if no timer runs. Programs that post from now on wake the driver.
+// excuseTimers subtracts, from the peer's silence, the time in which this process was not scheduled: answers may have
+// arrived meanwhile. An RNIC is never descheduled.
+func (n *NIC) excuseTimers(now, missed fabric.Time) {
+	if missed <= 0 {
+		return
+	}
+	for q := range n.waiting {
+		for _, s := range []*outStream{&q.requests, &q.responses} {
+			s.moved = min(s.moved+missed, now)
+		}
+		if q.rnrAt != 0 {
+			q.rnrAt += missed
+		}
+	}
+}
+
+// Wake returns the time of the next [NIC.Tick]; ok is false if no timer runs. A program's next request wakes the driver
+// through [Driver.Watch].
 func (n *NIC) Wake() (at fabric.Time, ok bool) {
 	for c := range n.clients {
-		if c.rung() {
+		if c.doorbellRung() {
 			return 0, true
 		}
 	}
-	if len(n.dirty)+len(n.local) > 0 || n.fetched.any.Load() {
+	if len(n.dirty)+len(n.local)+len(n.postponed) > 0 || n.accessed.any.Load() {
 		return 0, true
 	}
 	if at, ok = n.manager.Wake(); len(n.waiting)+len(n.sending)+len(n.leaving) == 0 {

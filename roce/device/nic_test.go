@@ -28,8 +28,8 @@ func TestOperations(t *testing.T) {
 	p[0].send(sendWR{id: 4, opcode: wrFetchAdd, rkey: p[1].key, remote: 2<<20 - 8, a: 5, sges: []sge{{4<<20 - 8, 8, p[0].key}}})
 	p[0].send(sendWR{id: 5, opcode: wrFetchAdd, rkey: p[1].key, remote: 2<<20 - 8, a: 5, sges: []sge{{4<<20 - 8, 8, p[0].key}}})
 	w.run(fabric.Second)
-	p[0].statuses(success, success, success, success, success)
-	p[1].statuses(success)
+	p[0].statuses(wcSuccess, wcSuccess, wcSuccess, wcSuccess, wcSuccess)
+	p[1].statuses(wcSuccess)
 	a, b := p[0].memory, p[1].memory
 	if !bytes.Equal(a[:1<<20], b[2<<20:3<<20]) || !bytes.Equal(a[1<<20:1500000], b[3<<20:3<<20+1500000-1<<20]) {
 		t.Error("SEND: other bytes")
@@ -43,7 +43,7 @@ func TestOperations(t *testing.T) {
 	if was, is := native.Uint64(a[4<<20-8:]), native.Uint64(b[2<<20-8:]); was != 5 || is != 10 {
 		t.Errorf("fetch and add: %d before, %d now; want 5, 10", was, is)
 	}
-	if w.nics[0].staged+w.nics[1].staged != 0 || len(w.nics[0].flows)+len(w.nics[0].pieces) != 0 {
+	if w.nics[0].pools.stages.used+w.nics[1].pools.stages.used != 0 || len(w.nics[0].flows)+len(w.nics[0].pieces) != 0 {
 		t.Error("something is left")
 	}
 }
@@ -147,7 +147,7 @@ func TestWaits(t *testing.T) {
 		p[1].recv(uint64(i), sge{1 << 20, 60000, p[1].key})
 	}
 	w.run(fabric.Second)
-	if got, theirs := p[0].poll(), p[1].poll(); len(got) != 40 || len(theirs) != 40 || got[39].status != success {
+	if got, theirs := p[0].poll(), p[1].poll(); len(got) != 40 || len(theirs) != 40 || got[39].status != wcSuccess {
 		t.Fatalf("%d and %d completions of 40", len(got), len(theirs))
 	}
 	if !bytes.Equal(p[0].memory[:60000], p[1].memory[1<<20:1<<20+60000]) {
@@ -155,8 +155,8 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// TestWaitsShort has one SEND, all of which has arrived, wait: the sender asks whether the receiver is there, which leaves
-// the bytes as they are.
+// TestWaitsShort has one SEND, all of which has arrived, wait: the sender asks whether the receiver is there, which
+// leaves the bytes as they are.
 func TestWaitsShort(t *testing.T) {
 	w, p := pairOf(t, 7)
 	copy(p[0].memory, "0123456789")
@@ -164,8 +164,8 @@ func TestWaitsShort(t *testing.T) {
 	w.run(4 * probeAfter)
 	p[1].recv(1, sge{64, 10, p[1].key})
 	w.run(fabric.Second)
-	p[0].statuses(success)
-	p[1].statuses(success)
+	p[0].statuses(wcSuccess)
+	p[1].statuses(wcSuccess)
 	if got := string(p[1].memory[64:74]); got != "0123456789" {
 		t.Errorf("received %q", got)
 	}
@@ -173,15 +173,15 @@ func TestWaitsShort(t *testing.T) {
 
 // TestStageKeeps puts bytes over those that are there, before, behind and around them.
 func TestStageKeeps(t *testing.T) {
-	g := &stage{}
+	g := &stagedBytes{}
 	put := func(at uint64, s string) { g.put(at, []byte(s)) }
-	put(window-3, "abcdef") // round the ring's end
-	put(window-5, "----------")
-	put(window+10, "xyz")
-	put(window+5, "++++++++++")
-	put(window-1, "?")
+	put(mapWindow-3, "abcdef") // round the ring's end
+	put(mapWindow-5, "----------")
+	put(mapWindow+10, "xyz")
+	put(mapWindow+5, "++++++++++")
+	put(mapWindow-1, "?")
 	want := "--abcdef--+++++xyz++"
-	got := string(g.from(window-5)) + string(g.from(window))
+	got := string(g.bytesFrom(mapWindow-5)) + string(g.bytesFrom(mapWindow))
 	if got != want || len(g.spans) != 1 {
 		t.Errorf("%q in %d spans, want %q", got, len(g.spans), want)
 	}
@@ -192,7 +192,7 @@ func TestIdle(t *testing.T) {
 	w, p := pairOf(t, 7)
 	p[0].send(sendWR{id: 1, opcode: wrWrite, sges: []sge{{0, 60000, p[0].key}}, remote: 1 << 20, rkey: p[1].key})
 	w.run(fabric.Second)
-	p[0].statuses(success)
+	p[0].statuses(wcSuccess)
 	for i := range w.nics {
 		if at, ok := w.nics[i].Wake(); ok {
 			t.Errorf("side %d wakes at %v", i, at)
@@ -200,8 +200,8 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestQueued: what waits for its turn in the host's endpoint is not taken for unanswered, however long it waits; what was
-// sent and is not answered is.
+// TestQueued: what waits for its turn in the host's endpoint is not taken for unanswered, however long it waits; what
+// was sent and is not answered is.
 func TestQueued(t *testing.T) {
 	w, p := pairOf(t, 7)
 	w.queue = true
@@ -212,6 +212,28 @@ func TestQueued(t *testing.T) {
 	for _, post := range w.waits {
 		post()
 	}
+	w.cargo = nil // it is lost
+	w.run(10 * fabric.Second)
+	p[0].statuses(retryExcErr)
+}
+
+// TestNotScheduled: a device that was not scheduled for longer than the other side may be silent has not listened: it
+// looks at what has arrived before it gives up. Silence while it listens counts.
+func TestNotScheduled(t *testing.T) {
+	w, p := pairOf(t, 7)
+	write := func() {
+		p[0].send(sendWR{id: 1, opcode: wrWrite, flags: sendSignaled, sges: []sge{{0, 60000, p[0].key}}, remote: 1 << 20, rkey: p[1].key})
+		w.nics[0].Tick(w.now)
+	}
+	for range 3 { // the second time in a row, too
+		write()
+		w.now += 10 * fabric.Second
+		w.nics[0].Tick(w.now)
+		p[0].statuses()
+		w.run(100 * fabric.Millisecond)
+		p[0].statuses(wcSuccess)
+	}
+	write()
 	w.cargo = nil // it is lost
 	w.run(10 * fabric.Second)
 	p[0].statuses(retryExcErr)
@@ -233,10 +255,10 @@ func TestLeaves(t *testing.T) {
 		if sent {
 			w.nics[1].Tick(w.now)
 		}
-		p[1].statuses(success)
+		p[1].statuses(wcSuccess)
 		p[1].call(opDestroyQP, uint64(p[1].h[2]))
 		w.run(3 * fabric.Second)
-		p[0].statuses(success)
+		p[0].statuses(wcSuccess)
 		if n := w.nics[1]; len(n.leaving)+len(n.flows)+len(n.pieces) != 0 {
 			t.Errorf("kept: %d streams, %d flows, %d pieces", len(n.leaving), len(n.flows), len(n.pieces))
 		}
@@ -262,11 +284,11 @@ func FuzzProgram(f *testing.F) {
 		for range 4 + len(text)/8 {
 			switch next() % 4 {
 			case 0:
-				in := call{word: uint32(next() % uint64(opFindHost+2))}
+				in := programCall{word: uint32(next() % uint64(opFindHost+2))}
 				for i := range in.arg {
 					in.arg[i] = next()
 				}
-				_, fd, _ := p[0].c.do(w.now, &in)
+				_, fd, _ := p[0].c.runCall(w.now, &in)
 				if fd >= 0 {
 					unix.Close(fd) //nolint:errcheck // not used
 				}
@@ -314,7 +336,7 @@ func TestDatagramsAreBounded(t *testing.T) {
 	q.state = uverbs.QPSRTS
 	n, sent := w.nics[0], 0
 	for round := range 3 {
-		for q.room(w.now) {
+		for q.hasRoom(w.now) {
 			q.sendDatagram(w.now, &sendRequest{opcode: wrSend, inline: make([]byte, 64), udAddr: w.nics[1].addr, udQPN: 5}, true)
 			sent++
 		}
@@ -322,7 +344,7 @@ func TestDatagramsAreBounded(t *testing.T) {
 			t.Fatalf("round %d: %d sent, want %d; %d flows and %d pieces under way", round, sent, want, len(n.flows), len(n.pieces))
 		}
 		w.cargo = nil // they are lost, all of them
-		w.now += datagramLife + 2*checkEvery
+		w.now += datagramLifetime + 2*checkInterval
 		n.Tick(w.now)
 	}
 	if len(n.flows)+len(n.pieces)+len(n.sending)+q.grams != 0 {

@@ -28,10 +28,10 @@ func TestAtomicWithoutPlace(t *testing.T) {
 }
 
 // try is call for what may be refused.
-func (p *program) try(o op, args ...uint64) (out call, err error) {
-	in := call{word: uint32(o)}
+func (p *program) try(o callOp, args ...uint64) (out programCall, err error) {
+	in := programCall{word: uint32(o)}
 	copy(in.arg[:], args)
-	out, fd, err := p.c.do(p.w.now, &in)
+	out, fd, err := p.c.runCall(p.w.now, &in)
 	if fd >= 0 {
 		unix.Close(fd) //nolint:errcheck // nothing was written
 	}
@@ -46,7 +46,7 @@ func TestHandles(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		by     *program
-		op     op
+		op     callOp
 		handle uint64
 		want   error
 	}{
@@ -122,8 +122,8 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// TestResize: what a completion queue and a shared receive queue hold stays in order when their sizes change, and a size
-// that has no room for it is refused.
+// TestResize: what a completion queue and a shared receive queue hold stays in order when their sizes change, and a
+// size that has no room for it is refused.
 func TestResize(t *testing.T) {
 	w, p := pairOf(t, 7)
 	cq := uint64(p[0].h[1])
@@ -194,13 +194,14 @@ func TestReregister(t *testing.T) {
 	}
 	p[0].send(sendWR{opcode: wrWrite, rkey: p[1].key, remote: 4096, sges: []sge{{0, 8, p[0].key}}})
 	w.run(fabric.Second)
-	p[0].statuses(success)
+	p[0].statuses(wcSuccess)
 	p[0].send(sendWR{opcode: wrWrite, rkey: p[1].key, remote: 0, sges: []sge{{0, 8, p[0].key}}})
 	w.run(fabric.Second)
 	p[0].statuses(remAccessErr)
 }
 
-// TestRefused: a queue pair whose peer refuses all fails at its time, also where a repetition is due in the same moment.
+// TestRefused: a queue pair whose peer refuses all fails at its time, also where a repetition is due in the same
+// moment.
 func TestRefused(t *testing.T) {
 	w := newWire(t)
 	p := [2]*program{w.program(0, nil, 7), w.program(0, nil, 7)} // on one host, so that nothing is under way
@@ -212,6 +213,6 @@ func TestRefused(t *testing.T) {
 		t.Fatal("nothing was refused")
 	}
 	q.requests.againAt, q.requests.moved = w.now, w.now-q.silenceLimit()-1
-	q.check(w.now)
+	q.checkRequests(w.now)
 	p[0].statuses(retryExcErr)
 }

@@ -15,15 +15,15 @@ type queuePair struct {
 	c      *client
 	number uint32
 	typ    uint64
-	pd     *domain
+	pd     *protectionDomain
 	sendCQ *completionQueue
 	recvCQ *completionQueue
 	srq    *sharedReceive
 	cookie uint64
 	sigAll bool
 
-	mem                *shared
-	sq, rq             ring
+	mem                *sharedMemory
+	sq, rq             sharedRing
 	slot               []byte // a copy of a work request
 	sendSGEs, recvSGEs int
 	inline             int
@@ -43,7 +43,9 @@ type queuePair struct {
 	rqPSN    uint32
 
 	touched bool
-	grams   int // datagrams under way
+	grams   int          // datagrams under way
+	gram    *sendRequest // whose bytes are read aside; the requests behind it wait
+	life    int          // grows when the queue pair is destroyed or reset
 
 	// As requester.
 	requests outStream
@@ -63,7 +65,7 @@ type queuePair struct {
 	ackMSN    uint32
 }
 
-// request is a work request to send under way.
+// request is a send work request in progress.
 type request struct {
 	id       uint64
 	op       uint32
@@ -76,35 +78,35 @@ type request struct {
 	unplaced bool  // they have no place that the program may write to
 }
 
-func (r *request) fetches() bool { return fetches(r.op) }
+func (r *request) fetches() bool { return fetchesData(r.op) }
 
-// work processes the program's work requests, and acknowledges those of the other side.
-func (q *queuePair) work(now fabric.Time) {
+// processRequests processes the program's work requests, and acknowledges those of the other side.
+func (q *queuePair) processRequests(now fabric.Time) {
 	if q.n.qps[q.number] != q {
 		return // destroyed meanwhile
 	}
 	if q.state == uverbs.QPSErr {
-		q.flush()
-	} else if r, _, _ := q.receives(); q.inbound.blocked && r.waiting() > 0 {
+		q.flushRequests()
+	} else if r, _, _ := q.receiveRing(); q.inbound.blocked && r.waiting() > 0 {
 		q.inbound.resume(now)
 	}
 	if q.ackDue {
 		q.ackDue = false
-		q.respond(&header{op: msgAck, msn: q.ackMSN}, content{})
+		q.sendResponse(&header{op: msgAck, msn: q.ackMSN}, messageContent{})
 	}
 	if q.state == uverbs.QPSRTS {
-		q.take(now)
-		q.n.send(now, &q.requests)
+		q.takeRequests(now)
+		q.n.sendStream(now, &q.requests)
 	}
-	q.n.send(now, &q.responses)
-	q.retire()
+	q.n.sendStream(now, &q.responses)
+	q.retireRequests()
 }
 
-// take takes work requests while there is room in the stream.
-func (q *queuePair) take(now fabric.Time) {
-	for q.state == uverbs.QPSRTS && q.sq.waiting() > 0 && q.room(now) {
+// takeRequests starts work requests while there is room in the stream.
+func (q *queuePair) takeRequests(now fabric.Time) {
+	for q.state == uverbs.QPSRTS && q.sq.waiting() > 0 && q.hasRoom(now) {
 		r, ok := parseSend(append([]byte(nil), q.sq.slot(q.sq.index)...), q.sendSGEs, q.inline)
-		if ok && q.held(&r) {
+		if ok && q.heldByFence(&r) {
 			return
 		}
 		q.sq.index++
@@ -116,54 +118,57 @@ func (q *queuePair) take(now fabric.Time) {
 	}
 }
 
-// room returns whether another request may be taken. Requests that wait stay in the program's memory.
-func (q *queuePair) room(now fabric.Time) bool {
+// hasRoom returns whether another request may be taken. Requests that wait stay in the program's memory.
+func (q *queuePair) hasRoom(now fabric.Time) bool {
 	if q.typ != qptUD {
 		return q.requests.room()
+	}
+	if q.gram != nil {
+		return false
 	}
 	if q.grams < maxSending && len(q.n.sending) < maxAllSending {
 		return true
 	}
-	q.n.wait(q) // datagrams of others may be in the way
+	q.n.waitForSession(q) // datagrams of others may be in the way
 	return false
 }
 
-// held reports whether a request has to wait for reads and atomics before it.
-func (q *queuePair) held(r *sendRequest) bool {
+// heldByFence reports whether a request has to wait for reads and atomics before it.
+func (q *queuePair) heldByFence(r *sendRequest) bool {
 	if isLocal(r.opcode) {
-		return !q.settled()
+		return !q.noneOutstanding()
 	}
-	return q.reads > 0 && (r.flags&sendFence != 0 || fetches(r.opcode) && uint64(q.reads) >= max(1, q.maxReads))
+	return q.reads > 0 && (r.flags&sendFence != 0 || fetchesData(r.opcode) && uint64(q.reads) >= max(1, q.maxReads))
 }
 
-// begin puts a request's message into the stream.
+// begin appends a request's message to the stream.
 func (q *queuePair) begin(now fabric.Time, r *sendRequest, ok bool) {
-	n := total(r.sges) + uint64(len(r.inline))
+	n := totalLength(r.sges) + uint64(len(r.inline))
 	w := &request{id: r.id, op: min(r.opcode, wrSendInv), msn: q.msn, bytes: uint32(n), signaled: q.sigAll || r.flags&sendSignaled != 0}
 	q.sent = append(q.sent, w)
 	if ok && isLocal(r.opcode) {
-		if st := q.doLocal(r); st != success {
-			q.fail(now, st)
+		if st := q.doLocal(r); st != wcSuccess {
+			q.failWith(now, st)
 			return
 		}
 		w.done = true
-		q.n.touch(q)
+		q.n.touchQueuePair(q)
 		return
 	}
 	access := uint64(0)
 	if w.fetches() {
 		access = uverbs.AccessLocalWrite
 	}
-	sges, valid := q.c.translate(q.pd, r.sges, access)
+	sges, valid := q.c.translateSGEs(q.pd, r.sges, access)
 	switch {
-	case !ok || fetches(r.opcode) && r.flags&sendInline != 0:
-		q.fail(now, locQPOpErr)
+	case !ok || fetchesData(r.opcode) && r.flags&sendInline != 0:
+		q.failWith(now, locQPOpErr)
 		return
-	case n > maxMessage || fetches(r.opcode) && r.opcode != wrRead && n != 8:
-		q.fail(now, locLenErr)
+	case n > maxMessage || fetchesData(r.opcode) && r.opcode != wrRead && n != 8:
+		q.failWith(now, locLenErr)
 		return
 	case !valid && !w.fetches():
-		q.fail(now, locProtErr)
+		q.failWith(now, locProtErr)
 		return
 	}
 	q.msn++
@@ -186,35 +191,35 @@ func (q *queuePair) begin(now fabric.Time, r *sendRequest, ok bool) {
 	if r.opcode == wrSendImm || r.opcode == wrWriteImm {
 		h.flags |= flagImm
 	}
-	q.requests.put(content{local: h.append(nil)})
+	q.requests.appendContent(messageContent{local: h.append(nil)})
 	switch {
 	case w.fetches():
 		w.sges = sges
 		q.reads++
 	case len(r.inline) > 0:
-		q.requests.put(content{local: r.inline})
+		q.requests.appendContent(messageContent{local: r.inline})
 	default:
-		q.requests.put(content{memory: q.c, sges: sges})
+		q.requests.appendContent(messageContent{memory: q.c, sges: sges})
 	}
 }
 
-// respond puts a message into the stream of responses.
-func (q *queuePair) respond(h *header, data content) {
-	q.responses.put(content{local: h.append(nil)})
-	q.responses.put(data)
-	q.n.touch(q)
+// sendResponse appends a message to the stream of responses.
+func (q *queuePair) sendResponse(h *header, data messageContent) {
+	q.responses.appendContent(messageContent{local: h.append(nil)})
+	q.responses.appendContent(data)
+	q.n.touchQueuePair(q)
 }
 
 // maxLeaving bounds how many queue pairs' answers outlive them.
 const maxLeaving = 4096
 
-// leave has what the other side is still to receive go on without the queue pair: a program that has what it wanted
-// destroys it, or ends, before its last acknowledgement has arrived, and an RNIC would have sent that long since. Answers
-// that are in the program's memory end with it.
-func (q *queuePair) leave(now fabric.Time) {
+// leaveDevice has what the other side is still to receive go on without the queue pair: a program that has what it
+// wanted destroys it, or ends, before its last acknowledgement has arrived, and an RNIC would have sent that long
+// since. Answers that are in the program's memory end with it.
+func (q *queuePair) leaveDevice(now fabric.Time) {
 	if q.ackDue && q.state >= uverbs.QPSRTR && q.state != uverbs.QPSErr {
 		q.ackDue = false
-		q.respond(&header{op: msgAck, msn: q.ackMSN}, content{})
+		q.sendResponse(&header{op: msgAck, msn: q.ackMSN}, messageContent{})
 	}
 	last := q.responses
 	ofProgram := func(s segment) bool { return s.memory != nil }
@@ -228,13 +233,13 @@ func (q *queuePair) leave(now fabric.Time) {
 		}
 	}
 	q.responses = outStream{q: q}
-	q.n.leaving[&last] = now + patience
+	q.n.leaving[&last] = now + sessionTimeout
 	q.n.checkAt = 0
-	q.n.send(now, &last)
+	q.n.sendStream(now, &last)
 }
 
-// acked records that the other side has executed all requests up to an MSN.
-func (q *queuePair) acked(msn uint32) {
+// requestAcked records that the other side has executed all requests up to an MSN.
+func (q *queuePair) requestAcked(msn uint32) {
 	for _, w := range q.sent {
 		if int32(msn-w.msn) < 0 {
 			break
@@ -244,28 +249,28 @@ func (q *queuePair) acked(msn uint32) {
 	if q.rnrAt != 0 && int32(msn-q.rnrMSN) >= 0 {
 		q.rnrAt = 0
 	}
-	q.n.touch(q)
+	q.n.touchQueuePair(q)
 }
 
-// retire reports the completions of requests that are done, in order.
-func (q *queuePair) retire() {
+// retireRequests reports the completions of requests that are done, in order.
+func (q *queuePair) retireRequests() {
 	k := 0
 	for ; k < len(q.sent) && q.sent[k].done; k++ {
 		q.sq.release(1) // before the program sees that it is complete, and posts again
-		q.complete(q.sent[k])
+		q.completeRequest(q.sent[k])
 	}
 	q.sent = q.sent[k:]
 }
 
-func (q *queuePair) complete(w *request) {
-	if w.signaled || w.status != success {
-		q.sendCQ.push(&completion{id: w.id, status: w.status, opcode: wcOpcode(w.op), bytes: w.bytes, qpn: q.number})
+func (q *queuePair) completeRequest(w *request) {
+	if w.signaled || w.status != wcSuccess {
+		q.sendCQ.addCompletion(&completion{id: w.id, status: w.status, opcode: wcOpcode(w.op), bytes: w.bytes, qpn: q.number})
 	}
 }
 
-// fail ends the queue pair for its program: the first request that is not done has a
+// failWith ends the queue pair for its program: the first request that is not done has a
 // status, and all behind it are flushed.
-func (q *queuePair) fail(now fabric.Time, st status) {
+func (q *queuePair) failWith(now fabric.Time, st status) {
 	if q.state == uverbs.QPSErr || q.state == uverbs.QPSReset {
 		return
 	}
@@ -279,26 +284,30 @@ func (q *queuePair) fail(now fabric.Time, st status) {
 	}
 	q.n.closeStream(now, &q.requests)
 	q.reads, q.rnrAt, q.asked = 0, 0, false
-	q.retire()
+	q.retireRequests()
 	q.answers.close()
 	if in := q.inbound.in; in != nil && in.recv != nil {
 		q.receiveDone(in, flushErr)
 	}
 	q.inbound.close()
-	q.flush()
+	q.flushRequests()
 	if q.srq != nil && was >= uverbs.QPSRTR {
 		q.c.event(q.cookie, eventLastWQE)
 	}
 }
 
-// flush completes work requests that the program posts to a failed queue pair, with status flushed.
-func (q *queuePair) flush() {
+// flushRequests completes work requests that the program posts to a failed queue pair, with status flushed.
+func (q *queuePair) flushRequests() {
 	// The program may go on posting, and is served again when it says so: what waits now is what ends.
+	if r := q.gram; r != nil {
+		q.gram = nil
+		q.sentDatagram(r, &completion{id: r.id, status: flushErr, opcode: wcSend, qpn: q.number})
+	}
 	for waits := q.sq.waiting(); waits > 0; waits-- {
 		r, _ := parseSend(append([]byte(nil), q.sq.slot(q.sq.index)...), q.sendSGEs, q.inline)
 		q.sq.index++
 		q.sq.release(1)
-		q.sendCQ.push(&completion{id: r.id, status: flushErr, opcode: wcOpcode(r.opcode), qpn: q.number})
+		q.sendCQ.addCompletion(&completion{id: r.id, status: flushErr, opcode: wcOpcode(r.opcode), qpn: q.number})
 	}
 	if q.srq != nil {
 		return
@@ -306,15 +315,15 @@ func (q *queuePair) flush() {
 	for waits := q.rq.waiting(); waits > 0; waits-- {
 		q.rq.take(q.slot)
 		q.rq.release(1)
-		q.recvCQ.push(&completion{id: native.Uint64(q.slot), status: flushErr, opcode: wcRecv, qpn: q.number})
+		q.recvCQ.addCompletion(&completion{id: native.Uint64(q.slot), status: flushErr, opcode: wcRecv, qpn: q.number})
 	}
 }
 
-// patience is for how long the other side may be silent, at least: a path that has
+// sessionTimeout is for how long the other side may be silent, at least: a path that has
 // died is left within it.
-const patience = 2 * fabric.Second
+const sessionTimeout = 2 * fabric.Second
 
-// probeAfter is after how long an answer that does not come is asked for.
+// probeAfter is the time without an answer after which the peer is probed.
 const probeAfter = 250 * fabric.Millisecond
 
 // silenceLimit returns for how long nothing may arrive before the queue pair fails; 0: for
@@ -323,11 +332,12 @@ func (q *queuePair) silenceLimit() fabric.Time {
 	if q.timeout == 0 {
 		return 0
 	}
-	return max(patience, fabric.Time(4096<<min(q.timeout, 31))*fabric.Time(q.retries+1)*fabric.Nanosecond)
+	return max(sessionTimeout, fabric.Time(4096<<min(q.timeout, 31))*fabric.Time(q.retries+1)*fabric.Nanosecond)
 }
 
-// check handles the timers of a queue pair that waits for the other side. It reports whether the queue pair still waits.
-func (q *queuePair) check(now fabric.Time) bool {
+// checkRequests handles the timers of a queue pair that waits for the other side. It reports whether the queue pair
+// still waits.
+func (q *queuePair) checkRequests(now fabric.Time) bool {
 	if q.n.qps[q.number] != q {
 		return false
 	}
@@ -335,35 +345,36 @@ func (q *queuePair) check(now fabric.Time) bool {
 		if s.broken {
 			s.broken = false
 			q.n.closeStream(now, s)
-			q.fail(now, locProtErr)
+			q.failWith(now, locProtErr)
 			q.c.event(q.cookie, eventQPFatal)
 			return true
 		}
-		if limit := q.silenceLimit(); limit > 0 && s.waits() && now-s.moved > limit {
+		if limit := q.silenceLimit(); limit > 0 && s.waitsForAcks() && now-s.moved > limit {
 			switch {
 			case s.queued():
 				s.moved = now
 			case s == &q.requests:
-				q.fail(now, retryExcErr)
+				q.failWith(now, retryExcErr)
 			default:
 				q.n.closeStream(now, s)
 			}
 		}
 		if len(s.again) > 0 && now >= s.againAt { // after the limit: what is posted now is queued, but not unanswered for that
-			q.n.repost(now, s)
+			q.n.repostStream(now, s)
 		}
-		s.probe(now)
+		s.probePeer(now)
 	}
 	if q.rnrAt != 0 && now >= q.rnrAt {
-		q.acked(q.rnrMSN - 1)
-		q.retire()
-		q.fail(now, rnrRetryErr)
+		q.requestAcked(q.rnrMSN - 1)
+		q.retireRequests()
+		q.failWith(now, rnrRetryErr)
 	}
-	q.n.touch(q)
-	return q.requests.waits() || q.responses.waits() || q.typ == qptUD && q.state == uverbs.QPSRTS && q.sq.waiting() > 0
+	q.n.touchQueuePair(q)
+	return q.requests.waitsForAcks() || q.responses.waitsForAcks() || q.typ == qptUD && q.state == uverbs.QPSRTS && q.sq.waiting() > 0
 }
 
-// queued reports whether all that is under way still waits for its turn in this host's endpoint: nobody can have answered.
+// queued reports whether all that is under way still waits for its turn in this host's endpoint: nobody can have
+// answered.
 func (s *outStream) queued() bool {
 	if s.base == s.sent || len(s.again) > 0 || !s.q.n.host.Connected(s.dst) {
 		return false
@@ -376,19 +387,18 @@ func (s *outStream) queued() bool {
 	return true
 }
 
-// waits reports whether an answer to something in the stream is missing.
-func (s *outStream) waits() bool {
+// waitsForAcks reports whether an answer to something in the stream is missing.
+func (s *outStream) waitsForAcks() bool {
 	return s.base != s.next || len(s.again) > 0 || s == &s.q.requests && len(s.q.sent) > 0
 }
 
-// probe asks the other side whether it is there, when all has arrived and nothing
-// comes back.
-func (s *outStream) probe(now fabric.Time) {
-	if s != &s.q.requests || s.probing || s.base != s.next || !s.waits() || now-s.moved < probeAfter {
+// probePeer probes the peer if all bytes have been acknowledged but an answer is missing.
+func (s *outStream) probePeer(now fabric.Time) {
+	if s != &s.q.requests || s.probing || s.base != s.next || !s.waitsForAcks() || now-s.moved < probeAfter {
 		return
 	}
 	s.probing = true
-	s.q.n.post(now, &flow{s: s, span: span{s.next - 1, 1}, left: 1, probe: true})
+	s.q.n.postFlow(now, &flow{s: s, span: byteSpan{s.next - 1, 1}, left: 1, probe: true})
 }
 
 // rnrTimers are the waits that an RNR NAK asks for, by its code, in us.
@@ -404,5 +414,5 @@ func (q *queuePair) notReady(now fabric.Time, msn, code uint32) {
 	}
 	q.rnrMSN = msn
 	q.rnrAt = now + rnrTimers[code%32]*fabric.Time(q.rnr+1)*fabric.Microsecond
-	q.n.wait(q)
+	q.n.waitForSession(q)
 }

@@ -19,7 +19,7 @@ func TestRefusalsAreCounted(t *testing.T) {
 	defer file.Close() //nolint:errcheck // only read
 	n := New(Config{Fabric: newWire(t).nics[0].cfg.Fabric, Payload: 1024, Log: slog.New(slog.NewTextHandler(&log, nil))}, end{})
 	for range 1000 {
-		if _, _, err := n.open(int(file.Fd()), 1); err == nil {
+		if _, _, err := n.open(int(file.Fd()), 1, memoryMap{}); err == nil {
 			t.Fatal("a file that is no program's memory was taken")
 		}
 	}

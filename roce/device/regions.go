@@ -8,29 +8,28 @@ import (
 	"github.com/ethereal-fabric/ethereal/roce/device/uverbs"
 )
 
-// region is registered memory.
-type region struct {
+// memoryRegion is registered memory.
+type memoryRegion struct {
 	c      *client
-	pd     *domain
+	pd     *protectionDomain
 	addr   uint64
 	length uint64
 	iova   uint64
 	access uint64
-	file   bool // it has bytes of a mapped file
 
 	windows int // bound to it
 }
 
-// find returns where in the program's memory an address of the region is.
-func (r *region) find(addr, n, access uint64) (uint64, bool) {
+// offsetOf returns where in the program's memory an address of the region is.
+func (r *memoryRegion) offsetOf(addr, n, access uint64) (uint64, bool) {
 	if addr < r.iova || addr-r.iova > r.length || n > r.length-(addr-r.iova) || r.access&access != access {
 		return 0, false
 	}
 	return r.addr + (addr - r.iova), true
 }
 
-// translate turns sges into places in the program's memory, if they are registered.
-func (c *client) translate(pd *domain, sges []sge, access uint64) ([]sge, bool) {
+// translateSGEs turns sges into places in the program's memory, if they are registered.
+func (c *client) translateSGEs(pd *protectionDomain, sges []sge, access uint64) ([]sge, bool) {
 	out := make([]sge, 0, len(sges))
 	for _, s := range sges {
 		if s.length == 0 {
@@ -40,7 +39,7 @@ func (c *client) translate(pd *domain, sges []sge, access uint64) ([]sge, bool) 
 		if r == nil || r.c != c || r.pd != pd {
 			return nil, false
 		}
-		at, ok := r.find(s.addr, uint64(s.length), access)
+		at, ok := r.offsetOf(s.addr, uint64(s.length), access)
 		if !ok {
 			return nil, false
 		}
@@ -51,11 +50,11 @@ func (c *client) translate(pd *domain, sges []sge, access uint64) ([]sge, bool) 
 
 func (c *client) register(a *[callArgs]uint64) (uint64, error) {
 	pd := c.domains[uint32(a[0])]
-	r := &region{c: c, pd: pd, addr: a[1], length: a[2], access: a[3], iova: a[4], file: c.registersFile}
+	r := &memoryRegion{c: c, pd: pd, addr: a[1], length: a[2], access: a[3], iova: a[4]}
 	if pd == nil {
 		return 0, unix.EINVAL
 	}
-	if err := r.check(); err != nil {
+	if err := r.checkMapping(); err != nil {
 		return 0, err
 	}
 	if len(c.regions) >= maxRegions || !c.n.pools.regions.take(c.share) {
@@ -63,13 +62,12 @@ func (c *client) register(a *[callArgs]uint64) (uint64, error) {
 	}
 	key := newNumber(c.n.regions, 1<<31-1)
 	c.n.regions[key], c.regions[key] = r, struct{}{}
-	c.countFiles(r, 1)
 	pd.users++
 	return uint64(key), nil
 }
 
-// check checks a region's place and access, and sets what follows from them.
-func (r *region) check() error {
+// checkMapping checks a region's place and access, and sets what follows from them.
+func (r *memoryRegion) checkMapping() error {
 	if r.access&uverbs.AccessZeroBased != 0 {
 		r.iova = 0
 	}
@@ -81,18 +79,11 @@ func (r *region) check() error {
 	return nil
 }
 
-// countFiles counts a region if it is of files.
-func (c *client) countFiles(r *region, by int) {
-	if r.file {
-		c.fileRegions += by
-	}
-}
-
-// look looks at memory that a program registers: whether it has bytes of files, and whether it is there. That takes as
-// long as a read of it: it is not for the driver's goroutine.
-func (m programMemory) look(in *call, pid int32) (file bool, err error) {
+// look checks memory that a program registers: whether it is mapped, and whether it is mapped from a file. This takes
+// as long as reading it, so the driver's goroutine does not call it.
+func (m programMemory) look(in *programCall, pid int32) (file bool, err error) {
 	addr, n := in.arg[1], in.arg[2]
-	if op(in.word) == opReregMR {
+	if callOp(in.word) == opReregMR {
 		if in.arg[1]&reregTranslation == 0 {
 			return false, nil
 		}
@@ -119,7 +110,7 @@ func (c *client) reregister(a *[callArgs]uint64) error {
 	}
 	is := *r
 	if a[1]&reregTranslation != 0 {
-		is.addr, is.length, is.iova, is.file = a[3], a[4], a[3], c.registersFile
+		is.addr, is.length, is.iova = a[3], a[4], a[3]
 	}
 	if a[1]&reregAccess != 0 {
 		is.access = a[5]
@@ -129,14 +120,12 @@ func (c *client) reregister(a *[callArgs]uint64) error {
 			return unix.EINVAL
 		}
 	}
-	if err := is.check(); err != nil {
+	if err := is.checkMapping(); err != nil {
 		return err
 	}
 	r.pd.users--
 	is.pd.users++
-	c.countFiles(r, -1)
 	*r = is
-	c.countFiles(r, 1)
 	return nil
 }
 
@@ -149,10 +138,9 @@ func (c *client) deregister(key uint32) error {
 	case r.windows > 0:
 		return unix.EBUSY
 	}
-	c.countFiles(r, -1)
 	delete(c.n.regions, key)
 	delete(c.regions, key)
-	c.n.pools.regions.give(c.share)
+	c.n.pools.regions.giveBack(c.share)
 	r.pd.users--
 	return nil
 }

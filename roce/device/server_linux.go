@@ -16,7 +16,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/loglimit"
 )
 
-// Driver drives a NIC, in one goroutine. soft.Shell is one.
+// Driver is the event loop that runs a NIC, in one goroutine. A soft.Shell is one.
 type Driver interface {
 	// Call calls f in the driver's goroutine and waits for it. The error is ctx's, or means that the driver has ended.
 	Call(ctx context.Context, f func(now fabric.Time)) error
@@ -30,14 +30,14 @@ type Driver interface {
 func (n *NIC) Serve(ctx context.Context, lis *net.UnixListener, d Driver) error {
 	var end func()
 	var failed error
-	if err := d.Call(ctx, func(fabric.Time) { end, failed = n.fetchAside() }); err != nil || failed != nil {
+	if err := d.Call(ctx, func(fabric.Time) { end, failed = n.accessAside() }); err != nil || failed != nil {
 		return errors.Join(err, failed, lis.Close())
 	}
 	defer d.Call(context.WithoutCancel(ctx), func(fabric.Time) { end() }) //nolint:errcheck // else the process ends
-	if err := d.Watch(n.fetched.wake); err != nil {
+	if err := d.Watch(n.accessed.wake); err != nil {
 		return errors.Join(err, lis.Close())
 	}
-	defer d.Unwatch(n.fetched.wake)
+	defer d.Unwatch(n.accessed.wake)
 	g, ctx := errgroup.WithContext(ctx)
 	if n.cfg.Interface != "" {
 		g.Go(func() error { return n.followPort(ctx, d) })
@@ -56,7 +56,7 @@ func (n *NIC) accept(ctx context.Context, lis *net.UnixListener, d Driver) error
 	})
 }
 
-// serve serves one program.
+// serve processes the calls of one program, over its connection to the device, until it disconnects.
 func (n *NIC) serve(ctx context.Context, conn *net.UnixConn, d Driver) (err error) {
 	var c *client
 	defer func() {
@@ -75,35 +75,37 @@ func (n *NIC) serve(ctx context.Context, conn *net.UnixConn, d Driver) (err erro
 		if err := accept.ClearDeadline(conn); err != nil {
 			return err
 		}
-		out, fds, once := call{}, []int(nil), -1 // once: a descriptor that is only the program's
+		out, fds, once := programCall{}, []int(nil), -1 // once: a descriptor that is only the program's
 		var failed error
 		file := false
 		switch {
-		case c == nil && op(in.word) == opCM && in.arg[0] == ABI && memory < 0:
+		case c == nil && callOp(in.word) == opCM && in.arg[0] == ABI && memory < 0:
 			if _, err = conn.Write(out.encode()); err != nil {
 				return fmt.Errorf("nic: answer: %w", err)
 			}
 			return n.serveConnections(ctx, conn, d)
-		case c == nil && op(in.word) == opHello && in.arg[0] == ABI && memory >= 0:
-			err = d.Call(ctx, func(fabric.Time) { c, fds, failed = n.open(memory, accept.PeerOf(conn).PID) })
+		case c == nil && callOp(in.word) == opHello && in.arg[0] == ABI && memory >= 0:
+			pid := accept.PeerOf(conn).PID
+			m := openMapped(pid)
+			err = d.Call(ctx, func(fabric.Time) { c, fds, failed = n.open(memory, pid, m) })
 			if err == nil && c != nil {
 				memory = -1 // the client's
 				err = d.Watch(c.kick)
 				out.arg[0], out.arg[1], out.arg[2] = uint64(n.addr), uint64(n.cfg.Payload), n.guid()
-				copy(out.arg[firstLimit:], limits[:])
+				copy(out.arg[firstLimit:], deviceLimits[:])
 				defer unix.Close(fds[2]) //nolint:errcheck // the program has it
 			}
 		case c == nil:
 			failed = unix.EPROTO
 		default:
-			if o := op(in.word); o == opRegMR || o == opReregMR {
+			if o := callOp(in.word); o == opRegMR || o == opReregMR {
 				if file, failed = c.memory.look(in, c.pid); failed != nil {
 					break
 				}
 			}
 			err = d.Call(ctx, func(now fabric.Time) {
-				c.registersFile = file
-				if out, once, failed = c.do(now, in); once >= 0 {
+				c.lendsFiles = c.lendsFiles || file
+				if out, once, failed = c.runCall(now, in); once >= 0 {
 					fds = []int{once}
 				}
 			})
@@ -131,7 +133,7 @@ func (n *NIC) serve(ctx context.Context, conn *net.UnixConn, d Driver) (err erro
 
 // receive reads a call, and the descriptor that comes with it, -1 if none. It returns
 // nil at the end.
-func receive(conn *net.UnixConn) (*call, int, error) {
+func receive(conn *net.UnixConn) (*programCall, int, error) {
 	var b [callSize + 1]byte
 	oob := make([]byte, unix.CmsgSpace(4*4))
 	n, m, flags, _, err := conn.ReadMsgUnix(b[:], oob)
@@ -161,12 +163,12 @@ func receive(conn *net.UnixConn) (*call, int, error) {
 		}
 		return nil, -1, err
 	}
-	in := &call{}
+	in := &programCall{}
 	in.parse((*[callSize]byte)(b[:]))
 	return in, fd, nil
 }
 
-// guid is the device's.
+// guid returns the device's GUID (EUI-64).
 func (n *NIC) guid() uint64 { return interfaceID(n.cfg.Fabric, n.cfg.Host) }
 
 // interfaceID is a host's MAC address as EUI-64 has it, with a constant in the middle.

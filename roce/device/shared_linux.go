@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shared is memory that a program has mapped, too. Nothing in it can be trusted: what
+// sharedMemory is memory that a program has mapped, too. Nothing in it can be trusted: what
 // is read is copied first, and checked then.
-type shared struct {
+type sharedMemory struct {
 	mem []byte
 	fd  int
 }
 
 // newShared makes such memory. Its size cannot be changed, by nobody: a smaller one
 // would end this process at the next access.
-func newShared(size int) (*shared, error) {
+func newShared(size int) (*sharedMemory, error) {
 	fd, err := unix.MemfdCreate("ethereal-nic", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, fmt.Errorf("nic: memfd: %w", err)
@@ -36,20 +36,20 @@ func newShared(size int) (*shared, error) {
 		unix.Close(fd) //nolint:errcheck // nothing was written
 		return nil, fmt.Errorf("nic: shared memory of %d bytes: %w", size, err)
 	}
-	return &shared{mem, fd}, nil
+	return &sharedMemory{mem, fd}, nil
 }
 
-// word is a 32-bit word that both sides change.
-func (s *shared) word(at int) *uint32 { return (*uint32)(unsafe.Pointer(&s.mem[at])) }
+// wordAt is a 32-bit word that both sides change.
+func (s *sharedMemory) wordAt(at int) *uint32 { return (*uint32)(unsafe.Pointer(&s.mem[at])) }
 
-// give returns the descriptor, which is the caller's from now on.
-func (s *shared) give() int {
+// passDescriptor returns the descriptor, which is the caller's from now on.
+func (s *sharedMemory) passDescriptor() int {
 	fd := s.fd
 	s.fd = -1
 	return fd
 }
 
-func (s *shared) close() {
+func (s *sharedMemory) close() {
 	unix.Munmap(s.mem) //nolint:errcheck // it was mapped
 	if s.fd >= 0 {
 		unix.Close(s.fd) //nolint:errcheck // nothing was written
@@ -57,27 +57,27 @@ func (s *shared) close() {
 	s.mem = nil
 }
 
-// ring is one side of a queue in shared memory. index is this side's own: what the
+// sharedRing is one side of a queue in shared memory. index is this side's own: what the
 // program makes of its copy does not matter.
-type ring struct {
-	s      *shared
+type sharedRing struct {
+	s      *sharedMemory
 	at     int // of the head
 	count  uint32
 	stride int
 	index  uint32
 }
 
-func (r *ring) bytes() int { return ringSize + int(r.count)*r.stride }
+func (r *sharedRing) bytes() int { return ringSize + int(r.count)*r.stride }
 
-func (r *ring) slot(index uint32) []byte {
+func (r *sharedRing) slot(index uint32) []byte {
 	from := r.at + ringSize + int(index&(r.count-1))*r.stride
 	return r.s.mem[from : from+r.stride]
 }
 
 // waiting returns how many entries a consumer finds: none where the producer claims more
 // than the ring holds.
-func (r *ring) waiting() uint32 {
-	head := atomic.LoadUint32(r.s.word(r.at + ringHead))
+func (r *sharedRing) waiting() uint32 {
+	head := atomic.LoadUint32(r.s.wordAt(r.at + ringHead))
 	if head-r.index > r.count {
 		r.index = head
 	}
@@ -85,42 +85,42 @@ func (r *ring) waiting() uint32 {
 }
 
 // take copies the next entry into b. It does not notify the producer: see release.
-func (r *ring) take(b []byte) {
+func (r *sharedRing) take(b []byte) {
 	copy(b, r.slot(r.index))
 	r.index++
 }
 
 // release notifies the producer that n more entries are free.
-func (r *ring) release(n uint32) { atomic.AddUint32(r.s.word(r.at+ringTail), n) }
+func (r *sharedRing) release(n uint32) { atomic.AddUint32(r.s.wordAt(r.at+ringTail), n) }
 
 // push adds an entry. It reports false if the consumer has left no room.
-func (r *ring) push(c *completion) bool {
-	if r.index-atomic.LoadUint32(r.s.word(r.at+ringTail)) >= r.count {
+func (r *sharedRing) push(c *completion) bool {
+	if r.index-atomic.LoadUint32(r.s.wordAt(r.at+ringTail)) >= r.count {
 		return false
 	}
 	c.encode(r.slot(r.index))
 	r.index++
-	atomic.StoreUint32(r.s.word(r.at+ringHead), r.index)
+	atomic.StoreUint32(r.s.wordAt(r.at+ringHead), r.index)
 	return true
 }
 
-// moved returns a ring of another size with what this one holds from index tail to head, both of which go on. Its
+// movedTo returns a ring of another size with what this one holds from index tail to head, both of which go on. Its
 // producer or its consumer is held off meanwhile.
-func (r *ring) moved(s *shared, count, tail, head uint32) ring {
-	to := ring{s: s, count: count, stride: r.stride, index: r.index}
+func (r *sharedRing) movedTo(s *sharedMemory, count, tail, head uint32) sharedRing {
+	to := sharedRing{s: s, count: count, stride: r.stride, index: r.index}
 	for i := tail; i != head; i++ {
 		copy(to.slot(i), r.slot(i))
 	}
-	atomic.StoreUint32(s.word(ringHead), head)
-	atomic.StoreUint32(s.word(ringTail), tail)
-	atomic.StoreUint32(s.word(ringArmed), r.isArmed())
+	atomic.StoreUint32(s.wordAt(ringHead), head)
+	atomic.StoreUint32(s.wordAt(ringTail), tail)
+	atomic.StoreUint32(s.wordAt(ringArmed), r.isArmed())
 	return to
 }
 
 // arm and disarm set and take back the word by which one side asks for an event.
-func (r *ring) arm()            { atomic.StoreUint32(r.s.word(r.at+ringArmed), 1) }
-func (r *ring) disarm() uint32  { return atomic.SwapUint32(r.s.word(r.at+ringArmed), 0) }
-func (r *ring) isArmed() uint32 { return atomic.LoadUint32(r.s.word(r.at + ringArmed)) }
+func (r *sharedRing) arm()            { atomic.StoreUint32(r.s.wordAt(r.at+ringArmed), 1) }
+func (r *sharedRing) disarm() uint32  { return atomic.SwapUint32(r.s.wordAt(r.at+ringArmed), 0) }
+func (r *sharedRing) isArmed() uint32 { return atomic.LoadUint32(r.s.wordAt(r.at + ringArmed)) }
 
 // programMemory is a program's memory, by its own descriptor of /proc/self/mem: that
 // is bound to the memory, whatever becomes of the process's number.
@@ -148,14 +148,23 @@ func checkMemory(fd int) error {
 }
 
 func (m programMemory) read(b []byte, addr uint64) error {
-	return each(b, addr, func(b []byte, at int64) (int, error) { return unix.Pread(m.fd, b, at) })
+	return eachPiece(b, addr, func(b []byte, at int64) (int, error) { return unix.Pread(m.fd, b, at) })
 }
 
 func (m programMemory) write(b []byte, addr uint64) error {
-	return each(b, addr, func(b []byte, at int64) (int, error) { return unix.Pwrite(m.fd, b, at) })
+	return eachPiece(b, addr, func(b []byte, at int64) (int, error) { return unix.Pwrite(m.fd, b, at) })
 }
 
-func each(b []byte, addr uint64, do func([]byte, int64) (int, error)) error {
+// writeTo writes b to places, from their byte off on.
+func (m programMemory) writeTo(places []sge, off uint64, b []byte) error {
+	return walkSGEs(places, off, uint64(len(b)), func(addr, n uint64) error {
+		err := m.write(b[:n], addr)
+		b = b[n:]
+		return err
+	})
+}
+
+func eachPiece(b []byte, addr uint64, do func([]byte, int64) (int, error)) error {
 	for len(b) > 0 {
 		n, err := do(b, int64(addr))
 		if errors.Is(err, unix.EINTR) {

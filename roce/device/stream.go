@@ -4,8 +4,10 @@ package device
 
 import (
 	"encoding/binary"
+	"errors"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
 )
 
 // A connection has two streams of bytes in each direction: requests, and responses
@@ -27,9 +29,9 @@ func streamKey(kind, qpn uint32) uint32 { return keyMark ^ kind<<24 | qpn }
 
 func parseKey(key uint32) (kind, qpn uint32) { return (key ^ keyMark) >> 24, key & 0xffffff }
 
-// window is how many bytes of a stream may be under way: what a receiver keeps that
+// mapWindow is how many bytes of a stream may be under way: what a receiver keeps that
 // came before its turn.
-const window = 1 << 20
+const mapWindow = 1 << 20
 
 // maxFlow is how many bytes of a stream are handed to the agent at once, at most.
 const maxFlow = 256 << 10
@@ -46,12 +48,12 @@ const (
 	msgAtomicResponse
 	msgDatagram
 	msgChecked // answers flagCheckOnly
-	msgSettle  // asks for an acknowledgement
+	msgSettle  // message type: asks for an acknowledgement, and has no data
 )
 
 // Flags of messages.
 const (
-	flagAck       = 1 << iota // to be acknowledged
+	flagAck       = 1 << iota // flag: the message has to be acknowledged
 	flagSolicited             // the receiver's completion is solicited
 	flagImm
 	flagTellNotReady // the sender counts how often the receiver is not ready
@@ -60,7 +62,7 @@ const (
 
 const headerSize = 48
 
-// header begins a message.
+// header is the header of a message in a stream.
 type header struct {
 	op     uint8
 	flags  uint8
@@ -102,30 +104,30 @@ func (h *header) data() uint64 {
 	return 0
 }
 
-// content is bytes of a stream: of this process, or of a program's memory.
-type content struct {
+// messageContent is bytes of a stream: of this process, or of a program's memory.
+type messageContent struct {
 	local  []byte
 	memory *client
 	sges   []sge
 }
 
-func (c *content) len() uint64 { return uint64(len(c.local)) + total(c.sges) }
+func (c *messageContent) len() uint64 { return uint64(len(c.local)) + totalLength(c.sges) }
 
 // read fills b with the bytes from off on.
-func (c *content) read(b []byte, off uint64) error {
+func (c *messageContent) read(b []byte, off uint64) error {
 	if c.memory == nil {
 		copy(b, c.local[off:])
 		return nil
 	}
-	return walk(c.sges, off, uint64(len(b)), func(addr, n uint64) error {
+	return walkSGEs(c.sges, off, uint64(len(b)), func(addr, n uint64) error {
 		err := c.memory.memory.read(b[:n], addr)
 		b = b[n:]
 		return err
 	})
 }
 
-// walk calls do for the parts of sges that n bytes from off on are.
-func walk(sges []sge, off, n uint64, do func(addr, n uint64) error) error {
+// walkSGEs calls do for the parts of sges that n bytes from off on are.
+func walkSGEs(sges []sge, off, n uint64, do func(addr, n uint64) error) error {
 	for _, s := range sges {
 		if n == 0 {
 			break
@@ -146,7 +148,7 @@ func walk(sges []sge, off, n uint64, do func(addr, n uint64) error) error {
 // segment is content at a place in a stream.
 type segment struct {
 	at uint64
-	content
+	messageContent
 }
 
 // outStream is a stream's sending end.
@@ -158,8 +160,8 @@ type outStream struct {
 	// base is the first byte not acknowledged, sent the first not handed to the
 	// agent, next the first not there yet.
 	base, sent, next uint64
-	flows            []*flow  // under way, in order; probes are not among them
-	again            []repeat // what was refused, to be retransmitted
+	flows            []*flow           // under way, in order; probes are not among them
+	again            []repeatedRequest // what was refused, to be retransmitted
 	probing          bool
 	againAt          fabric.Time // and when
 	patience         fabric.Time // how long that waits
@@ -167,14 +169,14 @@ type outStream struct {
 	broken           bool        // the program's memory could not be read
 }
 
-// repeat is a part of a flow that is to be retransmitted.
-type repeat struct {
-	span span
+// repeatedRequest is a part of a flow that is to be retransmitted.
+type repeatedRequest struct {
+	span byteSpan
 	of   *flow // nil: a probe
 }
 
-// span is a part of a stream.
-type span struct {
+// byteSpan is a range of bytes of a stream.
+type byteSpan struct {
 	at uint64
 	n  int64
 }
@@ -183,15 +185,15 @@ type span struct {
 type flow struct {
 	id   uint64
 	s    *outStream
-	span span
+	span byteSpan
 	left int64 // bytes not acknowledged
 	// of is the flow of which this repeats a part; nil of a probe, and of what is sent
 	// for the first time.
 	of    *flow
 	probe bool
-	gram  *gram   // nil: it is no datagram
-	data  []byte  // its bytes, if they were read from a program's memory
-	owner *client // of that
+	gram  *datagramMessage // nil: it is no datagram
+	data  []byte           // its bytes, if they were read from a program's memory
+	owner *client          // of that
 }
 
 func (s *outStream) begin(psn, key uint32, dst fabric.NodeID) {
@@ -200,9 +202,9 @@ func (s *outStream) begin(psn, key uint32, dst fabric.NodeID) {
 }
 
 // room returns whether another message may be put in.
-func (s *outStream) room() bool { return s.next-s.base < window }
+func (s *outStream) room() bool { return s.next-s.base < mapWindow }
 
-func (s *outStream) put(c content) {
+func (s *outStream) appendContent(c messageContent) {
 	if n := c.len(); n > 0 {
 		s.segs = append(s.segs, segment{s.next, c})
 		s.next += n
@@ -211,11 +213,15 @@ func (s *outStream) put(c content) {
 
 // piece is a part of a flow on a queue pair of the endpoint's.
 type piece struct {
+	qp    transport.QP
 	f     *flow
 	off   int64
 	n     int64
 	begun bool // some of it has been sent
 }
+
+// errAside means that bytes cannot be read at once.
+var errAside = errors.New("nic: the program's memory is read aside")
 
 // Read implements [soft.Source].
 func (p *piece) Read(b []byte, off int64) error {
@@ -231,8 +237,12 @@ func (p *piece) Read(b []byte, off int64) error {
 		clear(b[:k])
 		b, at = b[k:], at+uint64(k)
 	}
-	for i := s.find(at); i < len(s.segs) && len(b) > 0; i++ {
+	for i := s.segmentAt(at); i < len(s.segs) && len(b) > 0; i++ {
 		g := &s.segs[i]
+		if g.memory != nil && g.memory.runsAside() {
+			g.memory.n.postponed = append(g.memory.n.postponed, p)
+			return errAside
+		}
 		n := min(g.len()-(at-g.at), uint64(len(b)))
 		if err := g.read(b[:n], at-g.at); err != nil {
 			s.broken = true
@@ -244,8 +254,8 @@ func (p *piece) Read(b []byte, off int64) error {
 	return nil
 }
 
-// find returns which segment has a position.
-func (s *outStream) find(at uint64) int {
+// segmentAt returns which segment has a position.
+func (s *outStream) segmentAt(at uint64) int {
 	lo, hi := 0, len(s.segs)
 	for lo < hi {
 		if mid := (lo + hi) / 2; int64(at-(s.segs[mid].at+s.segs[mid].len())) >= 0 {
@@ -278,27 +288,27 @@ type inStream struct {
 	q     *queuePair
 	open  bool
 	next  uint64
-	stage *stage
+	stage *stagedBytes
 	head  [headerSize]byte
 	got   int // of head
 	in    *inMessage
-	// blocked is a message that waits for a receive request. What comes behind it
-	// is staged.
-	blocked bool
+	// blocked is a message that waits for a receive request, and waits one that waits for an access to the program's
+	// memory. What comes behind it is staged.
+	blocked, waits bool
 }
 
 // maxSpans bounds the pieces of a stage, through which each packet searches.
 const maxSpans = 8192
 
-// stage keeps bytes of a stream that came before their turn: byte at is kept at
+// stagedBytes keeps bytes of a stream that came before their turn: byte at is kept at
 // at modulo window.
-type stage struct {
-	ring  [window]byte
-	spans []span // in order, apart from each other
+type stagedBytes struct {
+	ring  [mapWindow]byte
+	spans []byteSpan // in order, apart from each other
 }
 
-func (g *stage) put(at uint64, b []byte) {
-	n := span{at, int64(len(b))}
+func (g *stagedBytes) put(at uint64, b []byte) {
+	n := byteSpan{at, int64(len(b))}
 	// What is there stays: a sender has zeros for bytes that were acknowledged (piece.Read).
 	for _, s := range g.spans {
 		if before := int64(s.at - at); before > 0 {
@@ -323,7 +333,7 @@ func (g *stage) put(at uint64, b []byte) {
 		end := max(int64(n.at-g.spans[i].at)+n.n, g.spans[i].n)
 		g.spans[i].n = end
 	} else {
-		g.spans = append(g.spans, span{})
+		g.spans = append(g.spans, byteSpan{})
 		copy(g.spans[i+1:], g.spans[i:])
 		g.spans[i] = n
 	}
@@ -340,15 +350,15 @@ func (g *stage) put(at uint64, b []byte) {
 }
 
 // copy copies bytes to their places.
-func (g *stage) copy(at uint64, b []byte) {
+func (g *stagedBytes) copy(at uint64, b []byte) {
 	for k := 0; k < len(b); {
-		k += copy(g.ring[(at+uint64(k))%window:], b[k:])
+		k += copy(g.ring[(at+uint64(k))%mapWindow:], b[k:])
 	}
 }
 
-// from returns bytes that are there from at on, nil if there are none; not all of
+// bytesFrom returns bytes that are there from at on, nil if there are none; not all of
 // them if they go round the ring's end.
-func (g *stage) from(at uint64) []byte {
+func (g *stagedBytes) bytesFrom(at uint64) []byte {
 	if len(g.spans) == 0 || int64(at-g.spans[0].at) < 0 {
 		return nil
 	}
@@ -356,12 +366,12 @@ func (g *stage) from(at uint64) []byte {
 	if n <= 0 {
 		return nil
 	}
-	i := at % window
-	return g.ring[i:min(window, i+uint64(n))]
+	i := at % mapWindow
+	return g.ring[i:min(mapWindow, i+uint64(n))]
 }
 
 // drop forgets what is before at.
-func (g *stage) drop(at uint64) {
+func (g *stagedBytes) drop(at uint64) {
 	k := 0
 	for k < len(g.spans) && int64(at-g.spans[k].at)-g.spans[k].n >= 0 {
 		k++

@@ -41,8 +41,8 @@ var (
 	}
 )
 
-// allows reports whether a queue pair may change its state to next with the attributes of a mask.
-func (q *queuePair) allows(next, mask uint64) bool {
+// transitionAllowed reports whether a queue pair may change its state to next with the attributes of a mask.
+func (q *queuePair) transitionAllowed(next, mask uint64) bool {
 	mask &^= uverbs.MaskState
 	if next == uverbs.QPSReset || next == uverbs.QPSErr {
 		return mask == 0
@@ -61,7 +61,7 @@ func (q *queuePair) modify(now fabric.Time, a *[callArgs]uint64) error {
 	if mask&uverbs.MaskState != 0 {
 		next = a[argState]
 	}
-	if !q.allows(next, mask) || mask&uverbs.MaskMaxRDAtomic != 0 && a[argMaxRDAtomic] > maxReads ||
+	if !q.transitionAllowed(next, mask) || mask&uverbs.MaskMaxRDAtomic != 0 && a[argMaxRDAtomic] > maxReads ||
 		mask&uverbs.MaskMaxDestRDAtomic != 0 && a[argMaxDestRDAtomic] > maxReads {
 		return unix.EINVAL
 	}
@@ -94,19 +94,19 @@ func (q *queuePair) modify(now fabric.Time, a *[callArgs]uint64) error {
 	set32(uverbs.MaskRQPSN, &q.rqPSN, argRQPSN)
 	set32(uverbs.MaskSQPSN, &q.sqPSN, argSQPSN)
 	if next != q.state {
-		q.enter(now, next)
-		q.n.touch(q)
+		q.enterState(now, next)
+		q.n.touchQueuePair(q)
 	}
 	return nil
 }
 
-// enter changes a queue pair's state.
-func (q *queuePair) enter(now fabric.Time, next uint64) {
+// enterState changes a queue pair's state.
+func (q *queuePair) enterState(now fabric.Time, next uint64) {
 	switch next {
 	case uverbs.QPSReset:
 		q.reset(now)
 	case uverbs.QPSErr:
-		q.fail(now, flushErr)
+		q.failWith(now, flushErr)
 		q.state = uverbs.QPSErr
 	case uverbs.QPSRTR:
 		q.state = next
@@ -132,6 +132,10 @@ func (q *queuePair) reset(now fabric.Time) {
 	q.inbound.close()
 	q.answers.close()
 	taken := uint32(len(q.sent))
+	if q.life++; q.gram != nil {
+		q.gram = nil
+		taken++
+	}
 	// The program may go on posting: what waits now is what ends.
 	waits := q.sq.waiting()
 	q.sq.index += waits

@@ -15,12 +15,12 @@ import (
 // are the program's.
 type memoryWindow struct {
 	c     *client
-	pd    *domain
+	pd    *protectionDomain
 	typ   uint64
 	index uint32
 
-	r      *region    // that it is bound to; nil: it gives access to nothing
-	q      *queuePair // alone may be asked by its key: type 2
+	r      *memoryRegion // that it is bound to; nil: it gives access to nothing
+	q      *queuePair    // alone may be asked by its key: type 2
 	key    uint32
 	addr   uint64 // in the region's addresses
 	length uint64
@@ -31,7 +31,7 @@ type memoryWindow struct {
 const (
 	windowType1 = 1
 	windowType2 = 2
-	windowBit   = 1 << 23 // of an index
+	windowBit   = 1 << 23 // bit of an index in an RKey that marks a memory window
 )
 
 func (w *memoryWindow) unbind() {
@@ -42,7 +42,7 @@ func (w *memoryWindow) unbind() {
 }
 
 // allocWindow makes a window. Its key is of no use before it is bound.
-func (c *client) allocWindow(a *[callArgs]uint64, out *call) error {
+func (c *client) allocWindow(a *[callArgs]uint64, out *programCall) error {
 	pd := c.domains[uint32(a[0])]
 	if pd == nil || a[1] != windowType1 && a[1] != windowType2 {
 		return unix.EINVAL
@@ -69,7 +69,7 @@ func (c *client) endWindow(w *memoryWindow) {
 	w.unbind()
 	w.pd.users--
 	delete(c.n.windows, w.index)
-	c.n.pools.windows.give(c.share)
+	c.n.pools.windows.giveBack(c.share)
 }
 
 // windowOf finds a program's window by a key, of which the index alone counts.
@@ -80,8 +80,8 @@ func (c *client) windowOf(key uint32) *memoryWindow {
 	return nil
 }
 
-// bind carries out a request to bind a window. The status is the request's.
-func (q *queuePair) bind(r *sendRequest) status {
+// bindWindow carries out a request to bind a window. The status is the request's.
+func (q *queuePair) bindWindow(r *sendRequest) status {
 	w := q.c.windowOf(r.rkey)
 	addr, length, access := r.remote, r.compare, r.swap
 	if w == nil || w.pd != q.pd || w.typ == windowType2 && (w.r != nil || length == 0) {
@@ -90,7 +90,7 @@ func (q *queuePair) bind(r *sendRequest) status {
 	if length == 0 { // type 1 ends so
 		w.unbind()
 		w.key = r.rkey
-		return success
+		return wcSuccess
 	}
 	mr := q.n.regions[r.qkey]
 	if mr == nil || mr.c != q.c || mr.pd != w.pd || access&uverbs.AccessZeroBased != 0 && w.typ == windowType1 {
@@ -100,7 +100,7 @@ func (q *queuePair) bind(r *sendRequest) status {
 	if access&(uverbs.AccessRemoteWrite|uverbs.AccessRemoteAtomic) != 0 {
 		need |= uverbs.AccessLocalWrite
 	}
-	if _, ok := mr.find(addr, length, need); !ok {
+	if _, ok := mr.offsetOf(addr, length, need); !ok {
 		return mwBindErr
 	}
 	w.unbind()
@@ -112,7 +112,7 @@ func (q *queuePair) bind(r *sendRequest) status {
 		w.q = q
 	}
 	mr.windows++
-	return success
+	return wcSuccess
 }
 
 // invalidate takes a window's access away. It must be of type 2, and bound on this queue pair.
@@ -139,15 +139,15 @@ func (q *queuePair) throughWindow(key uint32, addr, n, access uint64) (uint64, b
 func (q *queuePair) doLocal(r *sendRequest) status {
 	switch {
 	case r.opcode == wrBind:
-		return q.bind(r)
+		return q.bindWindow(r)
 	case q.invalidate(r.rkey):
-		return success
+		return wcSuccess
 	}
 	return mwBindErr
 }
 
-// settled reports whether all requests taken are complete. Those that nobody asked about are asked about.
-func (q *queuePair) settled() bool {
+// noneOutstanding reports whether all requests taken are complete. Those that nobody asked about are asked about.
+func (q *queuePair) noneOutstanding() bool {
 	var last *request
 	for _, w := range q.sent {
 		if !w.done {
@@ -160,7 +160,7 @@ func (q *queuePair) settled() bool {
 	if !last.signaled && !last.fetches() && (!q.asked || q.askedMSN != last.msn) {
 		q.asked, q.askedMSN = true, last.msn
 		h := header{op: msgSettle, flags: flagAck, msn: last.msn}
-		q.requests.put(content{local: h.append(nil)})
+		q.requests.appendContent(messageContent{local: h.append(nil)})
 	}
 	return false
 }

@@ -46,11 +46,11 @@ func TestWindows(t *testing.T) {
 		h, key := p[1].window(windowType1)
 		p[1].bind(key+1, all, 64)
 		w.run(fabric.Second)
-		p[1].statuses(success)
-		read(p, key+1, 160, success)
+		p[1].statuses(wcSuccess)
+		read(p, key+1, 160, wcSuccess)
 		p[1].bind(key+2, all, 64) // again, without an end between
 		w.run(fabric.Second)
-		p[1].statuses(success)
+		p[1].statuses(wcSuccess)
 		if _, err := p[1].try(opDeregMR, uint64(p[1].key)); !errors.Is(err, unix.EBUSY) {
 			t.Errorf("the region of a bound window: %v, want EBUSY", err)
 		}
@@ -67,7 +67,7 @@ func TestWindows(t *testing.T) {
 		_, key := p[1].window(windowType2)
 		p[1].bind(key+1, all, 64)
 		w.run(fabric.Second)
-		p[1].statuses(success)
+		p[1].statuses(wcSuccess)
 		read(p, key+1, 161, remAccessErr)
 	})
 	t.Run("from zero", func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestWindows(t *testing.T) {
 		p[1].bind(key, all|uverbs.AccessZeroBased, 64)
 		w.run(fabric.Second)
 		p[1].memory[128] = 7
-		read(p, key, 0, success)
+		read(p, key, 0, wcSuccess)
 		if p[0].memory[0] != 7 {
 			t.Error("other bytes")
 		}
@@ -86,12 +86,12 @@ func TestWindows(t *testing.T) {
 		_, key := p[1].window(windowType2)
 		p[1].bind(key, all, 64)
 		w.run(fabric.Second)
-		p[1].statuses(success)
+		p[1].statuses(wcSuccess)
 		p[1].recv(5)
 		p[0].send(sendWR{opcode: wrSendInv, rkey: key})
 		w.run(fabric.Second)
-		p[0].statuses(success)
-		p[1].statuses(success)
+		p[0].statuses(wcSuccess)
+		p[1].statuses(wcSuccess)
 		read(p, key, 128, remAccessErr)
 	})
 	for _, c := range []struct {
@@ -142,5 +142,5 @@ func TestBindWaits(t *testing.T) {
 	p[0].post(&p[0].q.sq, b)
 	p[0].bind(key, uverbs.AccessRemoteRead, 64)
 	w.run(fabric.Second)
-	p[0].statuses(success)
+	p[0].statuses(wcSuccess)
 }

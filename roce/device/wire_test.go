@@ -58,7 +58,7 @@ func (e end) PostFlow(now fabric.Time, id uint64, _ fabric.NodeID, bytes int64) 
 			k := min(1024, n-at)
 			b := make([]byte, k)
 			if src.Read(b, at) != nil {
-				return
+				break // the endpoint closes the queue pair
 			}
 			p := transport.Placement{
 				Src: fabric.NodeID(e.side), QPN: uint32(w.qp), RKey: key, Address: addr, Length: n, Offset: at, Payload: int(k), Last: at+k == n,
@@ -162,7 +162,7 @@ func (w *wire) program(side int, peer *program, rnr uint64) *program {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	read, async, err := pipe()
+	read, async, err := newPipe()
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -179,11 +179,11 @@ func (w *wire) program(side int, peer *program, rnr uint64) *program {
 	return p
 }
 
-func (p *program) call(o op, args ...uint64) uint32 {
+func (p *program) call(o callOp, args ...uint64) uint32 {
 	p.w.t.Helper()
-	in := call{word: uint32(o)}
+	in := programCall{word: uint32(o)}
 	copy(in.arg[:], args)
-	out, fd, err := p.c.do(p.w.now, &in)
+	out, fd, err := p.c.runCall(p.w.now, &in)
 	if err != nil {
 		p.w.t.Fatalf("call %d: %v", o, err)
 	}
@@ -230,7 +230,7 @@ func pairOf(t *testing.T, rnr uint64) (w *wire, p [2]*program) {
 }
 
 // post writes a work request into the ring as the library does.
-func (p *program) post(r *ring, b []byte) {
+func (p *program) post(r *sharedRing, b []byte) {
 	head := native.Uint32(r.s.mem[r.at+ringHead:])
 	copy(r.slot(head), b)
 	native.PutUint32(r.s.mem[r.at+ringHead:], head+1)

@@ -2,7 +2,7 @@ package frame
 
 import "encoding/binary"
 
-// BTH is a view of a base transport header: 12 bytes.
+// BTH is a view of a packet's base transport header (InfiniBand), 12 bytes, in the packet's memory.
 type BTH []byte
 
 // Offsets in a BTH.
@@ -12,7 +12,7 @@ const (
 	bthPKey    = 2
 	bthECN     = 4 // FECN:1 BECN:1 reserved:6; outside the ICRC
 	bthDestQP  = 5
-	bthAckReq  = 8 // request:1 reserved:7
+	bthAckReq  = 8 // offset of the byte with AckReq (1 bit) and 7 reserved bits
 	bthPSN     = 9
 	fecnBit    = 0x80
 	becnBit    = 0x40
@@ -21,16 +21,16 @@ const (
 	migrateBit = 0x40
 )
 
-// Mask24 is the width of a QP number, PSN or MSN.
+// Mask24 selects the 24 bits of a QP number, PSN or MSN.
 const Mask24 = 1<<24 - 1
 
-// DefaultPKey is the partition key of the default partition, full member.
+// DefaultPKey is the partition key of InfiniBand's default partition, as a full member.
 const DefaultPKey = 0xffff
 
 // Opcode returns the opcode.
 func (h BTH) Opcode() Opcode { return Opcode(h[bthOpcode]) }
 
-// Solicited returns the solicited event bit.
+// Solicited returns the solicited event bit: the receiver's program asked to be woken for such packets.
 func (h BTH) Solicited() bool { return h[bthFlags]&solicitBit != 0 }
 
 // Pad returns the number of bytes, 0 to 3, that pad the payload to a multiple of 4.
@@ -42,13 +42,13 @@ func (h BTH) Version() uint8 { return h[bthFlags] & 0xf }
 // PKey returns the partition key.
 func (h BTH) PKey() uint16 { return binary.BigEndian.Uint16(h[bthPKey:]) }
 
-// FECN returns the forward congestion bit.
+// FECN returns the bit of forward explicit congestion notification.
 func (h BTH) FECN() bool { return h[bthECN]&fecnBit != 0 }
 
-// BECN returns the backward congestion bit.
+// BECN returns the bit of backward explicit congestion notification: the receiver saw congestion marks.
 func (h BTH) BECN() bool { return h[bthECN]&becnBit != 0 }
 
-// SetBECN writes the backward congestion bit. The ICRC does not cover it.
+// SetBECN writes the bit of backward explicit congestion notification. The ICRC does not cover it.
 func (h BTH) SetBECN(on bool) {
 	h[bthECN] &^= becnBit
 	if on {
@@ -76,30 +76,30 @@ type BTHFields struct {
 	Pad        uint8 // 0 to 3; [Stack.Encode] derives it from the payload
 	PKey       uint16
 	FECN, BECN bool
-	DestQP     uint32 // 24 bits
+	DestQP     uint32 // destination queue pair number, 24 bits
 	AckRequest bool
-	PSN        uint32 // 24 bits
+	PSN        uint32 // packet sequence number, 24 bits
 }
 
 // Encode writes f into h, which must hold [BTHSize] bytes.
 func (h BTH) Encode(f *BTHFields) {
 	_ = h[BTHSize-1]
 	h[bthOpcode] = byte(f.Opcode)
-	h[bthFlags] = f.Pad&3<<4 | bit(f.Solicited, solicitBit) | bit(f.Migration, migrateBit)
+	h[bthFlags] = f.Pad&3<<4 | bitIf(f.Solicited, solicitBit) | bitIf(f.Migration, migrateBit)
 	binary.BigEndian.PutUint16(h[bthPKey:], f.PKey)
-	h[bthECN] = bit(f.FECN, fecnBit) | bit(f.BECN, becnBit)
+	h[bthECN] = bitIf(f.FECN, fecnBit) | bitIf(f.BECN, becnBit)
 	putUint24(h[bthDestQP:], f.DestQP)
-	h[bthAckReq] = bit(f.AckRequest, ackReqBit)
+	h[bthAckReq] = bitIf(f.AckRequest, ackReqBit)
 	putUint24(h[bthPSN:], f.PSN)
 }
 
-// RETH is a view of an RDMA extended transport header: 16 bytes.
+// RETH is a view of a packet's RDMA extended transport header, 16 bytes, in the packet's memory.
 type RETH []byte
 
-// VirtualAddress returns the remote address.
+// VirtualAddress returns the address in the receiver's memory at which the message begins.
 func (h RETH) VirtualAddress() uint64 { return binary.BigEndian.Uint64(h) }
 
-// RKey returns the remote key.
+// RKey returns the key of the receiver's memory region.
 func (h RETH) RKey() uint32 { return binary.BigEndian.Uint32(h[8:]) }
 
 // Length returns the length of the whole message in bytes.
@@ -109,7 +109,7 @@ func (h RETH) Length() uint32 { return binary.BigEndian.Uint32(h[12:]) }
 type RETHFields struct {
 	VirtualAddress uint64
 	RKey           uint32
-	Length         uint32 // of the message, bytes
+	Length         uint32 // DMA length: bytes of the message
 }
 
 // Encode writes f into h, which must hold [RETHSize] bytes.
@@ -120,17 +120,17 @@ func (h RETH) Encode(f *RETHFields) {
 	binary.BigEndian.PutUint32(h[12:], f.Length)
 }
 
-// AETH is a view of an acknowledge extended transport header: 4 bytes.
+// AETH is a view of a packet's acknowledge extended transport header, 4 bytes, in the packet's memory.
 type AETH []byte
 
-// Syndrome is the first byte of an AETH: an ACK with credits, an RNR NAK with
-// its timer, or a NAK with its code.
+// Syndrome is the first byte of an AETH: an ACK with credits, an RNR (receiver not ready) NAK with its timer, or a NAK
+// with its code.
 type Syndrome uint8
 
 // Syndromes.
 const (
-	ACK                Syndrome = 0x1f // end-to-end credits: not limited
-	NAKSequenceError   Syndrome = 0x60 // the PSN in the BTH is the expected one
+	ACK                Syndrome = 0x1f // positive acknowledgement that does not limit the sender's end-to-end credits
+	NAKSequenceError   Syndrome = 0x60 // the BTH's PSN is the one that the receiver expects next
 	NAKInvalidRequest  Syndrome = 0x61
 	NAKRemoteAccess    Syndrome = 0x62
 	NAKRemoteOperation Syndrome = 0x63
@@ -155,7 +155,7 @@ func (h AETH) MSN() uint32 { return uint24(h[1:]) }
 // AETHFields are the fields of an AETH, for Encode.
 type AETHFields struct {
 	Syndrome Syndrome
-	MSN      uint32 // 24 bits
+	MSN      uint32 // message sequence number, 24 bits
 }
 
 // Encode writes f into h, which must hold [AETHSize] bytes.
@@ -165,7 +165,7 @@ func (h AETH) Encode(f *AETHFields) {
 	putUint24(h[1:], f.MSN)
 }
 
-func bit(on bool, b byte) byte {
+func bitIf(on bool, b byte) byte {
 	if on {
 		return b
 	}

@@ -11,9 +11,9 @@ import "encoding/binary"
 // bit, and the leading x^32 is not stored.
 const polynomial = 0xedb88320
 
-// shift[k] is x^(8*2^k) modulo the polynomial: multiplying by it appends 2^k zero bytes. A frame has fewer than
+// shiftTables[k] is x^(8*2^k) modulo the polynomial: multiplying by it appends 2^k zero bytes. A frame has fewer than
 // 2^17 bytes; TestShift recomputes the table.
-var shift = [17]uint32{
+var shiftTables = [17]uint32{
 	0x00800000, 0x00008000, 0xedb88320, 0xb1e6b092,
 	0xa06a2517, 0xed627dae, 0x88d14467, 0xd7bbfe6a,
 	0xec447f11, 0x8e7ea170, 0x6427800e, 0x4d47bae0,
@@ -21,8 +21,8 @@ var shift = [17]uint32{
 	0x31fec169,
 }
 
-// multiply returns a*b modulo the polynomial.
-func multiply(a, b uint32) uint32 {
+// multiplyCRC returns a*b modulo the polynomial.
+func multiplyCRC(a, b uint32) uint32 {
 	var p uint32
 	for ; a != 0; a <<= 1 {
 		// Without branches: bits are set at random.
@@ -32,43 +32,43 @@ func multiply(a, b uint32) uint32 {
 	return p
 }
 
-// zeros appends n zero bytes to the register. n must be below 2^17.
-func zeros(crc uint32, n int) uint32 {
+// appendZeros appends n zero bytes to the register. n must be below 2^17.
+func appendZeros(crc uint32, n int) uint32 {
 	for k := 0; n > 0; k, n = k+1, n>>1 {
 		if n&1 != 0 {
-			crc = multiply(crc, shift[k])
+			crc = multiplyCRC(crc, shiftTables[k])
 		}
 	}
 	return crc
 }
 
-// CorrectICRC returns the ICRC of a packet in which the bytes from have become the bytes to, given its old ICRC.
-// tail is the number of bytes between the changed ones and the ICRC, and below 131,072. Do not call it for fields
-// that the ICRC masks. CorrectICRC panics if from and to differ in length.
+// CorrectICRC returns the ICRC (invariant CRC) of a packet in which the bytes `from` have been replaced by the bytes
+// `to`, given its old ICRC. tail is the number of bytes between the replaced ones and the ICRC, below 131,072. Do not
+// call it for fields that the ICRC masks. It panics if from and to differ in length.
 //
-// The payload is not read: the cost grows with the logarithm of tail. Several changes can be corrected one after
-// the other.
+// The payload is not read: the cost grows with the logarithm of tail. Several changes can be corrected one after the
+// other.
 func CorrectICRC(old uint32, tail int, from, to []byte) uint32 {
 	_ = to[:len(from)]
 	_ = from[:len(to)]
 	var crc uint32
 	for i := range from {
-		crc = one(crc, from[i]^to[i])
+		crc = crcByte(crc, from[i]^to[i])
 	}
-	return old ^ zeros(crc, tail)
+	return old ^ appendZeros(crc, tail)
 }
 
 // CorrectSourcePort is [CorrectICRC] for the UDP source port. udpLen is the
 // UDP header's length field: header, payload and ICRC.
 func CorrectSourcePort(old uint32, udpLen int, from, to uint16) uint32 {
 	d := from ^ to
-	crc := one(one(0, byte(d>>8)), byte(d))
-	return old ^ zeros(crc, udpLen-2-ICRCSize)
+	crc := crcByte(crcByte(0, byte(d>>8)), byte(d))
+	return old ^ appendZeros(crc, udpLen-2-ICRCSize)
 }
 
-// SetSourcePort rewrites the UDP source port in a finished frame. It corrects the ICRC, and the UDP checksum if
-// there is one, without reading the payload. A wrong ICRC stays wrong by the same bits. In a cut-off frame only the
-// port is written.
+// SetSourcePort rewrites the UDP source port of a frame that already has its checksums. It corrects the ICRC, and the
+// UDP checksum if there is one, without reading the payload. An ICRC that was wrong stays wrong. In a frame whose
+// payload is cut off, only the port is written.
 func (f *Frame) SetSourcePort(port uint16) {
 	h := f.b[f.udp : f.udp+udpSize]
 	old := binary.BigEndian.Uint16(h)
@@ -77,7 +77,7 @@ func (f *Frame) SetSourcePort(port uint16) {
 	}
 	binary.BigEndian.PutUint16(h, port)
 	var before, after uint32 // the ICRC; equal in a cut-off frame
-	if f.whole() {
+	if f.isWhole() {
 		before, _ = f.StoredICRC()
 		after = CorrectSourcePort(before, f.end-f.udp, old, port)
 		PutICRC(f.b[f.end-ICRCSize:], after)
@@ -89,7 +89,7 @@ func (f *Frame) SetSourcePort(port uint16) {
 	// RFC 1624: HC' = ~(~HC + ~m + m'), for each word that changed.
 	acc := uint32(^sum) + uint32(^old) + uint32(port)
 	acc = replaceICRC(acc, (f.end-f.udp)&1, before, after)
-	sum = ^fold(acc)
+	sum = ^foldChecksum(acc)
 	if sum == 0 {
 		sum = 0xffff // 0 would say "no checksum"
 	}

@@ -9,9 +9,10 @@ import (
 
 // Sentinels that errors of [Parse] wrap.
 var (
-	// ErrNotRoCE is wrapped for a frame that is not unfragmented RoCEv2: another EtherType, protocol or port.
+	// ErrNotRoCE is wrapped by errors of parsers for a frame that is not unfragmented RoCEv2: another EtherType,
+	// protocol or port.
 	ErrNotRoCE = errors.New("rocev2: not RoCEv2")
-	// ErrMalformed is wrapped for a RoCEv2 frame that is too short or has contradictory lengths.
+	// ErrMalformed is wrapped by errors of parsers for a RoCEv2 frame that is too short or has contradictory lengths.
 	ErrMalformed = errors.New("rocev2: malformed")
 	// ErrFragment is wrapped beside [ErrNotRoCE] for the first fragment of a datagram to RoCEv2's port. Later
 	// fragments cannot be recognised.
@@ -25,13 +26,12 @@ const (
 	etherQinQ = 0x88a8
 	protoUDP  = 17
 
-	protoFragment = 44 // the IPv6 extension header
+	protoFragment = 44 // IP protocol number of the IPv6 fragment header
 	fragmentSize  = 8
 )
 
-// Frame locates the headers in an Ethernet frame's bytes, which it shares with
-// the caller. The zero Frame is not usable; get one from [Parse] or
-// [ParseHeaders].
+// Frame locates the headers of a RoCEv2 packet in an Ethernet frame's bytes, which it shares with the caller. [Parse]
+// and [ParseHeaders] return one; the zero Frame is not usable.
 type Frame struct {
 	b       []byte
 	ip      int // offsets of headers in b
@@ -40,7 +40,7 @@ type Frame struct {
 	payload int
 	end     int // of the IP packet, ICRC included; may be beyond b
 	v6      bool
-	x       extensions
+	x       headerExtensions
 }
 
 // Parse finds the RoCEv2 headers in an Ethernet frame without FCS. It ignores bytes behind the IP packet (Ethernet
@@ -48,7 +48,7 @@ type Frame struct {
 func Parse(frame []byte) (Frame, error) {
 	f, err := ParseHeaders(frame)
 	if err == nil {
-		err = f.complete()
+		err = f.fillLengths()
 	}
 	if err != nil {
 		return Frame{}, err
@@ -70,13 +70,13 @@ func ParseHeaders(frame []byte) (Frame, error) {
 	return f, nil
 }
 
-// ParseTransport is [Parse] without the headers behind the BTH: it accepts a packet that is too short for its
-// opcode, or has an unknown opcode. Everything behind the BTH counts as payload. It is for code that rewrites
-// labels.
+// ParseTransport is [Parse] for code that only reads or rewrites labels. It does not read beyond the base transport
+// header (BTH), so it accepts a packet that is too short for its opcode, or has an unknown opcode. Everything behind
+// the BTH counts as payload.
 func ParseTransport(frame []byte) (Frame, error) {
 	f, err := parseTransport(frame)
 	if err == nil {
-		err = f.complete()
+		err = f.fillLengths()
 	}
 	if err != nil {
 		return Frame{}, err
@@ -84,8 +84,8 @@ func ParseTransport(frame []byte) (Frame, error) {
 	return f, nil
 }
 
-// complete returns an error if the frame is cut off.
-func (f *Frame) complete() error {
+// fillLengths returns an error if the frame is cut off.
+func (f *Frame) fillLengths() error {
 	if f.end > len(f.b) {
 		return fmt.Errorf("%w: the IP header says the packet ends at byte %d of the frame, which has %d",
 			ErrMalformed, f.end, len(f.b))
@@ -96,7 +96,7 @@ func (f *Frame) complete() error {
 func parseTransport(frame []byte) (Frame, error) {
 	f := Frame{b: frame}
 	if len(frame) < ethernetSize {
-		return Frame{}, short("Ethernet header", ethernetSize, len(frame))
+		return Frame{}, tooShort("Ethernet header", ethernetSize, len(frame))
 	}
 	at := ethernetSize
 	kind := binary.BigEndian.Uint16(frame[12:])
@@ -105,7 +105,7 @@ func parseTransport(frame []byte) (Frame, error) {
 			return Frame{}, fmt.Errorf("%w: more than two VLAN tags", ErrNotRoCE)
 		}
 		if len(frame) < at+vlanSize {
-			return Frame{}, short("VLAN tag", at+vlanSize, len(frame))
+			return Frame{}, tooShort("VLAN tag", at+vlanSize, len(frame))
 		}
 		kind = binary.BigEndian.Uint16(frame[at+2:])
 		at += vlanSize
@@ -123,13 +123,13 @@ func parseTransport(frame []byte) (Frame, error) {
 	return f, err
 }
 
-func short(what string, want, got int) error {
+func tooShort(what string, want, got int) error {
 	return fmt.Errorf("%w: %s: needs %d bytes of frame, there are %d", ErrMalformed, what, want, got)
 }
 
 func (f *Frame) parseIPv4() error {
 	if len(f.b) < f.ip+ipv4Size {
-		return short("IPv4 header", f.ip+ipv4Size, len(f.b))
+		return tooShort("IPv4 header", f.ip+ipv4Size, len(f.b))
 	}
 	h := f.b[f.ip:]
 	size := int(h[0]&0xf) * 4
@@ -142,16 +142,16 @@ func (f *Frame) parseIPv4() error {
 	case h[9] != protoUDP:
 		return fmt.Errorf("%w: IP protocol %d", ErrNotRoCE, h[9])
 	case binary.BigEndian.Uint16(h[6:])&0x3fff != 0:
-		return f.fragment(binary.BigEndian.Uint16(h[6:])&0x1fff == 0, size)
+		return f.markFragment(binary.BigEndian.Uint16(h[6:])&0x1fff == 0, size)
 	}
 	f.udp = f.ip + size
 	f.end = f.ip + total
 	return f.parseUDP()
 }
 
-// fragment returns the error for a fragment of a UDP datagram; the first one has a UDP header at offset at behind
+// markFragment returns the error for a fragment of a UDP datagram; the first one has a UDP header at offset at behind
 // the IP header's start.
-func (f *Frame) fragment(first bool, at int) error {
+func (f *Frame) markFragment(first bool, at int) error {
 	at += f.ip
 	if first && len(f.b) >= at+udpSize && binary.BigEndian.Uint16(f.b[at+2:]) == Port {
 		return ErrFragment
@@ -161,14 +161,14 @@ func (f *Frame) fragment(first bool, at int) error {
 
 func (f *Frame) parseIPv6() error {
 	if len(f.b) < f.ip+ipv6Size {
-		return short("IPv6 header", f.ip+ipv6Size, len(f.b))
+		return tooShort("IPv6 header", f.ip+ipv6Size, len(f.b))
 	}
 	h := f.b[f.ip:]
 	switch {
 	case h[0]>>4 != 6:
 		return fmt.Errorf("%w: IPv6 header: version %d", ErrMalformed, h[0]>>4)
 	case h[6] == protoFragment && len(h) >= ipv6Size+fragmentSize && h[ipv6Size] == protoUDP:
-		return f.fragment(binary.BigEndian.Uint16(h[ipv6Size+2:])&^7 == 0, ipv6Size+fragmentSize)
+		return f.markFragment(binary.BigEndian.Uint16(h[ipv6Size+2:])&^7 == 0, ipv6Size+fragmentSize)
 	case h[6] != protoUDP:
 		return fmt.Errorf("%w: IPv6 next header %d", ErrNotRoCE, h[6])
 	}
@@ -180,7 +180,7 @@ func (f *Frame) parseIPv6() error {
 
 func (f *Frame) parseUDP() error {
 	if len(f.b) < f.udp+udpSize {
-		return short("UDP header", f.udp+udpSize, len(f.b))
+		return tooShort("UDP header", f.udp+udpSize, len(f.b))
 	}
 	h := f.b[f.udp:]
 	if port := binary.BigEndian.Uint16(h[2:]); port != Port {
@@ -191,7 +191,7 @@ func (f *Frame) parseUDP() error {
 	}
 	f.bth = f.udp + udpSize
 	if need := f.bth + BTHSize; len(f.b) < need || f.end < need+ICRCSize {
-		return short("BTH and ICRC", need+ICRCSize, min(len(f.b), f.end))
+		return tooShort("BTH and ICRC", need+ICRCSize, min(len(f.b), f.end))
 	}
 	f.payload = f.bth + BTHSize
 	return nil
@@ -201,7 +201,7 @@ func (f *Frame) parseExtensions() error {
 	f.x = f.BTH().Opcode().extensions()
 	f.payload = f.bth + BTHSize + f.x.size()
 	if len(f.b) < f.payload || f.end < f.payload+f.BTH().Pad()+ICRCSize {
-		return short(fmt.Sprintf("%v: extended headers, pad and ICRC", f.BTH().Opcode()),
+		return tooShort(fmt.Sprintf("%v: extended headers, pad and ICRC", f.BTH().Opcode()),
 			f.payload+f.BTH().Pad()+ICRCSize, min(len(f.b), f.end))
 	}
 	return nil
@@ -235,7 +235,7 @@ func (f *Frame) TrafficClass() uint8 {
 	return f.b[f.ip+1]
 }
 
-// CE reports whether a switch marked the packet because of congestion.
+// CE reports whether the packet has the ECN mark "congestion experienced".
 func (f *Frame) CE() bool { return f.TrafficClass()&3 == 3 }
 
 // FlowLabel returns the IPv6 flow label, 20 bits; 0 for IPv4.
@@ -281,14 +281,14 @@ func (f *Frame) Immediate() (v uint32, ok bool) {
 // HeaderLen returns the number of bytes before the payload.
 func (f *Frame) HeaderLen() int { return f.payload }
 
-// PayloadLen returns the payload's length in bytes, pad excluded.
+// PayloadLen returns the payload's length in bytes, without the pad to a multiple of 4.
 func (f *Frame) PayloadLen() int { return max(0, f.end-ICRCSize-f.BTH().Pad()-f.payload) }
 
-// Len returns the frame's length in bytes, ICRC included, FCS and Ethernet
-// padding excluded, as its headers state it.
+// Len returns the frame's length in bytes according to its headers: with the ICRC, without the FCS and without
+// Ethernet's padding.
 func (f *Frame) Len() int { return f.end }
 
-// Payload returns the payload, pad excluded, or nil if the payload is cut off.
+// Payload returns the payload without its pad, or nil if the payload is cut off.
 func (f *Frame) Payload() []byte {
 	end := f.payload + f.PayloadLen()
 	if end > len(f.b) {
@@ -297,5 +297,5 @@ func (f *Frame) Payload() []byte {
 	return f.b[f.payload:end]
 }
 
-// whole reports whether all bytes up to the ICRC's end are there.
-func (f *Frame) whole() bool { return f.end <= len(f.b) }
+// isWhole reports whether all bytes up to the ICRC's end are there.
+func (f *Frame) isWhole() bool { return f.end <= len(f.b) }

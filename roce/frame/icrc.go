@@ -7,16 +7,16 @@ import (
 	"hash/crc32"
 )
 
-// ErrICRC is wrapped by [Frame.VerifyICRC] for a wrong ICRC.
+// ErrICRC is wrapped by the error of [Frame.VerifyICRC] for a wrong ICRC (invariant CRC).
 var ErrICRC = errors.New("rocev2: wrong ICRC")
 
 // afterLRH is the CRC register after eight bytes of ones, which replace the local route header that RoCEv2 does not
 // have.
 const afterLRH = 0xdebb20e3
 
-// ICRC computes the ICRC of a whole frame. ok is false if the frame's payload is cut off.
+// ICRC computes the ICRC (invariant CRC) of a frame. ok is false if the frame's payload is cut off.
 func (f *Frame) ICRC() (icrc uint32, ok bool) {
-	if !f.whole() {
+	if !f.isWhole() {
 		return 0, false
 	}
 	// crc32.Update inverts before and after; the register itself is not inverted.
@@ -30,32 +30,32 @@ func (f *Frame) headerCRC() uint32 {
 	crc := uint32(afterLRH)
 	h := f.b[f.ip:f.udp]
 	if f.v6 {
-		crc = one(crc, h[0]|0x0f) // version included, traffic class masked
-		crc = ones(crc, 3)        // the rest of it, and the flow label
-		crc = raw(crc, h[4:7])
-		crc = ones(crc, 1) // hop limit
-		crc = raw(crc, h[8:])
+		crc = crcByte(crc, h[0]|0x0f) // version included, traffic class masked
+		crc = crcOnes(crc, 3)         // the rest of it, and the flow label
+		crc = crcBytes(crc, h[4:7])
+		crc = crcOnes(crc, 1) // hop limit
+		crc = crcBytes(crc, h[8:])
 	} else {
-		crc = one(crc, h[0])
-		crc = ones(crc, 1) // ToS
-		crc = raw(crc, h[2:8])
-		crc = ones(crc, 1) // TTL
-		crc = one(crc, h[9])
-		crc = ones(crc, 2) // header checksum
-		crc = raw(crc, h[12:])
+		crc = crcByte(crc, h[0])
+		crc = crcOnes(crc, 1) // ToS
+		crc = crcBytes(crc, h[2:8])
+		crc = crcOnes(crc, 1) // TTL
+		crc = crcByte(crc, h[9])
+		crc = crcOnes(crc, 2) // header checksum
+		crc = crcBytes(crc, h[12:])
 	}
-	crc = raw(crc, f.b[f.udp:f.udp+6])
-	crc = ones(crc, 2) // UDP checksum
+	crc = crcBytes(crc, f.b[f.udp:f.udp+6])
+	crc = crcOnes(crc, 2) // UDP checksum
 	bth := f.BTH()
-	crc = raw(crc, bth[:bthECN])
-	crc = ones(crc, 1) // FECN, BECN, reserved
-	return raw(crc, bth[bthDestQP:])
+	crc = crcBytes(crc, bth[:bthECN])
+	crc = crcOnes(crc, 1) // FECN, BECN, reserved
+	return crcBytes(crc, bth[bthDestQP:])
 }
 
-func one(crc uint32, b byte) uint32 { return crc32.IEEETable[byte(crc)^b] ^ crc>>8 }
+func crcByte(crc uint32, b byte) uint32 { return crc32.IEEETable[byte(crc)^b] ^ crc>>8 }
 
-// raw adds bytes to the register. It does not call [crc32.Update], which is slower on a few bytes.
-func raw(crc uint32, p []byte) uint32 {
+// crcBytes adds bytes to the register. It does not call [crc32.Update], which is slower on a few bytes.
+func crcBytes(crc uint32, p []byte) uint32 {
 	t := crc32.IEEETable
 	for _, b := range p {
 		crc = t[byte(crc)^b] ^ crc>>8
@@ -63,16 +63,16 @@ func raw(crc uint32, p []byte) uint32 {
 	return crc
 }
 
-func ones(crc uint32, n int) uint32 {
+func crcOnes(crc uint32, n int) uint32 {
 	for range n {
-		crc = one(crc, 0xff)
+		crc = crcByte(crc, 0xff)
 	}
 	return crc
 }
 
 // StoredICRC returns the ICRC in the frame. ok is false if it is cut off.
 func (f *Frame) StoredICRC() (icrc uint32, ok bool) {
-	if !f.whole() {
+	if !f.isWhole() {
 		return 0, false
 	}
 	return binary.LittleEndian.Uint32(f.b[f.end-ICRCSize:]), true
@@ -88,7 +88,7 @@ func (f *Frame) SetICRC() bool {
 	return ok
 }
 
-// PutICRC writes an ICRC in wire order into the first four bytes of b.
+// PutICRC writes an ICRC into the first four bytes of b, in the byte order of the wire.
 func PutICRC(b []byte, icrc uint32) { binary.LittleEndian.PutUint32(b, icrc) }
 
 // VerifyICRC returns nil if the frame's ICRC is right. The error wraps [ErrICRC] if it is wrong and [ErrMalformed]

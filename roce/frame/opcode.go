@@ -9,7 +9,7 @@ import (
 // Port is the UDP destination port of RoCEv2.
 const Port = fabric.RoCEPort
 
-// Opcode is a BTH opcode. Its upper three bits name the transport.
+// Opcode is the operation in a packet's BTH. Its upper three bits name the InfiniBand transport (RC, UC, RD, UD).
 type Opcode uint8
 
 // Opcodes of the reliable connection (RC) transport, and the CNP.
@@ -63,8 +63,7 @@ func (o Opcode) String() string {
 	return fmt.Sprintf("opcode %#02x", uint8(o))
 }
 
-// Control reports whether the fabric should send the packet ahead of data:
-// acknowledgements and CNPs.
+// Control reports whether the fabric should send the packet ahead of data: ACKs, NAKs and CNPs.
 func (o Opcode) Control() bool {
 	return o == Acknowledge || o == AtomicAcknowledge || o == CNP
 }
@@ -90,8 +89,8 @@ func (o Opcode) Ends() bool {
 	return false
 }
 
-// extensions are the sizes of the headers behind the BTH, in wire order; 0 bytes means absent.
-type extensions struct {
+// headerExtensions are the sizes of the headers behind the BTH, in wire order; 0 bytes means absent.
+type headerExtensions struct {
 	other int // headers that this package skips: DETH, AtomicETH
 	reth  bool
 	aeth  bool
@@ -111,7 +110,7 @@ const (
 	AETHSize     = 4
 	ImmSize      = 4
 	ICRCSize     = 4
-	cnpSize      = 16 // reserved, zero
+	cnpSize      = 16 // length in bytes of a CNP's reserved payload, all zero
 	dethSize     = 8
 	atomicSize   = 28
 	atomicAck    = 8
@@ -119,7 +118,7 @@ const (
 
 // extensions returns the headers that follow the BTH for the opcode. An unknown opcode has none: everything behind
 // the BTH counts as payload.
-func (o Opcode) extensions() (x extensions) {
+func (o Opcode) extensions() (x headerExtensions) {
 	if o == CNP {
 		x.after = cnpSize
 		return x
@@ -151,7 +150,7 @@ func (o Opcode) extensions() (x extensions) {
 }
 
 // size returns the bytes of all extensions.
-func (x extensions) size() int {
+func (x headerExtensions) size() int {
 	n := x.other + x.after
 	if x.reth {
 		n += RETHSize

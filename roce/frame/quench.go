@@ -9,7 +9,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// QuenchPort is the UDP port, source and destination, of source quenches.
+// QuenchPort is the UDP port, source and destination, of source quenches and notices.
 const QuenchPort = 47910
 
 // QuenchSize is the size of a quench's UDP payload in bytes.
@@ -27,25 +27,26 @@ const (
 // ErrQuench is wrapped by every error of [ParseQuench].
 var ErrQuench = errors.New("frame: bad quench")
 
-// Quench is a switch's report that a packet of this host met a dead port. A notice reports that a port died. It
-// goes to every host with a path through that port, since a host whose last packets were lost there has no packets
-// left to be answered. Of a notice only Switch, Port and Epoch are valid.
+// Quench is a switch's report that a port is dead. A source quench answers a packet of this host that was to leave by
+// that port. A notice goes to every host with a path through the port when the port dies, since a host whose last
+// packets were lost sends nothing that could be answered. Of a notice only Switch, Port and Epoch are valid.
 type Quench struct {
-	Notice   bool         `json:",omitempty"`
-	Dst      netip.Addr   // destination of the packet: the quench's IP source
-	Rerouted bool         `json:",omitempty"` // the switch sent the packet on by another uplink; otherwise it is lost
+	Notice bool       `json:",omitempty"`
+	Dst    netip.Addr // destination of the host's packet; the quench has it as IP source address
+	// the switch sent the packet by another uplink; otherwise the packet is lost
+	Rerouted bool         `json:",omitempty"`
 	Labelled bool         `json:",omitempty"` // Label is valid
-	Label    fabric.Label // the packet's
+	Label    fabric.Label // the packet's path label
 	Switch   fabric.NodeID
 	Port     fabric.PortNo // the dead port
-	Epoch    uint32        // of the port's down event; not 0
-	DstQP    uint32        // of the packet, 24 bits
-	PSN      uint32        // of the packet, 24 bits
+	Epoch    uint32        // number of the port's down event, so that reports can be ordered; not 0
+	DstQP    uint32        // the packet's destination queue pair, 24 bits
+	PSN      uint32        // the packet's sequence number, 24 bits
 }
 
-// ParseQuench reads the UDP payload of a quench. src is the IP source address of the datagram; a notice has none. A
-// reader of frames must accept notices only to [NoticeAddr], since hosts can forge others and switches pass these
-// on. ParseQuench checks the format alone; whether the content is plausible is for the reader to decide.
+// ParseQuench reads the UDP payload of a quench or notice. src is the datagram's IP source address, which a notice does
+// not have. Accept notices only if they were sent to [NoticeAddr]: switches do not check other datagrams, which hosts
+// can forge. ParseQuench checks the format, not whether the content is plausible.
 func ParseQuench(payload []byte, src netip.Addr) (Quench, error) {
 	if len(payload) != QuenchSize {
 		return Quench{}, fmt.Errorf("%w: %d bytes of payload, a quench has %d", ErrQuench, len(payload), QuenchSize)
@@ -77,8 +78,8 @@ func ParseQuench(payload []byte, src netip.Addr) (Quench, error) {
 	return q, nil
 }
 
-// NoticeAddr is the destination of notices, by IPv4 even if the hosts use IPv6: all systems of a link, an address
-// that hosts need not join and routers do not forward.
+// NoticeAddr is the destination address of notices: 224.0.0.1, all systems of a link. It is IPv4 even if the hosts use
+// IPv6. Hosts need not join it, and routers do not forward it.
 var NoticeAddr = netip.AddrFrom4([4]byte{224, 0, 0, 1})
 
 // NoticePayload finds the UDP payload of a notice in an Ethernet frame.

@@ -341,7 +341,7 @@ func TestCorrectICRC(t *testing.T) {
 func TestShift(t *testing.T) {
 	crc := uint32(1 << 31) // x^0
 	bytes := 0
-	for k, want := range shift {
+	for k, want := range shiftTables {
 		for ; bytes < 1<<k; bytes++ {
 			for range 8 {
 				crc = crc>>1 ^ polynomial&-(crc&1)

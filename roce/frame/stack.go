@@ -6,16 +6,17 @@ import (
 	"net/netip"
 )
 
-// Stack has the values of all headers of a frame. Fields that the opcode does not have are ignored.
+// Stack is the values of all headers of a RoCEv2 frame, from Ethernet on. Fields of headers that the opcode does not
+// have are ignored.
 type Stack struct {
 	DstMAC, SrcMAC [6]byte
-	VLAN           uint16 // tag control information; used when Tagged
+	VLAN           uint16 // tag control information: priority and VLAN ID; used if Tagged
 	Tagged         bool
 
-	Src, Dst     netip.Addr // both IPv4 or both IPv6
+	Src, Dst     netip.Addr // addresses, both IPv4 or both IPv6
 	TrafficClass uint8      // DSCP<<2 | ECN
-	TTL          uint8      // or hop limit
-	ID           uint16     // IPv4 only; the ICRC covers it
+	TTL          uint8      // time to live, or IPv6's hop limit
+	ID           uint16     // IPv4's identification, which the ICRC covers
 	FlowLabel    uint32     // IPv6 only, 20 bits
 
 	SourcePort uint16
@@ -24,7 +25,7 @@ type Stack struct {
 	AETH       AETHFields
 	Immediate  uint32
 
-	PayloadLen int // bytes
+	PayloadLen int // length of the payload behind UDP, in bytes
 }
 
 // MaxHeaders is the maximum length of the headers of [Stack.Encode], in bytes.
@@ -47,9 +48,11 @@ func (s *Stack) HeaderLen() int {
 
 // FrameLen returns the whole frame's length in bytes: headers, payload, pad and
 // ICRC, without the FCS.
-func (s *Stack) FrameLen() int { return s.HeaderLen() + s.PayloadLen + pad(s.PayloadLen) + ICRCSize }
+func (s *Stack) FrameLen() int {
+	return s.HeaderLen() + s.PayloadLen + padCount(s.PayloadLen) + ICRCSize
+}
 
-func pad(payload int) int { return -payload & 3 }
+func padCount(payload int) int { return -payload & 3 }
 
 // Encode writes the headers into b and returns their length in bytes. The payload follows, then the pad, then the
 // ICRC ([Frame.SetICRC]). The UDP checksum is 0, as RNICs send it over either IP version; the IPv4 header checksum
@@ -82,7 +85,7 @@ func (s *Stack) Encode(b []byte) (int, error) {
 	}
 	binary.BigEndian.PutUint16(b[at:], kind)
 
-	udpLen := n - udp + s.PayloadLen + pad(s.PayloadLen) + ICRCSize
+	udpLen := n - udp + s.PayloadLen + padCount(s.PayloadLen) + ICRCSize
 	if v6 {
 		s.encodeIPv6(b[ip:udp], udpLen)
 	} else {
@@ -96,7 +99,7 @@ func (s *Stack) Encode(b []byte) (int, error) {
 
 	h = h[udpSize:]
 	fields := s.BTH
-	fields.Pad = uint8(pad(s.PayloadLen))
+	fields.Pad = uint8(padCount(s.PayloadLen))
 	BTH(h).Encode(&fields)
 	h = h[BTHSize:]
 	x := s.BTH.Opcode.extensions()
@@ -134,7 +137,7 @@ func (s *Stack) encodeIPv4(h []byte, payload int) {
 	for i := 0; i < ipv4Size; i += 2 {
 		sum += uint32(binary.BigEndian.Uint16(h[i:]))
 	}
-	binary.BigEndian.PutUint16(h[10:], ^fold(sum))
+	binary.BigEndian.PutUint16(h[10:], ^foldChecksum(sum))
 }
 
 func (s *Stack) encodeIPv6(h []byte, payload int) {
@@ -147,8 +150,8 @@ func (s *Stack) encodeIPv6(h []byte, payload int) {
 	copy(h[24:], dst[:])
 }
 
-// fold reduces a sum of 16-bit words to one's complement 16 bits.
-func fold(sum uint32) uint16 {
+// foldChecksum reduces a sum of 16-bit words to one's complement 16 bits.
+func foldChecksum(sum uint32) uint16 {
 	sum = sum&0xffff + sum>>16
 	return uint16(sum + sum>>16)
 }

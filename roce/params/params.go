@@ -11,7 +11,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Reader reads parameters and keeps the first error.
+// Reader reads the named parameters of a load balancer or rate control from their text, and keeps the first error.
 type Reader struct {
 	of    string
 	given map[string]string
@@ -19,7 +19,8 @@ type Reader struct {
 	err   error
 }
 
-// New returns a reader of what was given to `of`, which takes the known parameters. Its error wraps one.
+// New returns a reader of the parameters given to the part named `of`, which may have the names known. Its error wraps
+// the error `wraps`.
 func New(wraps error, of string, given map[string]string, known []string) *Reader {
 	r := &Reader{of: of, given: given, wraps: wraps}
 	for _, p := range slices.Sorted(maps.Keys(given)) {
@@ -30,24 +31,24 @@ func New(wraps error, of string, given map[string]string, known []string) *Reade
 	return r
 }
 
-// Err returns the first error.
+// Err returns the first error that reading has found, or nil.
 func (r *Reader) Err() error { return r.err }
 
-// Bad refuses the value of a parameter, and says what would be right.
+// Bad records that a parameter's value is wrong; want says what would be right.
 func (r *Reader) Bad(name, want string) {
 	if r.err == nil {
 		r.err = fmt.Errorf("%w: %s of %s is %q; use %s", r.wraps, name, r.of, r.given[name], want)
 	}
 }
 
-// Text returns a parameter as it was given.
+// Text returns a parameter's text; given is false if it was left out.
 func (r *Reader) Text(name string) (text string, given bool) {
 	text, given = r.given[name]
 	return text, given
 }
 
-// Integer returns a parameter's value, an integer, or otherwise if it was not given. A value that is not from low to high
-// is an error of the reader.
+// Integer returns the value of an integer parameter, or `otherwise` if it was left out. A value outside low..high is an
+// error.
 func (r *Reader) Integer(name string, otherwise, low, high int) int {
 	text, ok := r.given[name]
 	if !ok {
@@ -60,7 +61,7 @@ func (r *Reader) Integer(name string, otherwise, low, high int) int {
 	return n
 }
 
-// Choice returns the option given, the first one otherwise.
+// Choice returns the value of a parameter that is one of the options; the first option if it was left out.
 func (r *Reader) Choice(name string, options ...string) string {
 	text, ok := r.given[name]
 	if !ok {
@@ -72,7 +73,8 @@ func (r *Reader) Choice(name string, options ...string) string {
 	return text
 }
 
-// Time returns a time of up to 1000 s; example is one of that size.
+// Time returns the value of a duration up to 1000 s, or `otherwise` if it was left out. The error for a bad value shows
+// example.
 func (r *Reader) Time(name string, otherwise, example fabric.Time) fabric.Time {
 	text, ok := r.given[name]
 	if !ok {
@@ -85,7 +87,8 @@ func (r *Reader) Time(name string, otherwise, example fabric.Time) fabric.Time {
 	return t
 }
 
-// Rate returns a rate above 0; example is one of that size.
+// Rate returns the value of a transmission rate above 0, or `otherwise` if it was left out. The error for a bad value
+// shows example.
 func (r *Reader) Rate(name string, otherwise, example fabric.Rate) fabric.Rate {
 	text, ok := r.given[name]
 	if !ok {

@@ -18,51 +18,53 @@ var (
 	ErrMemory = errors.New("endpoint: bad memory region")
 )
 
-// Handler takes an engine's events, in the engine's goroutine. It may call Write,
-// Relabel, Register and Deregister.
+// Handler receives an [Engine]'s events, in the engine's goroutine. It may call the engine's Write, Relabel, Register
+// and Deregister.
 type Handler interface {
-	// Acked, Done and Timeout are [transport.Handler]'s.
+	// Acked, Done and Timeout are as in [transport.Handler].
 	Acked(now fabric.Time, qp transport.QP, bytes int64)
 	Done(now fabric.Time, qp transport.QP)
 	Timeout(now fabric.Time, qp transport.QP)
 	// Failed reports that the receiver refused the queue pair's message. The
 	// queue pair is closed.
 	Failed(now fabric.Time, qp transport.QP, s frame.Syndrome)
-	// Written reports that a WRITE of n bytes at an address, counted from the
-	// region's start, is complete.
+	// Written reports that an RDMA WRITE of n bytes from host src is complete. address is the offset in the memory
+	// region registered under key.
 	Written(now fabric.Time, src fabric.NodeID, key uint32, address uint64, n int64)
-	// Quench hands over a source quench.
+	// Quench reports a switch's source quench or notice.
 	Quench(now fabric.Time, q frame.Quench)
 }
 
 // Config sets up an [Engine].
 type Config struct {
-	// NIC says how the endpoint behaves; its Place must be nil.
+	// NIC sets up the transport endpoint; its Place must be nil.
 	NIC transport.Config
-	// Place takes the payload of WRITEs whose key nobody has registered, and says what
-	// to do; nil: they are refused.
+	// Place takes the payload of WRITEs whose key is not registered, and says whether it was placed. nil: such WRITEs
+	// are refused.
 	Place func(now fabric.Time, p *transport.Placement, payload []byte) transport.Placing
-	// Random returns random numbers that no other host can guess. Then the engine agrees on a session with each host
-	// to which it sends: see [transport.Endpoint.SetSession]. nil: all packets are of NIC.PKey, with NIC.InitialPSN.
+	// Random returns random numbers that no other host can guess. If it is set, the engine agrees on a session with
+	// each host to which it sends: see [transport.Endpoint.SetSession]. nil: all packets have NIC.PKey and start at
+	// NIC.InitialPSN.
 	Random func() uint64
-	// Nonce is a number of all hosts. Where it is not 0, there are sessions with all of them from the start, until
-	// a host's process begins anew.
+	// Nonce is a secret number that all hosts have in common. If it is not 0, sessions with all hosts exist from the
+	// start, and are replaced when a host's process restarts.
 	Nonce uint64
 }
 
-// Stats counts what an engine has done since it was made.
+// Stats counts what an [Engine] has done since it was made.
 type Stats struct {
 	transport.Stats
-	FramesOut, BytesOut uint64 // RoCEv2 frames, and their bytes
-	FramesIn, BytesIn   uint64 // RoCEv2 frames that were taken
+	FramesOut, BytesOut uint64 // RoCEv2 frames sent, and their bytes
+	FramesIn, BytesIn   uint64 // RoCEv2 frames that were accepted, and their bytes
 	BadICRC             uint64
-	BadFrame            uint64 // RoCEv2 or quench by its port, but malformed
+	BadFrame            uint64 // malformed frames to the UDP port of RoCEv2 or quenches
 	NotForUs            uint64 // addressed to another host
 	BadQuench           uint64
-	NoRegion            uint64 // WRITEs outside of registered memory
+	NoRegion            uint64 // WRITEs outside registered memory
 }
 
-// Engine is a RoCEv2 endpoint; see the package comment.
+// Engine is a RoCEv2 endpoint that sends and receives whole frames, with payload: a transport endpoint, registered
+// memory and ICRC. See the package comment.
 type Engine struct {
 	ep       *transport.Endpoint
 	sessions *sessions // nil: none
@@ -73,7 +75,7 @@ type Engine struct {
 	span     fabric.Label
 	flow     bool
 
-	sources map[transport.QP]outgoing // of open queue pairs
+	sources map[transport.QP]outgoingPacket // of open queue pairs
 	foreign func(now fabric.Time, p *transport.Placement, payload []byte) transport.Placing
 	regions map[uint32][]byte
 	raw     frame.Frame         // in the hands of the endpoint
@@ -84,20 +86,20 @@ type Engine struct {
 	toHost  []uint64 // payload since it was taken last, by destination
 }
 
-// outgoing is what an open queue pair sends.
-type outgoing struct {
+// outgoingPacket is what an open queue pair sends.
+type outgoingPacket struct {
 	from Source
 	dst  fabric.NodeID
 }
 
-// New returns an engine without memory, or what is wrong with c.
+// New returns an engine without registered memory, or the error in c.
 func New(c Config, h Handler) (*Engine, error) {
 	if c.NIC.Place != nil {
 		return nil, fmt.Errorf("%w: NIC.Place is the engine's own; leave it nil", ErrConfig)
 	}
 	e := &Engine{
 		handler: h, mtu: c.NIC.MTU, ipv6: c.NIC.IPv6, flow: c.NIC.FlowLabel,
-		foreign: c.Place, sources: map[transport.QP]outgoing{}, regions: map[uint32][]byte{},
+		foreign: c.Place, sources: map[transport.QP]outgoingPacket{}, regions: map[uint32][]byte{},
 	}
 	if e.mtu == 0 {
 		e.mtu = transport.DefaultMTU
@@ -106,13 +108,13 @@ func New(c Config, h Handler) (*Engine, error) {
 	var err error
 	if c.Random != nil {
 		e.sessions = &sessions{random: c.Random, shared: c.Nonce}
-		c.NIC.Connect, c.NIC.Stale = e.sessions.connect, e.sessions.stale
+		c.NIC.Connect, c.NIC.Stale = e.sessions.connect, e.sessions.sessionStale
 	}
 	if e.ep, err = transport.New(c.NIC, (*events)(e)); err != nil {
 		return nil, err
 	}
 	if e.sessions != nil {
-		e.sessions.begin(e.ep, &c.NIC)
+		e.sessions.fillConfig(e.ep, &c.NIC)
 	}
 	e.addr = c.NIC.Fabric.HostAddr4(c.NIC.Host)
 	if e.ipv6 {
@@ -135,41 +137,40 @@ func (e *Engine) Stats() Stats {
 	return s
 }
 
-// LabelBytes returns the bytes of data frames sent under each label, and of
-// those whose label names no path. The slice is the engine's.
+// LabelBytes returns the bytes of data frames sent so far: by path label, and of those whose label names no path. The
+// slice belongs to the engine.
 func (e *Engine) LabelBytes() (byLabel []uint64, other uint64) { return e.byLabel, e.other }
 
-// TakeSent returns the bytes of payload sent to each host since the last call,
-// repetitions included.
+// TakeSent returns the bytes of payload sent to each host since the last call, retransmissions included.
 func (e *Engine) TakeSent() []uint64 {
 	sent := slices.Clone(e.toHost)
 	clear(e.toHost)
 	return sent
 }
 
-// Message is a write that [Engine.Write] sends.
+// Message is an RDMA WRITE that [Engine.Write] sends on a queue pair of its own.
 type Message struct {
 	QP   transport.QP
-	ID   uint64 // of the message that this is a part of; parts go side by side
+	ID   uint64 // of the message that this WRITE is a part of; parts are sent side by side
 	Dst  fabric.NodeID
-	Data []byte // the engine's until the queue pair is done; empty for a probe
-	// From, if any, has the bytes, Bytes of them, in place of Data.
+	Data []byte // the payload; the engine uses it until the queue pair is done. Empty for a probe.
+	// From, if not nil, supplies the payload in place of Data; it has Bytes bytes.
 	From  Source
 	Bytes int64
 	Label fabric.Label
 	Start fabric.Time
-	// Key and Address say where a WRITE goes: a region of the receiver's, and a
-	// place in it.
-	Key            uint32
-	Address        uint64
-	Balanced, Once bool   // as in [transport.Message]
-	Share          uint16 // as in [transport.Message]
+	// Key and Address are where the WRITE goes: the key of a memory region of the receiver, and an address in it.
+	Key      uint32
+	Address  uint64
+	Balanced bool   // Config.Balancer chooses the label of each data packet; as in [transport.Message]
+	Once     bool   // every packet is sent only once; as in [transport.Message]
+	Share    uint16 // number of the owner, for turn-taking; as in [transport.Message]
 }
 
-// Source reads the bytes of a message that are not in this process's memory.
+// Source supplies the payload of a message that is not in this process's memory.
 type Source interface {
-	// Read fills b with the bytes from off on. After an error the queue pair is closed,
-	// and only the source is notified.
+	// Read fills b with the payload from byte off on. If it returns an error, the engine closes the queue pair and
+	// reports nothing to its [Handler].
 	Read(b []byte, off int64) error
 }
 
@@ -181,7 +182,7 @@ func (m inMemory) Read(b []byte, off int64) error {
 	return nil
 }
 
-// Write opens a queue pair that writes into the receiver's memory.
+// Write opens a queue pair that sends an RDMA WRITE into the receiver's memory.
 func (e *Engine) Write(now fabric.Time, m Message) error {
 	if m.From == nil {
 		m.From, m.Bytes = inMemory(m.Data), int64(len(m.Data))
@@ -191,13 +192,12 @@ func (e *Engine) Write(now fabric.Time, m Message) error {
 		Label: m.Label, Start: m.Start, Balanced: m.Balanced, Once: m.Once, Share: m.Share,
 	})
 	if err == nil {
-		e.sources[m.QP] = outgoing{m.From, m.Dst}
+		e.sources[m.QP] = outgoingPacket{m.From, m.Dst}
 	}
 	return err
 }
 
-// Close ends a queue pair whose message is of no interest any more. An unknown one
-// is ignored.
+// Close ends a queue pair whose message is no longer needed. An unknown queue pair is ignored.
 func (e *Engine) Close(qp transport.QP) {
 	if e.ep.Close(qp) == nil {
 		delete(e.sources, qp)
@@ -223,7 +223,7 @@ func (e *Engine) Ask(dst fabric.NodeID, l fabric.Label, question uint32) error {
 // [transport.Endpoint.Hold].
 func (e *Engine) Hold(qp transport.QP, until fabric.Time) error { return e.ep.Hold(qp, until) }
 
-// Register lets others write to buf under a key. The error wraps [ErrMemory].
+// Register lets other hosts write to buf under a key. The error wraps [ErrMemory].
 func (e *Engine) Register(key uint32, buf []byte) error {
 	if _, taken := e.regions[key]; taken {
 		return fmt.Errorf("%w: key %#x is in use", ErrMemory, key)
@@ -232,13 +232,15 @@ func (e *Engine) Register(key uint32, buf []byte) error {
 	return nil
 }
 
-// Deregister removes the memory of a key: later writes to it are refused. An unknown key is ignored.
+// Deregister ends what [Engine.Register] began: later WRITEs with the key are refused. An unknown key is ignored.
 func (e *Engine) Deregister(key uint32) { delete(e.regions, key) }
 
-// Connected reports whether packets to a host are sent at once, or wait for its answer.
+// Connected reports whether packets to a host can be sent at once; otherwise they wait until the host has answered and
+// there is a session.
 func (e *Engine) Connected(dst fabric.NodeID) bool { return e.ep.Connected(dst) }
 
-// NextWake is [transport.Endpoint.NextWake].
+// NextWake returns when to call [Engine.Next] again if no other call comes before, as [transport.Endpoint.NextWake]
+// does.
 func (e *Engine) NextWake() (at fabric.Time, ok bool) {
 	at, ok = e.ep.NextWake()
 	switch s := e.sessions; {
@@ -251,19 +253,19 @@ func (e *Engine) NextWake() (at fabric.Time, ok bool) {
 	return at, ok
 }
 
-// Sent describes a frame that Next wrote.
+// Sent describes a frame that [Engine.Next] wrote.
 type Sent struct {
 	Len     int
 	Control bool // ACK, NAK or CNP
 	QP      transport.QP
 }
 
-// Next writes the frame to send now into buf, which holds MaxFrame bytes. ok is
-// false when there is none; see [transport.Endpoint.Next].
+// Next writes the frame to send now into buf, which holds [Engine.MaxFrame] bytes. ok is false if there is nothing to
+// send now; ask again at [Engine.NextWake].
 func (e *Engine) Next(now fabric.Time, buf []byte) (s Sent, ok bool) {
 	if e.sessions != nil {
-		e.sessions.tick(now)
-		if n, ok := e.sessions.write(buf); ok {
+		e.sessions.repeatUnanswered(now)
+		if n, ok := e.sessions.nextFrame(buf); ok {
 			e.stats.FramesOut++
 			e.stats.BytesOut += uint64(n)
 			return Sent{Len: n, Control: true}, true
@@ -313,8 +315,8 @@ func (e *Engine) labelOf(f *frame.Frame) (fabric.Label, bool) {
 	return l, ok && l < e.span
 }
 
-// Receive takes a frame from the wire, valid and the engine's to change during
-// the call.
+// Receive processes an Ethernet frame from the wire. The engine may change its bytes during the call, and does not keep
+// them.
 func (e *Engine) Receive(now fabric.Time, raw []byte) {
 	f, err := frame.Parse(raw)
 	switch {
@@ -334,7 +336,7 @@ func (e *Engine) Receive(now fabric.Time, raw []byte) {
 	}
 	e.stats.FramesIn++
 	e.stats.BytesIn += uint64(f.Len())
-	if e.sessions != nil && e.sessions.take(now, &f) {
+	if e.sessions != nil && e.sessions.takeFrame(now, &f) {
 		return
 	}
 	e.raw = f

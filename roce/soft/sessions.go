@@ -31,13 +31,13 @@ type sessions struct {
 	random func() uint64
 	shared uint64 // a nonce that all hosts have; 0: none
 	span   fabric.Label
-	peers  map[fabric.NodeID]*partner
+	peers  map[fabric.NodeID]*sessionPeer
 	out    []sessionFrame // to be sent
 	next   fabric.Time    // when something is due; never: nothing
 }
 
-// partner is what is known of another host's process.
-type partner struct {
+// sessionPeer is what is known of another host's process.
+type sessionPeer struct {
 	mine, theirs uint64 // nonces of the session; 0: there is none
 	next         uint64 // this process's nonce of the next one
 	stored       bool   // the partner has the session, too
@@ -95,21 +95,21 @@ func parseSession(b []byte) (m sessionMessage, ok bool) {
 	return m, m.mine != 0
 }
 
-// How often a peer is asked: at once, then after askFirst, then after twice as long, up to askMost.
+// How often a peer is asked: at once, then after firstRetryWait, then after twice as long, up to maxRetryWait.
 const (
-	askFirst = 10 * fabric.Millisecond
-	askMost  = 160 * fabric.Millisecond
-	// askStale is the least time between questions that stale packets cause.
-	askStale = 10 * fabric.Millisecond
+	firstRetryWait = 10 * fabric.Millisecond
+	maxRetryWait   = 160 * fabric.Millisecond
+	// staleRetryWait is the least time between questions that stale packets cause.
+	staleRetryWait = 10 * fabric.Millisecond
 
-	maxSessionFrames = 256 // that wait to be sent
+	maxSessionFrames = 256 // maximum number of session frames that wait to be sent
 
 	never = fabric.Time(1<<63 - 1)
 )
 
-// begin prepares the sessions with all hosts. With a shared nonce there are sessions with all that have it.
-func (s *sessions) begin(ep *transport.Endpoint, c *transport.Config) {
-	s.ep, s.cfg, s.span, s.peers, s.next = ep, c, c.Fabric.LabelSpan(), map[fabric.NodeID]*partner{}, never
+// fillConfig prepares the sessions with all hosts. With a shared nonce there are sessions with all that have it.
+func (s *sessions) fillConfig(ep *transport.Endpoint, c *transport.Config) {
+	s.ep, s.cfg, s.span, s.peers, s.next = ep, c, c.Fabric.LabelSpan(), map[fabric.NodeID]*sessionPeer{}, never
 	if s.shared == 0 {
 		return
 	}
@@ -131,18 +131,18 @@ func sessionOf(low, high uint64) transport.Session {
 	return transport.Session{PKey: 0x8000 | binary.BigEndian.Uint16(h[8:])%0x7fff, Key: binary.BigEndian.Uint64(h[:])}
 }
 
-func (s *sessions) partner(h fabric.NodeID) *partner {
+func (s *sessions) partner(h fabric.NodeID) *sessionPeer {
 	p := s.peers[h]
 	if p == nil {
-		p = &partner{mine: s.shared, theirs: s.shared, stored: s.shared != 0, askedAt: fabric.LongAgo}
-		s.draw(p)
+		p = &sessionPeer{mine: s.shared, theirs: s.shared, stored: s.shared != 0, askedAt: fabric.LongAgo}
+		s.drawNumbers(p)
 		s.peers[h] = p
 	}
 	return p
 }
 
-// draw draws the nonce of the next session.
-func (s *sessions) draw(p *partner) {
+// drawNumbers draws the nonce of the next session.
+func (s *sessions) drawNumbers(p *sessionPeer) {
 	for p.next = 0; p.next == 0 || p.next == s.shared; {
 		p.next = s.random()
 	}
@@ -152,48 +152,48 @@ func (s *sessions) draw(p *partner) {
 func (s *sessions) connect(now fabric.Time, h fabric.NodeID) {
 	if p := s.partner(h); !p.wanted {
 		p.wanted, p.tries = true, 0
-		s.ask(now, h, p)
+		s.sendRequest(now, h, p)
 	}
 }
 
-// stale is called for a packet that is not of its sender's session: it, or this process, may have begun anew. Late
-// packets of a former run are not a reason to ask.
-func (s *sessions) stale(now fabric.Time, h fabric.NodeID) {
+// sessionStale is called for a packet that is not of its sender's session: it, or this process, may have begun anew.
+// Late packets of a former run are not a reason to ask.
+func (s *sessions) sessionStale(now fabric.Time, h fabric.NodeID) {
 	if s.shared != 0 {
 		return
 	}
-	if p := s.partner(h); now-p.askedAt >= askStale {
-		s.ask(now, h, p)
+	if p := s.partner(h); now-p.askedAt >= staleRetryWait {
+		s.sendRequest(now, h, p)
 	}
 }
 
-// ask asks a host whether it has the session, or for its nonce, each time on another path.
-func (s *sessions) ask(now fabric.Time, h fabric.NodeID, p *partner) {
+// sendRequest asks a host whether it has the session, or for its nonce, each time on another path.
+func (s *sessions) sendRequest(now fabric.Time, h fabric.NodeID, p *sessionPeer) {
 	p.askedAt = now
 	label := fabric.Label((uint64(h) + uint64(p.tries)) % uint64(max(1, s.span)))
 	m := sessionMessage{ask: true, stored: p.theirs != 0, mine: p.mine, yours: p.theirs}
 	if !m.stored {
 		m.mine = p.next
 	}
-	s.push(sessionFrame{h, label, m})
+	s.queueFrame(sessionFrame{h, label, m})
 	if p.wanted {
-		s.next = min(s.next, s.askAgain(p))
+		s.next = min(s.next, s.retryAfter(p))
 		p.tries++
 	}
 }
 
-// askAgain returns when a host is asked again.
-func (s *sessions) askAgain(p *partner) fabric.Time {
-	return p.askedAt + min(askFirst<<min(p.tries, 8), askMost)
+// retryAfter returns when a host is asked again.
+func (s *sessions) retryAfter(p *sessionPeer) fabric.Time {
+	return p.askedAt + min(firstRetryWait<<min(p.tries, 8), maxRetryWait)
 }
 
-func (s *sessions) push(f sessionFrame) {
+func (s *sessions) queueFrame(f sessionFrame) {
 	if len(s.out) < maxSessionFrames {
 		s.out = append(s.out, f)
 	}
 }
 
-// receive takes a message.
+// receive processes a session message.
 func (s *sessions) receive(now fabric.Time, src fabric.NodeID, label fabric.Label, m sessionMessage) {
 	p := s.partner(src)
 	known := p.theirs == m.mine
@@ -204,7 +204,7 @@ func (s *sessions) receive(now fabric.Time, src fabric.NodeID, label fabric.Labe
 	case !known && m.yours == p.next: // of a process that began anew, or has lost the session
 		believed = true
 		p.mine, p.theirs, p.stored = p.next, m.mine, m.stored
-		s.draw(p)
+		s.drawNumbers(p)
 	}
 	if believed {
 		low, high := p.mine, p.theirs
@@ -220,17 +220,17 @@ func (s *sessions) receive(now fabric.Time, src fabric.NodeID, label fabric.Labe
 	}
 	switch {
 	case m.ask:
-		s.push(sessionFrame{src, label, answer})
+		s.queueFrame(sessionFrame{src, label, answer})
 	case believed && !p.stored:
-		s.ask(now, src, p)
+		s.sendRequest(now, src, p)
 	case !known && !believed && p.mine != 0 && m.yours == p.mine: // it answers, but does not have the session
 		answer.ask = true
-		s.push(sessionFrame{src, label, answer})
+		s.queueFrame(sessionFrame{src, label, answer})
 	}
 }
 
-// tick asks again where no answer came.
-func (s *sessions) tick(now fabric.Time) {
+// repeatUnanswered repeats session requests that were not answered.
+func (s *sessions) repeatUnanswered(now fabric.Time) {
 	if now < s.next {
 		return
 	}
@@ -240,16 +240,16 @@ func (s *sessions) tick(now fabric.Time) {
 		if !p.wanted {
 			continue
 		}
-		if at := s.askAgain(p); at > now {
+		if at := s.retryAfter(p); at > now {
 			s.next = min(s.next, at)
 			continue
 		}
-		s.ask(now, h, p)
+		s.sendRequest(now, h, p)
 	}
 }
 
-// write writes the first message that waits into buf.
-func (s *sessions) write(buf []byte) (n int, ok bool) {
+// nextFrame writes the first message that waits into buf.
+func (s *sessions) nextFrame(buf []byte) (n int, ok bool) {
 	if len(s.out) == 0 {
 		return 0, false
 	}
@@ -281,8 +281,8 @@ func (s *sessions) write(buf []byte) (n int, ok bool) {
 	return n, true
 }
 
-// take takes a frame if it is a session's datagram.
-func (s *sessions) take(now fabric.Time, f *frame.Frame) bool {
+// takeFrame takes a frame if it is a session's datagram.
+func (s *sessions) takeFrame(now fabric.Time, f *frame.Frame) bool {
 	if b := f.BTH(); b.Opcode() != udSendOnly || b.DestQP() != sessionQP || b.PKey() != frame.DefaultPKey {
 		return false
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/roce/transport"
 )
 
-// TestSessions: whatever datagrams are lost, late or repeated, and whichever process begins anew while they are on the way,
-// a message that is sent after that arrives. Where none begins anew, no message fails.
+// TestSessions: whatever datagrams are lost, late or repeated, and whichever process begins anew while they are on the
+// way, a message that is sent after that arrives. Where none begins anew, no message fails.
 func TestSessions(t *testing.T) {
 	f, err := fabric.New(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 2, HostsPerToR: 1})
 	if err != nil {

@@ -12,48 +12,52 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/port"
 )
 
-// Driven is what a [Shell] drives, in its own goroutine: an [Engine], and
-// whatever decides along with it.
+// Driven is a state machine that a [Shell] runs in the shell's goroutine: an [Engine] with the host's other logic.
 type Driven interface {
-	// Next writes the frame to send now into buf; ok is false when there is none.
+	// Next writes the frame to send now into buf, and returns its length; ok is false if there is none.
 	Next(now fabric.Time, buf []byte) (n int, ok bool)
-	// Receive takes a frame, valid during the call.
+	// Receive processes a received Ethernet frame, valid during the call.
 	Receive(now fabric.Time, frame []byte)
 	// Tick processes expired timers.
 	Tick(now fabric.Time)
-	// Wake returns when Next or Tick is to be called if nothing else happens; ok
-	// is false when neither is.
+	// Wake returns when to call Next or Tick if nothing else happens; ok is false if no timer runs.
 	Wake() (at fabric.Time, ok bool)
 	// MaxFrame returns the size in bytes of the longest frame.
 	MaxFrame() int
-	// LineRate returns the rate at which it sends at most, frame overheads included;
-	// 0: as fast as the link goes.
+	// LineRate returns the highest rate at which to send, frame overheads included; 0: as fast as the link takes
+	// frames.
 	LineRate() fabric.Rate
 }
 
 // ShellConfig sets up a [Shell].
 type ShellConfig struct {
-	Port port.Port   // the shell's from now on, and closed by it
-	Rate fabric.Rate // of the link, frame overheads included; 0: as fast as the port takes
-	// Burst is for how much time a shell that woke late may catch up. 0: 2 ms.
+	Port port.Port   // the port, which the shell closes
+	Rate fabric.Rate // of the link, frame overheads included; 0: as fast as the port takes frames
+	// Burst is how much sending a shell that woke late may catch up at once, as time at the link's rate. 0: 2 ms.
 	Burst fabric.Time
-	// Origin is when the clock that Driven sees was 0. A shell ends with an error when
-	// that was 100 days ago: a fabric.Time ends after 106.
+	// Origin is the instant at which the clock passed to [Driven] shows 0. Run ends with an error 100 days later, since
+	// a [fabric.Time] holds 106 days.
 	Origin time.Time
 }
 
-// longest is how long a shell's clock may run: a fabric.Time has room for what is due later.
-const longest = 100 * 24 * time.Hour
+// maxWait is how long a shell's clock may run: a fabric.Time has room for what is due later.
+const maxWait = 100 * 24 * time.Hour
 
 // errLong ends a shell whose clock has run for the longest time.
-var errLong = fmt.Errorf("endpoint: the shell's clock has run for %v; start the host again", longest)
+var errLong = fmt.Errorf("endpoint: the shell's clock has run for %v; start the host again", maxWait)
+
+// A shell that has not seen its port empty for longer than pause takes as many frames as a port holds, before timers.
+const (
+	idlePause = 5 * fabric.Millisecond
+	maxHeld   = 2048 // slots of the largest receive ring
+)
 
 // maxBatch is how many frames the shell takes or sends between two looks at
 // everything else.
 const maxBatch = 32
 
-// Shell drives a [Driven] on a port; see the package comment. Do is safe for
-// concurrent use; Run is called once.
+// Shell is the event loop of a host: it runs a [Driven] on a network port. Do is safe for concurrent use; call Run
+// once.
 type Shell struct {
 	cfg    ShellConfig
 	d      Driven
@@ -69,11 +73,12 @@ type Shell struct {
 	free    fabric.Time // when the link is idle
 	size    int         // of a frame at most
 	arena   []byte
-	frames  [][]byte // to be sent
-	blocked bool     // the port took less than it was offered
+	frames  [][]byte    // to be sent
+	blocked bool        // the port took less than it was offered
+	emptied fabric.Time // when the port held nothing more that had arrived before
 }
 
-// NewShell returns a shell that drives d.
+// NewShell returns an event loop for d; call [Shell.Run] to start it.
 func NewShell(cfg ShellConfig, d Driven) (*Shell, error) {
 	if cfg.Burst == 0 {
 		cfg.Burst = 2 * fabric.Millisecond
@@ -89,13 +94,13 @@ func NewShell(cfg ShellConfig, d Driven) (*Shell, error) {
 	return &Shell{cfg: cfg, d: d, poller: poller, over: make(chan struct{})}, nil
 }
 
-// Now returns the time on the shell's clock. It may be called from anywhere.
+// Now returns the time since [ShellConfig].Origin. It is safe for concurrent use.
 func (s *Shell) Now() fabric.Time {
 	return fabric.Time(time.Since(s.cfg.Origin)) * fabric.Nanosecond
 }
 
-// Do makes the shell call f in its goroutine, and does not wait for it. After Run has ended f is not called; Do then returns
-// false.
+// Do has the shell call f in its goroutine, and does not wait for it. It returns false if Run has ended; f is then not
+// called.
 func (s *Shell) Do(f func(now fabric.Time)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,9 +115,8 @@ func (s *Shell) Do(f func(now fabric.Time)) bool {
 // errEnded is why nothing is called any more.
 var errEnded = errors.New("endpoint: the shell has ended")
 
-// Call is Do, and waits until f has returned. It must not be called in the
-// shell's goroutine. The error is ctx's, or says that the shell has ended; f was
-// not called then, and will not be: what it uses may be freed.
+// Call has the shell call f in its goroutine, and waits until f has returned. Do not call it in that goroutine. The
+// error is ctx's, or says that the shell has ended; then f is never called, and what it uses may be freed.
 func (s *Shell) Call(ctx context.Context, f func(now fabric.Time)) error {
 	var taken atomic.Bool // by the shell, which calls f, or by the caller, who gives it up
 	done := make(chan struct{})
@@ -140,14 +144,13 @@ func (s *Shell) Call(ctx context.Context, f func(now fabric.Time)) error {
 	return nil
 }
 
-// Watch makes every write to a descriptor wake the shell, until Unwatch. The shell then calls [Driven].Wake.
+// Watch makes the shell call [Driven].Wake whenever the file descriptor becomes readable, until Unwatch.
 func (s *Shell) Watch(fd int) error { return s.poller.Watch(fd) }
 
-// Unwatch undoes Watch.
+// Unwatch ends what [Shell.Watch] began.
 func (s *Shell) Unwatch(fd int) { s.poller.Unwatch(fd) }
 
-// Run drives the endpoint until ctx ends, and closes the port. It returns ctx's
-// error or what failed.
+// Run runs the event loop until ctx ends or something fails, and closes the port. It returns that error.
 func (s *Shell) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, s.poller.Wake)
 	err := s.loop(ctx)
@@ -165,30 +168,25 @@ func (s *Shell) Run(ctx context.Context) error {
 func (s *Shell) loop(ctx context.Context) error {
 	defer port.LockThread()()
 	var events []port.Event
-	more := true // the port may hold frames
 	for ctx.Err() == nil {
-		if time.Since(s.cfg.Origin) > longest {
+		if time.Since(s.cfg.Origin) > maxWait {
 			return errLong
 		}
-		now := s.commands()
-		if more {
-			more = s.cfg.Port.Receive(maxBatch, func(frame []byte) { s.d.Receive(s.Now(), frame) }) == maxBatch
-			now = s.Now()
-		}
+		now := s.runCommands()
+		more := s.receive(now) // before timers: what has arrived by now is no time-out's
 		if at, ok := s.d.Wake(); ok && at <= now {
 			s.d.Tick(now)
 		}
 		sending := s.transmit(now)
 		wait := time.Duration(0)
 		if !more && !sending {
-			wait = s.idle()
+			wait = s.idleTime()
 		}
 		var err error
 		if events, err = s.poller.Wait(wait, events[:0]); err != nil {
 			return fmt.Errorf("endpoint: %w", err)
 		}
 		for _, ev := range events {
-			more = more || ev.In
 			if ev.Out {
 				s.blocked = false
 			}
@@ -197,8 +195,22 @@ func (s *Shell) loop(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// commands does what others asked for.
-func (s *Shell) commands() fabric.Time {
+// receive hands over frames that have arrived. It reports whether there may be more. After a pause it hands over all
+// that the port held before it looks at timers: a thread that was not scheduled finds the answers behind other frames.
+func (s *Shell) receive(now fabric.Time) (more bool) {
+	take := func(frame []byte) { s.d.Receive(now, frame) }
+	more = s.cfg.Port.Receive(maxBatch, take) == maxBatch
+	for taken := maxBatch; more && now-s.emptied > idlePause && taken < maxHeld; taken += maxBatch {
+		more = s.cfg.Port.Receive(maxBatch, take) == maxBatch
+	}
+	if !more || now-s.emptied > idlePause {
+		s.emptied = now
+	}
+	return more
+}
+
+// runCommands does what others asked for.
+func (s *Shell) runCommands() fabric.Time {
 	s.mu.Lock()
 	s.run, s.queue = s.queue, s.run[:0]
 	s.mu.Unlock()
@@ -223,7 +235,7 @@ func (s *Shell) transmit(now fabric.Time) bool {
 	if s.size != size { // another endpoint; what the last one had to send is void
 		s.size, s.arena, s.frames = size, make([]byte, maxBatch*size), s.frames[:0]
 	}
-	rate := s.rate()
+	rate := s.sendRate()
 	for len(s.frames) < maxBatch && (rate == 0 || s.free <= now) {
 		i := len(s.frames)
 		buf := s.arena[i*size : (i+1)*size]
@@ -253,8 +265,8 @@ func (s *Shell) transmit(now fabric.Time) bool {
 	return full
 }
 
-// rate returns the lesser of the link's rate and the endpoint's; 0: neither has one.
-func (s *Shell) rate() fabric.Rate {
+// sendRate returns the lesser of the link's rate and the endpoint's; 0: neither has one.
+func (s *Shell) sendRate() fabric.Rate {
 	line := s.d.LineRate()
 	if line == 0 || s.cfg.Rate != 0 && s.cfg.Rate < line {
 		return s.cfg.Rate
@@ -262,8 +274,8 @@ func (s *Shell) rate() fabric.Rate {
 	return line
 }
 
-// idle returns how long there is nothing to do but to listen.
-func (s *Shell) idle() time.Duration {
+// idleTime returns how long there is nothing to do but to listen.
+func (s *Shell) idleTime() time.Duration {
 	s.mu.Lock()
 	pending := len(s.queue) > 0
 	s.mu.Unlock()
@@ -274,7 +286,7 @@ func (s *Shell) idle() time.Duration {
 	if !ok {
 		return -1
 	}
-	if s.rate() != 0 {
+	if s.sendRate() != 0 {
 		at = max(at, s.free)
 	}
 	if s.blocked {
@@ -284,5 +296,5 @@ func (s *Shell) idle() time.Duration {
 	return time.Duration(max(0, (at-s.Now()+fabric.Nanosecond-1)/fabric.Nanosecond))
 }
 
-// Close frees the shell, after Run has returned.
+// Close frees the shell's resources, after Run has returned.
 func (s *Shell) Close() error { return s.poller.Close() }

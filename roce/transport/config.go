@@ -10,16 +10,17 @@ import (
 
 // Defaults of a [Config], from the reference evaluation.
 const (
-	DefaultMTU     = 9000               // [ref] bytes of payload
-	DefaultRTO     = fabric.Millisecond // [ref]
+	DefaultMTU     = 9000               // bytes of payload, as in the paper's reference simulation
+	DefaultRTO     = fabric.Millisecond // retransmission time-out, as in the paper's reference simulation
 	DefaultMinRate = 100 * fabric.Mbps
 	slowest        = 100 // steps of this size per line rate
 
-	// DefaultReorderWindow is in packets: 2.3 MB of the default MTU, several round trips at 400 Gb/s.
+	// DefaultReorderWindow is the default of [Config].ReorderWindow, in packets: 2.3 MB with the default MTU, several
+	// round trips at 400 Gb/s.
 	DefaultReorderWindow = 256
 )
 
-// MaxMessage is the longest message of a QP in bytes: RC's limit.
+// MaxMessage is the longest message of a QP, in bytes: the limit of InfiniBand's reliable connections.
 const MaxMessage = 1 << 31
 
 // Errors of this package.
@@ -37,16 +38,22 @@ type Config struct {
 	IPv6 bool
 	// FlowLabel also carries the path label in the IPv6 flow label. The UDP source port always carries it.
 	FlowLabel bool
-	// Outer is the length of an outer header that the owner adds to each packet; rates include it.
+	// Outer is the number of bytes of an outer header that the caller adds to each packet, so that rates include it.
 	Outer int
 
-	// PKey is the partition: packets of other partitions are foreign. 0: the default one.
+	// PKey is the partition key of all packets. Packets with another one are counted as foreign and dropped. 0: the
+	// default partition.
 	PKey uint16
 
 	MTU      int         // bytes of payload in a full packet; 0: DefaultMTU
 	LineRate fabric.Rate // largest rate of a QP; 0: the host link's
 
-	RTO fabric.Time // 0: DefaultRTO
+	RTO fabric.Time // minimum retransmission time-out; 0: DefaultRTO
+	// MostRTO is the longest time that the retransmission timer grows to, as in RFC 6298: it is at least srtt + 4
+	// rttvar, and doubles each time that it expires, until something is acknowledged. Hosts in software need it:
+	// answers are late there because processes wait for processors, and what is retransmitted too early makes them wait
+	// longer. 0: it stays RTO, as that of RNICs.
+	MostRTO fabric.Time
 	// AckEvery is the number of packets per requested ACK; the last packet and retransmitted ones always request
 	// one. 0: 1.
 	AckEvery int
@@ -54,25 +61,26 @@ type Config struct {
 	// request an ACK. Otherwise it also acknowledges each packet that arrives out of order or fills a gap, and the
 	// requester learns of a loss by the packets behind it.
 	AckWhenAsked bool
-	// Trip is the round trip of a full packet over the longest path of an otherwise idle network: no answer is late
-	// before. 0: no probes for late answers to a message's last packets.
+	// Trip is the round-trip time of a full packet over the longest path of an otherwise idle network. After it an ACK
+	// of a message's last packets counts as overdue, and the sender probes for it. 0: no such probes.
 	Trip fabric.Time
-	// ProbeOnFlip posts a zero-length WRITE on a queue pair that changes its path with nothing left to send.
+	// ProbeOnFlip sends a zero-length RDMA WRITE on a QP that changes its path while all its packets are sent and some
+	// are not acknowledged.
 	ProbeOnFlip bool
 
-	// Receiver is the way in which the responders of all hosts handle packets that arrive out of order; senders
+	// Receiver names the rule by which responders of all hosts handle packets that arrive out of order; senders
 	// retransmit accordingly.
 	Receiver Receiver
-	// ReorderWindow is the number of packets, from the first missing one, that a responder of SelectiveRepeat can
-	// keep, and that the sender has in flight at most; 0: DefaultReorderWindow. A packet of a balanced QP counts as
-	// lost when one half a window later has arrived. A QP with one path is not reordered: any later packet shows
-	// the gap.
+	// ReorderWindow is the number of packets, from the first missing one, that a responder of [SelectiveRepeat] keeps,
+	// and the most that a sender has in flight; 0: [DefaultReorderWindow]. A packet of a balanced QP counts as lost
+	// when a packet half a window later has arrived. The packets of a QP with one path stay in order, so any later
+	// packet shows the loss.
 	ReorderWindow int
-	// Reordered says that switches may reorder the packets of any QP: losses of all QPs are detected as for
-	// balanced ones.
+	// Reordered says that switches may reorder the packets of any QP, so that losses of all QPs are detected as those
+	// of balanced QPs are.
 	Reordered bool
-	// LateLoss detects by time the losses of QPs whose packets take several paths, and probes for their last
-	// packets: see late.go. It needs receivers that keep packets, and Trip.
+	// LateLoss detects losses of QPs whose packets take several paths by time, as RACK-TLP (RFC 8985) does, and probes
+	// for their last packets. It requires receivers that keep packets that arrive out of order, and Trip.
 	LateLoss bool
 
 	Control Control
@@ -80,26 +88,27 @@ type Config struct {
 	ControlParams map[string]string
 	MinRate       fabric.Rate // 0: DefaultMinRate, or a hundredth of the line rate if that is less
 
-	// AckLabel chooses the label of a control packet to peer, from the label of the data packet that caused it, and
-	// from whether a switch rerouted that packet around a dead uplink, as its DSCP shows. nil keeps the label. It
-	// is not called for labels of no path.
+	// AckLabel returns the path label of an ACK, NAK or CNP to peer. mirrored is the label of the data packet that
+	// caused it; rerouted says that a switch rerouted that packet around a dead uplink, as its DSCP shows. nil: the
+	// label is mirrored. It is not called for labels that name no path.
 	AckLabel func(now fabric.Time, peer fabric.NodeID, mirrored fabric.Label, rerouted bool) fabric.Label
-	// Balancer labels the packets of balanced QPs; nil: there are none.
+	// Balancer chooses the path of each packet of balanced QPs; nil: no QP may be balanced.
 	Balancer Balancer
-	// Losses receives the paths of packets that balanced QPs lose; may be nil. With GoBackN it receives only those
-	// of time-outs.
+	// Losses receives the paths of packets that balanced QPs lose; may be nil. With [GoBackN] only time-outs are
+	// reported.
 	Losses PathLosses
-	// Watcher receives the losses of QPs that keep their packets in order; may be nil.
+	// Watcher receives evidence of losses on the paths of QPs whose packets stay in order; may be nil.
 	Watcher PathWatcher
-	// Place takes the payload of the data packets that the responder accepts, and decides about one that it cannot
-	// take. nil: payloads are lengths only. It needs go-back-n receivers.
+	// Place writes the payload of each data packet that the responder accepts, or says why it cannot. nil: payloads
+	// have no bytes, only lengths. It requires [GoBackN].
 	Place func(now fabric.Time, p *Placement) Placing
 	// InitialPSN returns the first PSN of a QP; nil: a hash of its arguments. Both ends must agree.
 	InitialPSN func(src, dst fabric.NodeID, qpn uint32) uint32
-	// Connect, if not nil, makes the endpoint accept and send packets of sessions only: see [Endpoint.SetSession]. It
-	// is called when a packet to a host waits for one. PKey and InitialPSN are then not used.
+	// Connect, if not nil, makes the endpoint accept and send only packets of sessions: see [Endpoint.SetSession]. It
+	// is called when a packet to a host waits for a session with it. PKey and InitialPSN are not used then.
 	Connect func(now fabric.Time, peer fabric.NodeID)
-	// Stale is called for packets from a host that are not of its session; nil: they are only counted.
+	// Stale is called for each packet from a host that does not belong to the session with it; nil: such packets are
+	// only counted.
 	Stale func(now fabric.Time, src fabric.NodeID)
 }
 
@@ -131,7 +140,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate returns the first error in c, with the field and the remedy.
+// Validate returns the first error in c, with the name of the field and the remedy.
 func (c Config) Validate() error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s", ErrConfig, fmt.Sprintf(format, args...))
@@ -156,8 +165,8 @@ func (c Config) Validate() error {
 		return bad("MTU is %d bytes of payload; use 256 to 65000", c.MTU)
 	case c.Trip < 0:
 		return bad("round trip is %v; use 0 for no probes of late answers", c.Trip)
-	case c.RTO < 0 || c.AckEvery < 0:
-		return bad("RTO or AckEvery is negative; use 0 for the default")
+	case c.RTO < 0 || c.MostRTO < 0 || c.AckEvery < 0:
+		return bad("RTO, MostRTO or AckEvery is negative; use 0 for the default")
 	case c.MinRate < 0 || c.MinRate > c.LineRate:
 		return bad("least rate is %v; use one up to the line's, %v", c.MinRate, c.LineRate)
 	case c.LineRate > 8*fabric.Tbps:
@@ -185,30 +194,31 @@ func hashedPSN(src, dst fabric.NodeID, qpn uint32) uint32 {
 	return uint32(h>>32) & psnMask
 }
 
-// PathWatcher receives evidence about the QPs' paths. It may make the same calls as a [Handler].
+// PathWatcher receives evidence about the paths of QPs: losses, overdue answers, congestion marks. It may call the
+// endpoint as a [Handler] may.
 type PathWatcher interface {
-	// Lost reports lost packets of a QP, or lost acknowledgements: a receiver asked for one, or an ACK came without
-	// those before it. Time-outs are reported to the Handler alone.
+	// Lost reports lost packets of a QP (its receiver sent a NAK), or lost ACKs (a later ACK came). Time-outs are
+	// reported to the [Handler] alone.
 	Lost(now fabric.Time, qp QP, l Loss)
-	// Overdue reports that a QP has waited for an answer for longer than a round trip of the idle fabric. It says nothing of
-	// the path: data wait wherever the fabric is busy. The QP itself retransmits nothing.
+	// Overdue reports that a QP has waited for an ACK for longer than a round trip of the idle fabric. That alone does
+	// not indicate a loss: packets also wait in busy queues. The QP retransmits nothing for it.
 	Overdue(now fabric.Time, qp QP, o Overdue)
-	// PathAnswered reports the answer to a path probe: see [Endpoint.Ask].
+	// PathAnswered reports the answer to a path probe; question is the number passed to [Endpoint.Ask].
 	PathAnswered(now fabric.Time, peer fabric.NodeID, question uint32)
-	// Congested reports that a switch has marked a packet to a peer or, inbound, one from it. If one packet causes
-	// both, Congested precedes Lost.
+	// Congested reports an ECN mark on the path with label l: of a packet to a peer or, if inbound, from it. If one
+	// packet causes both, Congested is called before Lost.
 	Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool)
 }
 
-// Loss is the known loss of a QP.
+// Loss is what is known of a QP's lost packets and ACKs.
 type Loss struct {
-	Packets int         // packets for which its receiver asked
-	Acks    int         // missing acknowledgements, although later ones came
+	Packets int         // data packets that its receiver reported missing by a NAK
+	Acks    int         // ACKs that are missing although later ones came
 	Since   fabric.Time // the lost packets were sent at this time or later
 }
 
-// Overdue is the knowledge of a QP whose answer is overdue.
+// Overdue describes a QP whose ACK is overdue.
 type Overdue struct {
-	Since  fabric.Time // time of its last answer, or of the first packet after that
-	Probes int         // tail probes since: zero-length WRITEs behind its last packets
+	Since  fabric.Time // time of the last ACK, or of the first packet sent after it
+	Probes int         // tail probes sent since then: zero-length WRITEs behind the last packets
 }

@@ -9,12 +9,13 @@ import (
 )
 
 // csig is a rate control by Congestion Signaling (draft-ravi-ippm-csig-01): each switch compares a tag in a data packet
-// with its port, and replaces it if the port is worse; the receiver reflects the tag. The signal is the greatest delay of
-// a hop. Our reading: Swift's window takes it in place of the measured queueing. A round trip is the idle one plus that
-// delay, so that only the bottleneck of the packet's path counts, without queues of other hops and of the way back.
+// with its port, and replaces it if the port is worse; the receiver reflects the tag. The signal is the greatest delay
+// of a hop. Our reading: Swift's window takes it in place of the measured queueing. A round trip is the idle one plus
+// that delay, so that only the bottleneck of the packet's path counts, without queues of other hops and of the way
+// back.
 type csig struct{ swift }
 
-// CSIG uses the tag that switches write into packets.
+// CSIG names a rate control by CSIG (draft-ravi-ippm-csig): switches write their congestion into a tag of each packet.
 const CSIG Control = "csig"
 
 func csigSpec() Spec {
@@ -24,15 +25,15 @@ func csigSpec() Spec {
 		control: func(a *params.Reader) controlMaker {
 			target := readTargetDelay(a)
 			return func(e *Endpoint) rateControl {
-				c := &csig{swift{delays: newDelays(e, target)}}
-				return rateControl{pacer: c, losses: c, ack: reflection{}}
+				c := &csig{swift{delayMeter: newDelays(e, target)}}
+				return rateControl{pacer: c, losses: c, ack: intReflection{}}
 			}
 		},
 	}
 }
 
-// csigTag is our layout of the draft's fields: signal type 4, signal 20, then the locator of the bottleneck, switch 24 and
-// port 16 bits. It stands where HPCC's [telemetry] does, not between Ethernet and IP.
+// csigTag is our layout of the draft's fields: signal type 4, signal 20, then the locator of the bottleneck, switch 24
+// and port 16 bits. It stands where HPCC's [telemetry] does, not between Ethernet and IP.
 type csigTag uint64
 
 const (
@@ -42,8 +43,8 @@ const (
 	csigPortBits, csigSwitchBits, csigSignalBits = 16, 24, 20
 )
 
-// stampCSIG is CSIG's [Needs].Stamp. The delay of a hop is the time that the port takes to send the data that waits there.
-// Of equal ones the first hop stays.
+// stampCSIG is CSIG's [Needs].Stamp. The delay of a hop is the time that the port takes to send the data that waits
+// there. Of equal ones the first hop stays.
 func stampCSIG(hdr []byte, h Hop) {
 	field := dataField(hdr, csigSize)
 	if field == nil {
@@ -74,9 +75,9 @@ func (c *csig) acked(now fabric.Time, q *qp, p *packet, packets, _ int32, _ bool
 	if !ok {
 		return
 	}
-	c.count(s.Answered(now, s.Base+delay, packets))
-	c.apply(q)
+	c.countCut(s.Answered(now, s.Base+delay, packets))
+	c.applyWindow(q)
 }
 
-// cut implements [losses].
+// cut implements [lossObserver].
 func (c *csig) cut(now fabric.Time, q *qp, _ int32) { c.lost(now, q, 1) }

@@ -44,7 +44,7 @@ func TestStampCSIG(t *testing.T) {
 		}
 	}
 	ack := make([]byte, MaxHeader)
-	ack = ack[:e.buildAck(control{dst: 1, syndrome: frame.ACK}, nil, ack).Len]
+	ack = ack[:e.buildAck(controlPacket{dst: 1, syndrome: frame.ACK}, nil, ack).Len]
 	as := bytes.Clone(ack)
 	if stampCSIG(ack, Hop{Queue: 1 << 20, Rate: fabric.Gbps}); !bytes.Equal(ack, as) {
 		t.Error("an ACK was written into")
@@ -70,7 +70,7 @@ func TestCSIG(t *testing.T) {
 	e := w.hosts[0].e
 	q, c := e.qps[0], e.control.pacer.(*csig)
 	s, packet, now := c.qps.at(q), int64(e.full), fabric.Millisecond
-	if whole := c.product(c.trip); s.Window != whole {
+	if whole := c.bandwidthDelay(c.trip); s.Window != whole {
 		t.Errorf("begins with %d bytes, want a round trip's %d", s.Window, whole)
 	}
 	at := int32(0)

@@ -8,13 +8,13 @@ import (
 // Constants of DCQCN as its authors set them (Zhu et al., Congestion Control for Large-Scale RDMA Deployments,
 // SIGCOMM 2015, sections 3.3 and 5.2). They were found at 40 Gb/s; the rates are not scaled to other speeds.
 const (
-	dcqcnCNPInterval   = 50 * fabric.Microsecond // N: between two CNPs of a QP
-	dcqcnGainShift     = 8                       // g = 1/256
-	dcqcnAlphaTimer    = 55 * fabric.Microsecond // K
-	dcqcnIncreaseTimer = 55 * fabric.Microsecond // T
-	dcqcnByteCounter   = 10_000_000              // B
-	dcqcnFastRecovery  = 5                       // F
-	dcqcnAdditiveRate  = 40 * fabric.Mbps        // R_AI
+	dcqcnCNPInterval   = 50 * fabric.Microsecond // DCQCN's N: minimum time between two CNPs of a queue pair
+	dcqcnGainShift     = 8                       // DCQCN's gain g of alpha: 2^-8
+	dcqcnAlphaTimer    = 55 * fabric.Microsecond // DCQCN's K: time without CNP after which alpha decreases
+	dcqcnIncreaseTimer = 55 * fabric.Microsecond // DCQCN's T: time between two rate increases
+	dcqcnByteCounter   = 10_000_000              // DCQCN's byte counter B: bytes after which the rate increases
+	dcqcnFastRecovery  = 5                       // DCQCN's F: number of increase steps in fast recovery
+	dcqcnAdditiveRate  = 40 * fabric.Mbps        // additive increase R_AI of DCQCN
 	// R_HAI is R_AI times this: QCN's ratio (IEEE 802.1Qau), since the paper
 	// gives no number.
 	dcqcnHyperFactor = 10
@@ -24,12 +24,12 @@ const (
 // receives a CNP, because the rate is not needed in between.
 type dcqcn struct {
 	*Endpoint
-	qps      perQP[reaction]
+	qps      perQP[dcqcnState]
 	additive fabric.Rate
 	interval fabric.Time // between two CNPs of a QP
 }
 
-// DCQCN reacts to congestion notification packets.
+// DCQCN names the rate control of DCQCN (SIGCOMM 2015), which reacts to congestion notification packets (CNPs).
 const DCQCN Control = "dcqcn"
 
 func dcqcnSpec() Spec {
@@ -51,8 +51,8 @@ func dcqcnSpec() Spec {
 	}
 }
 
-// reaction is the reaction point's state of a QP besides its rate.
-type reaction struct {
+// dcqcnState is the reaction point's state of a QP besides its rate.
+type dcqcnState struct {
 	alpha      uint32      // of alphaOne
 	slowed     bool        // by a CNP, and not yet at line rate again
 	target     fabric.Rate // R_T
@@ -63,7 +63,7 @@ type reaction struct {
 	byBytes    int32
 }
 
-func (c *dcqcn) open(q *qp) { *c.qps.open(q) = reaction{alpha: alphaOne} }
+func (c *dcqcn) open(q *qp) { *c.qps.open(q) = dcqcnState{alpha: alphaOne} }
 
 func (c *dcqcn) sent(now fabric.Time, q *qp, _ int32, bytes int64) {
 	d := c.qps.at(q)
@@ -86,8 +86,8 @@ func (c *dcqcn) cnpReceived(now fabric.Time, q *qp, _ *packet) {
 	c.elapse(now, q)
 	d := c.qps.at(q)
 	target, alpha := q.rate.now, d.alpha
-	c.setRate(q, c.less(q, alpha))
-	*d = reaction{
+	c.setRate(q, c.reducedRate(q, alpha))
+	*d = dcqcnState{
 		alpha:  alpha + (alphaOne-alpha)>>dcqcnGainShift,
 		slowed: true, target: target, alphaAt: now + dcqcnAlphaTimer,
 		increaseAt: now + dcqcnIncreaseTimer, bytesLeft: dcqcnByteCounter,
@@ -102,7 +102,7 @@ func (c *dcqcn) received(now fabric.Time, x *context, p *packet) {
 	}
 	x.cnpAt = now + c.interval
 	c.stats.CNPsSent++
-	c.answer(control{dst: p.src, qpn: p.qpn, label: c.ackLabel(now, p), becn: true, kind: congestionNotification})
+	c.queueControl(controlPacket{dst: p.src, qpn: p.qpn, label: c.ackLabel(now, p), becn: true, kind: congestionNotification})
 }
 
 // elapse processes the timers until now.

@@ -12,7 +12,7 @@ import (
 func TestDCQCN(t *testing.T) {
 	w := newWorld(t, 2, func(c *Config) { c.Control = DCQCN })
 	e := w.hosts[0].e
-	q := &qp{rate: rate{e.cfg.LineRate, e.fullGap}}
+	q := &qp{rate: rateState{e.cfg.LineRate, e.fullGap}}
 	e.control.pacer.open(q)
 	d := e.control.pacer.(*dcqcn).qps.at(q)
 	at := func(us, want int64) {
@@ -103,7 +103,7 @@ func TestCNP(t *testing.T) {
 		// At another control CNPs are counted only.
 		w = newWorld(t, 2, nil)
 		w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 9000, Label: 2})
-		w.hosts[1].e.ports[0].queue.push(control{dst: 0, kind: congestionNotification, becn: true})
+		w.hosts[1].e.ports[0].queue.push(controlPacket{dst: 0, kind: congestionNotification, becn: true})
 		w.run(never)
 		if s := w.hosts[0].e.Stats(); s.CNPsTaken != 1 || s.RateCuts != 0 {
 			t.Errorf("%+v", s)

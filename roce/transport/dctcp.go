@@ -16,7 +16,7 @@ type dctcp struct {
 	gainShift int
 }
 
-// DCTCP is the control of the reference evaluation.
+// DCTCP names the default rate control: DCTCP (SIGCOMM 2010), which reacts to the fraction of marked ACKs.
 const DCTCP Control = "dctcp"
 
 const (
@@ -42,16 +42,27 @@ func dctcpSpec() Spec {
 	}
 }
 
-// rounds is DCTCP's state of a QP.
-type rounds struct {
+// dctcpState is DCTCP's state of a QP.
+type dctcpState struct {
 	alpha         uint32 // of alphaOne
 	end           int32  // packet that ends the round trip
 	cutEnd        int32  // packet up to which a cut has been made
 	acks, markers int32  // packets acknowledged in the round trip, and marked ones of them
+	flight        int32  // acks at which as many are acknowledged as were in flight when it began
+	once          int32  // the QP's, of the latest acknowledgement
 }
 
-// open begins with alpha 1, so that the first mark halves the rate.
-func (c *dctcp) open(q *qp) { q.rounds = rounds{alpha: alphaOne} }
+// alphaAfterMove is a QP's alpha after it left a slow path. It leaves at line rate, far above its share of the other
+// path, so that the first cuts change nothing, and with an alpha of 1 the next ones go on halving the rate until few
+// marks are left: to a hundredth of its share.
+const alphaAfterMove = alphaOne / 4
+
+// open begins with alpha 1, so that the first mark halves the rate; see alphaAfterMove.
+func (c *dctcp) open(q *qp) {
+	if q.rounds = (dctcpState{alpha: alphaOne}); q.moved {
+		q.rounds.alpha = alphaAfterMove
+	}
+}
 
 // acked counts acknowledged and marked packets; late packets end no round trip, and cut at most once.
 func (c *dctcp) acked(_ fabric.Time, q *qp, p *packet, packets, at int32, late bool) {
@@ -63,13 +74,16 @@ func (c *dctcp) acked(_ fabric.Time, q *qp, p *packet, packets, at int32, late b
 	if late {
 		if p.becn && at > r.cutEnd {
 			r.cutEnd = q.sent
-			c.setRate(q, c.less(q, r.alpha))
+			c.setRate(q, c.reducedRate(q, r.alpha))
 			c.stats.RateCuts++
 		}
 		return
 	}
 	to := q.rate.now
-	if at > r.end {
+	// Packets sent again come before the end of the round trip, so it ends when as many are acknowledged as were in
+	// flight. Their marks cut nothing: the rate was cut when they were sent first.
+	again := !c.inOrder && r.end > 0 && at <= q.once && (r.acks > r.flight || r.once != q.once)
+	if r.once = q.once; at > r.end || again {
 		if r.end > 0 { // otherwise it is the first ACK, which ends no round trip
 			share := int64(r.markers) * alphaOne / int64(r.acks)
 			r.alpha = uint32(int64(r.alpha) + (share-int64(r.alpha))>>c.gainShift)
@@ -78,10 +92,10 @@ func (c *dctcp) acked(_ fabric.Time, q *qp, p *packet, packets, at int32, late b
 			}
 			r.acks, r.markers = 0, 0
 		}
-		r.end = q.sndNxt
+		r.end, r.flight = q.sndNxt, r.acks+c.transport.outstanding(q)
 	}
 	if p.becn && at > r.cutEnd {
-		to = c.less(q, r.alpha)
+		to = c.reducedRate(q, r.alpha)
 		r.cutEnd = q.sndNxt
 		c.stats.RateCuts++
 	}

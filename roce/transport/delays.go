@@ -5,9 +5,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/roce/params"
 )
 
-// delays is the common part of rate controls that use queueing delays: the round trip is measured of each packet
+// delayMeter is the common part of rate controls that use queueing delays: the round trip is measured of each packet
 // that was sent once and is answered separately.
-type delays struct {
+type delayMeter struct {
 	*Endpoint
 	trip   fabric.Time // of a full packet over the longest path of an otherwise idle network
 	target fabric.Time // of queueing
@@ -20,8 +20,8 @@ func readTargetDelay(a *params.Reader) fabric.Time {
 	return a.Time(targetDelay.Name, 0, 6*fabric.Microsecond)
 }
 
-func newDelays(e *Endpoint, target fabric.Time) delays {
-	d := delays{e, e.idleTrip(), target}
+func newDelays(e *Endpoint, target fabric.Time) delayMeter {
+	d := delayMeter{e, e.idleTrip(), target}
 	if d.target == 0 {
 		d.target = d.trip * 3 / 4
 	}
@@ -29,7 +29,7 @@ func newDelays(e *Endpoint, target fabric.Time) delays {
 }
 
 // measure returns the round trip of the answered packet. ok is false if it is unknown.
-func (c delays) measure(now fabric.Time, q *qp, p *packet, at int32) (trip fabric.Time, ok bool) {
+func (c delayMeter) measure(now fabric.Time, q *qp, p *packet, at int32) (trip fabric.Time, ok bool) {
 	sent, ok := q.state.sends.take(c.transport.answeredBy(q, p, at))
 	return now - sent.at, ok && sent.at != never
 }
@@ -42,8 +42,8 @@ func (e *Endpoint) idleTrip() fabric.Time {
 	return IdleTrip(e.cfg.Fabric, e.cfg.MTU+e.cfg.Outer)
 }
 
-// product returns the number of bytes that the line sends in a round trip.
-func (e *Endpoint) product(trip fabric.Time) int64 {
+// bandwidthDelay returns the number of bytes that the line sends in a round trip.
+func (e *Endpoint) bandwidthDelay(trip fabric.Time) int64 {
 	const some = 1e6
 	return int64(trip) * some / int64(e.cfg.LineRate.TimeFor(some))
 }

@@ -69,8 +69,8 @@
 // ACKs and switches. Schemes with a path per packet are [Balancer]s, which learn of each ACK, with any transport
 // that reorders.
 //
-// Every transport sends probes about the last packets of a message (tail.go). A [PathWatcher] learns of overdue answers,
-// and asks the paths by path probes (ask.go).
+// Every transport sends probes about the last packets of a message (tail.go). A [PathWatcher] learns of overdue
+// answers, and asks the paths by path probes (ask.go).
 //
 // # Congestion
 //

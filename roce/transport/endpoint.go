@@ -8,83 +8,87 @@ import (
 	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
-// QP is the sender's identifier of a queue pair, chosen by the caller.
+// QP is the number by which a sender's endpoint and its caller name a queue pair. The caller chooses it; it is not on
+// the wire.
 type QP uint32
 
-// Handler takes an endpoint's events. See the package comment for the calls that it may make.
+// Handler receives an endpoint's events. The package comment says which calls of the endpoint it may make.
 type Handler interface {
-	// Acked reports payload bytes newly acknowledged.
+	// Acked reports that so many more payload bytes of a QP are acknowledged; 0: a switch has trimmed a packet.
 	Acked(now fabric.Time, qp QP, bytes int64)
 	// Done reports that all of a QP's message is acknowledged. The QP no longer exists.
 	Done(now fabric.Time, qp QP)
-	// Timeout reports that the retransmission timer expired; the QP has gone back to its first unacknowledged
+	// Timeout reports that a QP's retransmission timer has expired. The QP starts again at its first unacknowledged
 	// packet.
 	Timeout(now fabric.Time, qp QP)
-	// Delivered reports, once, that a message from src has arrived whole.
+	// Delivered reports, once per message, that a message from host src has arrived completely. bytes is its length.
 	Delivered(now fabric.Time, src fabric.NodeID, message uint64, bytes int64)
-	// Quench passes a source quench's payload, valid during the call, and its (unverified) source address.
+	// Quench passes on the UDP payload of a source quench or notice, valid during the call, and its IP source address,
+	// which is not verified.
 	Quench(now fabric.Time, payload []byte, src netip.Addr)
 }
 
-// Frame describes a packet that Next wrote.
+// Frame describes a packet that [Endpoint.Next] wrote.
 type Frame struct {
-	Len     int  // header bytes written
+	Len     int  // bytes of headers written
 	Tail    int  // bytes that follow on the wire: payload, padding, ICRC
-	Control bool // ACK or NAK
+	Control bool // ACK, NAK, CNP or path probe
 
-	// Of data packets: the QP, and the packet's number within it. The packet's payload begins at byte Packet*MTU of
-	// the message.
+	// QP and Packet are set for data packets: the QP, and the packet's number in it. The packet's payload begins at
+	// byte Packet*MTU of the message.
 	QP     QP
 	Packet int32
 }
 
 // Stats are an endpoint's counts since it was made.
 type Stats struct {
-	DataSent, ControlSent uint64 // packets
-	BytesAcked            uint64 // payload
+	DataSent, ControlSent uint64 // ACKs, NAKs, CNPs and path probes
+	BytesAcked            uint64 // payload bytes acknowledged
 	Retransmissions       uint64 // data packets retransmitted
-	Nudges                uint64 // zero-length writes sent, without retransmissions
-	TailProbes            uint64 // of these: because an answer was late
-	PathProbes            uint64 // sent
-	PathProbesTaken       uint64 // answered for other hosts
-	Timeouts              uint64 // of messages: probes are not counted
-	NaksSent, NaksTaken   uint64
-	Marked                uint64 // acknowledgements that carried BECN
-	RateCuts              uint64
-	DataReceived          uint64
-	BytesDelivered        uint64 // payload of accepted packets
-	Delivered             uint64 // messages
-	Duplicates            uint64 // data packets below the expected PSN
-	OutOfOrder            uint64 // data packets above the expected PSN
-	BeyondWindow          uint64 // data packets beyond the reorder window
-	Trimmed               uint64 // data packets that a switch trimmed to their headers
-	StaleData             uint64 // data packets of a closed QP
-	StaleAcks             uint64 // ACKs without news, or of a closed QP
-	CongestionMarks       uint64 // data packets that came with CE
-	CNPsSent, CNPsTaken   uint64 // congestion notification packets; ignored by other controls
-	Quenches              uint64
-	Foreign               uint64 // packets that are neither RoCEv2 nor a quench
-	Refused               uint64 // data packets refused by Config.Place
-	Malformed             uint64 // packets that contradict themselves or the protocol
-	QPsOpened, QPsDone    uint64
-	QPsPeak               int // open at once
-	ActiveQPs             int // open now
-	ResponderQPs          int // with state at the responder now
+	// zero-length WRITEs sent that make the receiver report a gap; retransmitted ones are not counted
+	Nudges              uint64
+	TailProbes          uint64 // of the nudges: those sent because an ACK was overdue
+	PathProbes          uint64 // path probes sent
+	PathProbesTaken     uint64 // path probes of other hosts that were answered
+	Timeouts            uint64 // expired retransmission timers, without those of probes
+	NaksSent, NaksTaken uint64
+	Marked              uint64 // ACKs that reported an ECN mark (BECN)
+	RateCuts            uint64
+	DataReceived        uint64
+	BytesDelivered      uint64 // payload bytes of accepted packets
+	Delivered           uint64 // messages that arrived completely
+	Duplicates          uint64 // data packets below the expected PSN
+	OutOfOrder          uint64 // data packets above the expected PSN
+	BeyondWindow        uint64 // data packets beyond the reorder window
+	Trimmed             uint64 // data packets that a switch trimmed to their headers
+	StaleData           uint64 // data packets of a closed QP
+	StaleAcks           uint64 // ACKs that acknowledged nothing new, or of a closed QP
+	CongestionMarks     uint64 // data packets that arrived with an ECN mark (CE)
+	CNPsSent, CNPsTaken uint64 // congestion notification packets; ignored by other controls
+	Quenches            uint64
+	Foreign             uint64 // packets that are neither RoCEv2 nor a quench
+	Refused             uint64 // data packets that Config.Place refused
+	Malformed           uint64 // packets with contradictory lengths or fields, or against the protocol
+	QPsOpened, QPsDone  uint64
+	QPsPeak             int // largest number of QPs open at once
+	ActiveQPs           int // QPs open now
+	ResponderQPs        int // QPs of other hosts for which the responder keeps state now
 }
 
-// Endpoint is the RoCEv2 interface of one host. See the package comment.
+// Endpoint is the RoCEv2 network interface of one host, as a state machine without clock or socket. See the package
+// comment.
 type Endpoint struct {
 	cfg     Config
 	handler Handler
 
-	transport transport
+	transport reliability
 	control   rateControl
 	roomy     Roomy // the balancer, if it has windows; otherwise nil
 	// keepsSends: the rate control, or another part, needs the packets' sending times.
 	keepsSends bool
 	inOrder    bool // receivers accept packets in order only
 
-	stack   stack
+	stack   headerStack
 	full    int         // bytes of a full data packet without RETH, headers and tail
 	fullGap fabric.Time // their transmission time at line rate
 	span    int32       // largest number of packets that a responder can be sent from the first missing one
@@ -94,12 +98,12 @@ type Endpoint struct {
 
 	stats    Stats
 	paused   bool // sending of data is stopped
-	overdues overdues
+	overdues overdueQueue
 	longest  fabric.Time // round trip of a full packet over the longest path of the idle fabric
-	lates    lates
+	lates    lateDetectors
 
-	ports    []port // one per plane
-	incoming packet // scratch of Receive
+	ports    []sendPort // one per plane
+	incoming packet     // scratch of Receive
 	requester
 	responder
 	sessions []session // by host; nil: all packets are of one partition
@@ -140,7 +144,7 @@ func New(c Config, h Handler) (*Endpoint, error) {
 	}
 	// A sender that has filled the span waits for an ACK: half of the span may be in flight.
 	e.ask = min(e.cfg.AckEvery, max(1, int(e.span/2)))
-	e.full = e.stack.len + e.cfg.MTU + padding(e.cfg.MTU) + frame.ICRCSize + e.cfg.Outer + e.dataField
+	e.full = e.stack.len + e.cfg.MTU + padBytes(e.cfg.MTU) + frame.ICRCSize + e.cfg.Outer + e.dataField
 	e.fullGap = e.cfg.LineRate.TimeFor(int64(e.full))
 	if err := e.stack.encode(e.template[:], &e.cfg, e.cfg.Host, frame.WriteMiddle, ecnECT0); err != nil {
 		return nil, fmt.Errorf("endpoint: header template: %w", err)
@@ -153,7 +157,7 @@ func New(c Config, h Handler) (*Endpoint, error) {
 	}
 	e.transport = receiver.transport(e)
 	e.longest = IdleTrip(e.cfg.Fabric, e.cfg.MTU+e.cfg.Outer)
-	e.directory.tripOf = e.tripOf
+	e.peerDirectory.tripOf = e.tripOf
 	e.control = newControl(e)
 	if e.control.losses == nil {
 		e.control.losses = lineRate{}
@@ -174,11 +178,11 @@ func (e *Endpoint) Stats() Stats {
 // first, so Next can call the handler.
 func (e *Endpoint) Next(now fabric.Time, dst []byte) (f Frame, ok bool) { return e.NextBy(0, now, dst) }
 
-// NextBy is Next for one of several ports.
+// NextBy is [Endpoint.Next] for one of the ports of a host with several planes, counted from 0.
 func (e *Endpoint) NextBy(number int, now fabric.Time, dst []byte) (f Frame, ok bool) {
-	e.expire(now)
+	e.expireTimers(now)
 	if e.control.credit != nil {
-		e.control.credit.grant(now)
+		e.control.credit.grantCredit(now)
 	}
 	p := &e.ports[number]
 	if p.queue.len > 0 {
@@ -196,9 +200,9 @@ func (e *Endpoint) NextBy(number int, now fabric.Time, dst []byte) (f Frame, ok 
 // to do now. ok is false if only other calls can cause something to send.
 func (e *Endpoint) NextWake() (at fabric.Time, ok bool) { return e.NextWakeBy(0) }
 
-// NextWakeBy is NextWake for one of several ports.
+// NextWakeBy is [Endpoint.NextWake] for one of the ports of a host with several planes, counted from 0.
 func (e *Endpoint) NextWakeBy(number int) (at fabric.Time, ok bool) {
-	if p := &e.ports[number]; p.queue.len > 0 || p.waits() && !e.paused {
+	if p := &e.ports[number]; p.queue.len > 0 || p.hasWaiting() && !e.paused {
 		return 0, true
 	}
 	at, ok = e.nextTimeout()
@@ -225,8 +229,8 @@ func (e *Endpoint) NextWakeBy(number int) (at fabric.Time, ok bool) {
 // Pause stops the sending of data, as a switch's pause frame does, or resumes it. ACKs and timers are not stopped.
 func (e *Endpoint) Pause(paused bool) { e.paused = paused }
 
-// Sending returns the payload bytes in flight of the open QPs, and the mean of their allowed rates; 0 if none is
-// open.
+// Sending returns the payload bytes in flight of all open QPs, and the mean of the rates that rate control allows them;
+// 0 if no QP is open.
 func (e *Endpoint) Sending() (inFlight int64, allowed fabric.Rate) {
 	open := fabric.Rate(0)
 	for _, q := range e.qps {
@@ -239,4 +243,4 @@ func (e *Endpoint) Sending() (inFlight int64, allowed fabric.Rate) {
 	return inFlight, allowed / max(1, open)
 }
 
-func padding(payload int) int { return -payload & 3 }
+func padBytes(payload int) int { return -payload & 3 }

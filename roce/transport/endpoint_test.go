@@ -159,7 +159,7 @@ func TestTurns(t *testing.T) {
 	}
 	e := w.hosts[0].e
 	w.open(0, Message{QP: 9, ID: 9, Dst: 1, Bytes: 1})
-	e.ports[0].queue.push(control{dst: 1})
+	e.ports[0].queue.push(controlPacket{dst: 1})
 	var buf [MaxHeader]byte
 	if f, ok := e.Next(w.now, buf[:]); !ok || !f.Control {
 		t.Errorf("%+v, want a control packet first", f)

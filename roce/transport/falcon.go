@@ -2,15 +2,15 @@ package transport
 
 import "github.com/ethereal-fabric/ethereal/fabric"
 
-// Falcon is the transport of Google's Falcon (SIGCOMM 2025; specification of the Open Compute Project): receivers keep
-// packets and report which came, and senders detect losses by RACK-TLP (RFC 8985) on each of a connection's paths,
-// whose packets stay in order. Its bitmaps say what our ACK per packet says.
+// Falcon names the transport of Google's Falcon (SIGCOMM 2025; specification of the Open Compute Project). Receivers
+// keep packets that arrive out of order and report which arrived. Senders detect losses by RACK-TLP (RFC 8985) on each
+// path of a connection. Here an ACK per packet takes the place of Falcon's bitmaps.
 const Falcon Receiver = "falcon"
 
 func falconSpec() Spec {
 	return Spec{
 		Kind: Transport, Name: string(Falcon), Summary: "always keeps the packet; with packets on several paths, senders detect losses path by path",
-		transport: func(e *Endpoint) transport {
+		transport: func(e *Endpoint) reliability {
 			e.lates.byPath = true
 			return selectiveRepeat{e}
 		},
@@ -28,25 +28,25 @@ func (e *Endpoint) rackTime() fabric.Time {
 	return e.lates.latest + min(e.lates.latest, e.cfg.Trip)/4
 }
 
-// newestOn is when the latest answered packet of a path was sent.
-type newestOn struct {
+// newestAnswer is when the latest answered packet of a path was sent.
+type newestAnswer struct {
 	label fabric.Label
 	at    fabric.Time
 }
 
 // answeredOn records the answer to a packet of a path.
-func (l *late) answeredOn(label fabric.Label, sent fabric.Time) {
+func (l *lateDetector) answeredOn(label fabric.Label, sent fabric.Time) {
 	for i := range l.paths {
 		if l.paths[i].label == label {
 			l.paths[i].at = max(l.paths[i].at, sent)
 			return
 		}
 	}
-	l.paths = append(l.paths, newestOn{label, sent})
+	l.paths = append(l.paths, newestAnswer{label, sent})
 }
 
 // passed reports whether a later packet of the same path has been answered.
-func (l *late) passed(d *departed) bool {
+func (l *lateDetector) passed(d *departedPacket) bool {
 	for _, p := range l.paths {
 		if p.label == d.label {
 			return d.at < p.at

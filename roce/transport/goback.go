@@ -9,30 +9,50 @@ import (
 // a NAK; the requester goes back to the missing packet.
 type goBackN struct{ *Endpoint }
 
-// GoBackN is the transport of RC since the first RNICs.
+// GoBackN names the transport of RNICs since their beginning: a receiver drops packets that arrive out of order and
+// sends a NAK; the sender retransmits everything from the missing packet on.
 const GoBackN Receiver = "go-back-n"
 
 func goBackNSpec() Spec {
 	return Spec{
 		Kind: Transport, Name: string(GoBackN), Summary: "drops the packet and asks once for the missing one; the sender retransmits everything from there",
-		Needs: Needs{InOrder: true}, transport: func(e *Endpoint) transport { return goBackN{e} },
+		Needs: Needs{InOrder: true}, transport: func(e *Endpoint) reliability { return goBackN{e} },
 	}
 }
 
 func (t goBackN) open(q *qp) { q.cwnd = unlimited }
 
+// pick allows one packet more than the window for a probe, and if no packet in flight asks for an ACK, as after a cut
+// of the window; that one asks.
 func (t goBackN) pick(q *qp) (packet int32, ok bool) {
-	return q.sndNxt, q.sndNxt < min(q.total(), q.sndUna+q.cwnd) && !q.failed
+	most := max(q.sndUna+q.cwnd, q.tail.most)
+	if t.ask > 1 && t.cfg.Watcher != nil && q.tail.asked <= q.sndUna {
+		most = max(most, q.sndNxt+1)
+	}
+	return q.sndNxt, q.sndNxt < min(q.totalPackets(), most) && !q.failed
 }
 
 func (t goBackN) sent(now fabric.Time, q *qp, i int32, asks bool) (more bool) {
 	q.sndNxt++
-	if i < q.data || q.expireAt == never { // probes do not hide a loss from the timer
+	t.awaitAnswer(now, q, i, asks)
+	switch {
+	case !t.answerDue(q):
+	case q.expireAt == never:
+		q.timerFrom = now
+		t.restart(now, q)
+	case i < q.data && now-q.timerFrom < t.cfg.RTO: // probes do not hide a loss from the timer
 		t.restart(now, q)
 	}
-	t.awaitAnswer(now, q, i, asks)
 	_, more = t.pick(q)
 	return more
+}
+
+// answerDue reports whether a packet in flight asks for an ACK: until one does, a QP that waits for its turn for longer
+// than the time-out has lost nothing. The timer runs for every packet without a watcher, after going back, and if the
+// QP may not send: a window that is cut may have no packet in it that asks.
+func (t goBackN) answerDue(q *qp) bool {
+	_, more := t.pick(q)
+	return !more || t.cfg.Watcher == nil || q.tail.asked > q.sndUna || q.sndUna < q.once
 }
 
 func (t goBackN) expired(now fabric.Time, q *qp) {
@@ -95,7 +115,8 @@ func (t goBackN) answered(now fabric.Time, q *qp, p *packet, s frame.Syndrome) {
 		t.lost(q)
 	}
 	t.activate(q)
-	if q.sndUna < q.sndNxt {
+	if q.sndUna < q.sndNxt && t.answerDue(q) {
+		q.timerFrom = now
 		t.restart(now, q)
 	} else {
 		q.expireAt = never
@@ -106,7 +127,7 @@ func (t goBackN) answered(now fabric.Time, q *qp, p *packet, s frame.Syndrome) {
 			return // it was closed
 		}
 	}
-	t.taken(now, q, bytes)
+	t.reportAcked(now, q, bytes)
 }
 
 // refused processes a NAK of a responder without place for a packet. The QP sends no more: it stays until its owner
@@ -121,7 +142,7 @@ func (t goBackN) refused(now fabric.Time, q *qp, p *packet, s frame.Syndrome) {
 	q.sndUna = upTo
 	t.lost(q)
 	q.failed = true
-	t.leave(q)
+	t.leaveMessage(q)
 	q.expireAt = never
 	t.stats.BytesAcked += uint64(bytes)
 	if bytes > 0 {
@@ -131,6 +152,8 @@ func (t goBackN) refused(now fabric.Time, q *qp, p *packet, s frame.Syndrome) {
 		f.Failed(now, q.id, s)
 	}
 }
+
+func (t goBackN) repeat(*qp, int32) {} // its receivers have no window
 
 // answeredBy returns the last packet that is acknowledged.
 func (t goBackN) answeredBy(_ *qp, _ *packet, at int32) int32 { return at - 1 }
@@ -231,7 +254,7 @@ func (t goBackN) reply(now fabric.Time, c *context, p *packet, syndrome frame.Sy
 	if syndrome == frame.ACK {
 		psn, c.ce = psn-1, false
 	}
-	t.answer(control{
+	t.queueControl(controlPacket{
 		dst: p.src, qpn: p.qpn, psn: psn, msn: c.msn, label: t.ackLabel(now, p), syndrome: syndrome, becn: becn,
 	})
 }

@@ -18,7 +18,7 @@ const (
 	// stackLen is the most header bytes a packet has before RETH or AETH.
 	stackLen = etherLen + ipv6Len + udpLen + frame.BTHSize
 
-	// MaxHeader is the most header bytes a packet has.
+	// MaxHeader is the largest number of header bytes of a packet.
 	MaxHeader = stackLen + frame.RETHSize + MaxField
 )
 
@@ -53,17 +53,17 @@ const (
 // dead uplink.
 const dscpRerouted = 3
 
-// stack is the layout of one endpoint's packets: where the parts begin, and how
+// headerStack is the layout of one endpoint's packets: where the parts begin, and how
 // to fill in what changes from packet to packet.
-type stack struct {
+type headerStack struct {
 	ipv6      bool
 	flowLabel bool
 	udp, bth  int // offsets
 	len       int // bytes up to the end of BTH
 }
 
-func newStack(c *Config) stack {
-	s := stack{ipv6: c.IPv6, flowLabel: c.FlowLabel}
+func newStack(c *Config) headerStack {
+	s := headerStack{ipv6: c.IPv6, flowLabel: c.FlowLabel}
 	s.udp = etherLen + ipv4Len
 	if s.ipv6 {
 		s.udp = etherLen + ipv6Len
@@ -75,7 +75,7 @@ func newStack(c *Config) stack {
 
 // encode writes the headers of a packet of no payload, up to BTH and AETH. The
 // MACs are the host's and its ToR's.
-func (s *stack) encode(b []byte, c *Config, dst fabric.NodeID, op frame.Opcode, ecn uint8) error {
+func (s *headerStack) encode(b []byte, c *Config, dst fabric.NodeID, op frame.Opcode, ecn uint8) error {
 	f := c.Fabric
 	h := frame.Stack{
 		DstMAC: f.MAC(f.ToROf(c.Host)), SrcMAC: f.MAC(c.Host),
@@ -91,7 +91,7 @@ func (s *stack) encode(b []byte, c *Config, dst fabric.NodeID, op frame.Opcode, 
 }
 
 // setDst fills in the destination's address.
-func (s *stack) setDst(b []byte, f *fabric.Fabric, dst fabric.NodeID) {
+func (s *headerStack) setDst(b []byte, f *fabric.Fabric, dst fabric.NodeID) {
 	if s.ipv6 {
 		a := f.HostAddr6(dst).As16()
 		copy(b[etherLen+24:], a[:])
@@ -102,7 +102,7 @@ func (s *stack) setDst(b []byte, f *fabric.Fabric, dst fabric.NodeID) {
 }
 
 // setLabel fills in the path label.
-func (s *stack) setLabel(b []byte, l fabric.Label) {
+func (s *headerStack) setLabel(b []byte, l fabric.Label) {
 	binary.BigEndian.PutUint16(b[s.udp:], frame.SourcePort(l))
 	if s.flowLabel {
 		word := binary.BigEndian.Uint32(b[etherLen:])
@@ -111,7 +111,7 @@ func (s *stack) setLabel(b []byte, l fabric.Label) {
 }
 
 // label reads the path label.
-func (s *stack) label(b []byte) fabric.Label {
+func (s *headerStack) label(b []byte) fabric.Label {
 	if s.flowLabel {
 		return fabric.Label(binary.BigEndian.Uint16(b[etherLen+2:])) & labelMask
 	}
@@ -120,7 +120,7 @@ func (s *stack) label(b []byte) fabric.Label {
 
 // ipSum returns the sum over an IPv4 header without length and checksum, to be
 // completed by setLength.
-func (s *stack) ipSum(b []byte) uint32 {
+func (s *headerStack) ipSum(b []byte) uint32 {
 	sum := uint32(0)
 	if s.ipv6 {
 		return sum
@@ -135,7 +135,7 @@ func (s *stack) ipSum(b []byte) uint32 {
 
 // setLength fills in the lengths and the IPv4 checksum, given the bytes from BTH
 // to the end of the ICRC.
-func (s *stack) setLength(b []byte, n int, ipSum uint32) {
+func (s *headerStack) setLength(b []byte, n int, ipSum uint32) {
 	n += udpLen
 	binary.BigEndian.PutUint16(b[s.udp+4:], uint16(n))
 	if s.ipv6 {

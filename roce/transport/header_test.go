@@ -144,7 +144,7 @@ func FuzzReceive(f *testing.F) {
 
 func TestChecksum(t *testing.T) {
 	check := func(t interface{ Fatalf(string, ...any) }, b []byte, length int) {
-		s := stack{udp: etherLen + ipv4Len}
+		s := headerStack{udp: etherLen + ipv4Len}
 		s.setLength(b, length, s.ipSum(b))
 		// RFC 1071: the ones' complement sum over a right header is all ones.
 		sum := 0

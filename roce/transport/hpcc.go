@@ -21,9 +21,9 @@ type hpcc struct {
 }
 
 const (
-	hpccOne    = 1 << 20             // a utilisation of 1
-	hpccTarget = hpccOne * 95 / 100  // eta
-	hpccStages = 5                   // maxStage
+	hpccOne    = 1 << 20             // fixed-point value of a utilisation of 1
+	hpccTarget = hpccOne * 95 / 100  // HPCC's target utilisation eta, 95 %
+	hpccStages = 5                   // HPCC's maxStage: additive increases before a multiplicative one
 	hpccShare  = 20 * hpccCompanions // the increase is (1-eta) of a window over this number of flows
 	// hpccCompanions is the number of flows that share a link without a standing queue: the paper's 80 B on 100
 	// Gb/s.
@@ -40,7 +40,7 @@ type hpccState struct {
 	measuredAt        fabric.Time // time of that measurement
 }
 
-// HPCC uses the telemetry that switches write into packets.
+// HPCC names the rate control of HPCC (SIGCOMM 2019), which uses the telemetry that switches write into packets.
 const HPCC Control = "hpcc"
 
 func hpccSpec() Spec {
@@ -50,21 +50,21 @@ func hpccSpec() Spec {
 		control: func(*params.Reader) controlMaker {
 			return func(e *Endpoint) rateControl {
 				c := &hpcc{Endpoint: e, trip: e.idleTrip()}
-				return rateControl{pacer: c, ack: reflection{}}
+				return rateControl{pacer: c, ack: intReflection{}}
 			}
 		},
 	}
 }
 
 func (c *hpcc) open(q *qp) {
-	whole, s := c.product(c.trip), c.qps.open(q)
+	whole, s := c.bandwidthDelay(c.trip), c.qps.open(q)
 	s.window, s.reference = whole, whole
 	c.bound(q, s)
 }
 
 // bound keeps the window within its bounds, and applies it to the queue pair.
 func (c *hpcc) bound(q *qp, s *hpccState) {
-	packet, whole := int64(c.full), c.product(c.trip)
+	packet, whole := int64(c.full), c.bandwidthDelay(c.trip)
 	s.window = min(max(s.window, whole/1000), max(whole, packet))
 	q.cwnd = int32(max(1, (s.window+packet-1)/packet))
 	c.setRate(q, min(c.cfg.LineRate, max(c.cfg.MinRate, fabric.Rate(int64(c.cfg.LineRate)/1000*s.window/whole*1000))))
@@ -79,7 +79,7 @@ func (c *hpcc) acked(now fabric.Time, q *qp, p *packet, _, at int32, _ bool) {
 		return
 	}
 	renew := c.transport.answeredBy(q, p, at) >= s.renewed
-	grown := max(1, c.product(c.trip)/hpccShare)
+	grown := max(1, c.bandwidthDelay(c.trip)/hpccShare)
 	if s.utilisation >= hpccTarget || s.stage >= hpccStages {
 		if s.window = s.reference*hpccTarget/max(s.utilisation, 1) + grown; renew {
 			s.stage = 0

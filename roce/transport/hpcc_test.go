@@ -14,15 +14,15 @@ func TestHPCC(t *testing.T) {
 	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 1 << 30})
 	e := w.hosts[0].e
 	q, c := e.qps[0], e.control.pacer.(*hpcc)
-	s, whole := c.qps.at(q), c.product(c.trip)
+	s, whole := c.qps.at(q), c.bandwidthDelay(c.trip)
 	grown := whole / 2000
 	if s.window != whole || q.rate.now != e.cfg.LineRate/1000*1000 {
 		t.Fatalf("begins with %d bytes at %v; want %d", s.window, q.rate.now, whole)
 	}
 	now, sent, packet := fabric.Millisecond, int64(0), int32(0)
 	rate := 400 * fabric.Gbps
-	// answer brings word, one idle round trip after the last, of a link that was used so much meanwhile and has a queue of
-	// so many round trips.
+	// answer brings word, one idle round trip after the last, of a link that was used so much meanwhile and has a queue
+	// of so many round trips.
 	answer := func(used, queue float64, through fabric.NodeID) {
 		trip := c.trip / fabric.Nanosecond * fabric.Nanosecond // as the stamps have it
 		now += trip
@@ -80,8 +80,8 @@ func TestHPCC(t *testing.T) {
 	}
 }
 
-// TestHPCCAnew: after a link's rate has changed, or counters may have come round, the next word is the first of its kind, and the one
-// after it counts again.
+// TestHPCCAnew: after a link's rate has changed, or counters may have come round, the next word is the first of its
+// kind, and the one after it counts again.
 func TestHPCCAnew(t *testing.T) {
 	w := newWorld(t, 2, func(c *Config) { c.Receiver, c.Control = Ideal, HPCC })
 	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 1 << 30})
@@ -123,8 +123,9 @@ func TestHPCCAnew(t *testing.T) {
 	}
 }
 
-// TestHPCCShares: two flows of one link come to share it alike, as fast as algorithm 1 has it. What a round trip adds is all
-// that makes them more alike: with n flows and W_AI = W(1-eta)/100 their difference halves in ln 2 x 1900 / n round trips.
+// TestHPCCShares: two flows of one link come to share it alike, as fast as algorithm 1 has it. What a round trip adds
+// is all that makes them more alike: with n flows and W_AI = W(1-eta)/100 their difference halves in ln 2 x 1900 / n
+// round trips.
 func TestHPCCShares(t *testing.T) {
 	w := newWorld(t, 2, func(c *Config) { c.Receiver, c.Control = Ideal, HPCC })
 	for id := range 2 {
@@ -133,7 +134,7 @@ func TestHPCCShares(t *testing.T) {
 	e := w.hosts[0].e
 	c := e.control.pacer.(*hpcc)
 	a, b := c.qps.at(e.qps[0]), c.qps.at(e.qps[1])
-	whole := c.product(c.trip)
+	whole := c.bandwidthDelay(c.trip)
 	a.window, a.reference = whole*85/100, whole*85/100
 	b.window, b.reference = whole/10, whole/10
 	rate, sent, now := 400*fabric.Gbps, int64(0), fabric.Millisecond
@@ -195,7 +196,7 @@ func TestStamp(t *testing.T) {
 		t.Error("what is older counts")
 	}
 	ack := make([]byte, MaxHeader)
-	ack = ack[:e.buildAck(control{dst: 1, syndrome: frame.ACK}, nil, ack).Len]
+	ack = ack[:e.buildAck(controlPacket{dst: 1, syndrome: frame.ACK}, nil, ack).Len]
 	as := bytes.Clone(ack)
 	if stampTelemetry(ack, Hop{Rate: fabric.Gbps}); !bytes.Equal(ack, as) {
 		t.Error("an ACK was written into")

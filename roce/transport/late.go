@@ -11,27 +11,27 @@ import "github.com/ethereal-fabric/ethereal/fabric"
 //
 // The receivers keep packets and acknowledge each; the sender retransmits only lost ones.
 
-// lates are the QPs that wait for answers in this way.
-type lates struct {
-	waiting    timers      // by late.at, or earlier
+// lateDetectors are the QPs that wait for answers in this way.
+type lateDetectors struct {
+	waiting    timerHeap   // by late.at, or earlier
 	fabric.RTT             // of packets sent once
 	latest     fabric.Time // of these, the latest answered one's round trip
 	byPath     bool        // see falcon.go
 }
 
-// late has a QP's packets in flight.
-type late struct {
+// lateDetector has a QP's packets in flight.
+type lateDetector struct {
 	at     fabric.Time // when to check again; never: nothing is in flight
 	newest fabric.Time // sending time of the latest answered packet
 	probed int8        // number of waits without an answer to anything sent later
 	listed bool        // in lates.waiting, by queued or earlier
 	queued fabric.Time
-	out    []departed // in order of sending
-	paths  []newestOn // by path, if lates.byPath
+	out    []departedPacket // in order of sending
+	paths  []newestAnswer   // by path, if lates.byPath
 }
 
-// departed is a packet in flight.
-type departed struct {
+// departedPacket is a packet in flight.
+type departedPacket struct {
 	packet int32        // -1: answered
 	again  bool         // it is a retransmission
 	label  fabric.Label // if lates.byPath
@@ -46,7 +46,7 @@ func (e *Endpoint) isLate(q *qp) bool {
 	return e.cfg.LateLoss && (q.balanced || e.cfg.Reordered) && q.bytes > 0 && !q.untimed
 }
 
-func (l *late) open() {
+func (l *lateDetector) open() {
 	l.at, l.newest, l.probed, l.out, l.paths = never, fabric.LongAgo, 0, l.out[:0], l.paths[:0]
 }
 
@@ -61,7 +61,7 @@ func (e *Endpoint) latePatience() fabric.Time {
 // lateSent records that a packet was sent.
 func (e *Endpoint) lateSent(now fabric.Time, q *qp, packet int32, again bool) {
 	l := &q.state.late
-	d := departed{packet: packet, again: again, at: now}
+	d := departedPacket{packet: packet, again: again, at: now}
 	if e.lates.byPath {
 		if s := q.state.sends.find(packet); s != nil {
 			d.label = s.label
@@ -119,7 +119,7 @@ func (e *Endpoint) lateAnswered(now fabric.Time, q *qp, packet int32) {
 }
 
 // forget removes a packet, or all if it is -1, from those in flight: it will be retransmitted.
-func (l *late) forget(packet int32) {
+func (l *lateDetector) forget(packet int32) {
 	if packet < 0 {
 		l.out = l.out[:0]
 	}
@@ -131,7 +131,7 @@ func (l *late) forget(packet int32) {
 }
 
 // settle drops answered packets from the front of those in flight.
-func (l *late) settle(q *qp) {
+func (l *lateDetector) settle(q *qp) {
 	n := 0
 	for n < len(l.out) && (l.out[n].packet < q.sndUna || q.state.selective.acked.has(l.out[n].packet)) {
 		n++
@@ -141,7 +141,7 @@ func (l *late) settle(q *qp) {
 	}
 }
 
-// findLate does what is due.
+// findLate declares packets lost whose answers are overdue, by time.
 func (e *Endpoint) findLate(now fabric.Time) {
 	for {
 		at, ok := e.nextLate()
@@ -172,15 +172,15 @@ func (e *Endpoint) lookForLate(now fabric.Time, q *qp) {
 	}
 	if silent {
 		_, more := e.transport.pick(q)
-		if more && q.sndNxt < q.total() { // retransmissions wait for their turn: an answer to later packets will show
+		if more && q.sndNxt < q.totalPackets() { // retransmissions wait for their turn: an answer to later packets will show
 			e.lateAt(q, now+patience)
 			return
 		}
 		l.probed = min(l.probed+1, maxSilence)
 		if l.probed == 1 {
-			if q.sndNxt == q.total() { // otherwise the window is full
+			if q.sndNxt == q.totalPackets() { // otherwise the window is full
 				e.stats.TailProbes++
-				e.nudge(q)
+				e.wakeQP(q)
 			}
 			e.lateAt(q, now+patience)
 			return

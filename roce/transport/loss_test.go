@@ -2,6 +2,7 @@ package transport
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -50,6 +51,63 @@ func TestTimeout(t *testing.T) {
 	}
 	if s := w.hosts[0].e.Stats(); s.Timeouts != 1 || s.Retransmissions != 4 || w.hosts[1].delivered[1] != 30_000 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// With MostRTO the timer doubles each time that it expires, and starts from RTO once something is acknowledged.
+func TestTimerGrows(t *testing.T) {
+	w := newWorld(t, 2, func(c *Config) { c.MostRTO = 6 * DefaultRTO })
+	dead := true
+	var sent fabric.Time // the latest packet
+	w.fate = func(now fabric.Time, _ []byte, control bool) fate {
+		if !control {
+			sent = now
+		}
+		if dead && !control {
+			return fate{}
+		}
+		return fate{copies: []fabric.Time{0}}
+	}
+	var waits []fabric.Time
+	w.hosts[0].onTimeout = func(QP) {
+		waits = append(waits, (w.now-sent)/DefaultRTO)
+		dead = len(waits) < 5
+	}
+	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 30_000})
+	w.run(never)
+	w.fate = func(fabric.Time, []byte, bool) fate { return fate{} }
+	w.hosts[0].onTimeout = func(QP) {
+		waits = append(waits, (w.now-sent)/DefaultRTO)
+		w.fate = func(fabric.Time, []byte, bool) fate { return fate{copies: []fabric.Time{0}} }
+	}
+	sent = w.now
+	w.open(0, Message{QP: 2, ID: 2, Dst: 1, Bytes: 9000})
+	w.run(never)
+	if want := []fabric.Time{1, 2, 4, 6, 6, 1}; !slices.Equal(waits, want) {
+		t.Errorf("timers of %v RTO, want %v", waits, want)
+	}
+	if w.hosts[1].delivered[1] != 30_000 || w.hosts[1].delivered[2] != 9000 {
+		t.Errorf("delivered %v", w.hosts[1].delivered)
+	}
+}
+
+// A queue pair that has much to send has its time-out too: at the latest two timers after the last answer.
+func TestTimeoutWhileSending(t *testing.T) {
+	w := newWorld(t, 2, nil)
+	dead, first := true, never
+	w.fate = func(now fabric.Time, _ []byte, control bool) fate {
+		if dead && !control {
+			first = min(first, now)
+			return fate{}
+		}
+		return fate{copies: []fabric.Time{0}}
+	}
+	var fired fabric.Time
+	w.hosts[0].onTimeout = func(QP) { fired, dead = w.now, false }
+	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 500_000_000}) // 10 ms at 400 Gb/s
+	w.run(never)
+	if at := fired - first; at < DefaultRTO || at > 2*DefaultRTO {
+		t.Errorf("timer expired %v after the first packet, want %v to %v", at, DefaultRTO, 2*DefaultRTO)
 	}
 }
 
@@ -228,7 +286,7 @@ func TestTwoGaps(t *testing.T) {
 // acknowledge hands host 0 an ACK of host 1 for a packet counted from 0.
 func (w *world) acknowledge(q *qp, packet int32, syndrome frame.Syndrome) {
 	r := w.hosts[1].e
-	k := control{dst: 0, qpn: q.qpn, psn: q.firstPSN + uint32(packet), syndrome: syndrome}
+	k := controlPacket{dst: 0, qpn: q.qpn, psn: q.firstPSN + uint32(packet), syndrome: syndrome}
 	var buf [MaxHeader]byte
 	f := r.buildAck(k, nil, buf[:])
 	w.hosts[0].e.Receive(w.now, buf[:f.Len], f.Tail)

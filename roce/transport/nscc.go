@@ -15,7 +15,7 @@ import (
 // Where the specification's text leaves details open, it follows htsim (uec.cpp, commit 40ccb05), whose names its
 // constants have. Numbers are integers, so that every machine computes the same: bytes, and picoseconds.
 type nscc struct {
-	delays
+	delayMeter
 	qps   perQP[nsccState]
 	scale int64 // bytes that the line sends in a trip
 }
@@ -26,7 +26,7 @@ const (
 	nsccFastDelay  = fabric.Microsecond // queueing below it counts as none
 	nsccDelayGain  = 80                 // the mean delay moves by 1/80
 	nsccAdaptGate  = 3                  // quick adapt if less than 1/2^3 of the largest window arrived
-	nsccAdaptDelay = 4                  // of targets
+	nsccAdaptDelay = 4                  // delay from which quick adapt acts, in target delays
 	nsccAdjust     = 8                  // answered full packets after which the window is updated
 )
 
@@ -48,7 +48,7 @@ type nsccState struct {
 	ignored, ignores int64       // bytes of answers to earlier packets, which are ignored
 }
 
-// NSCC is the congestion control of Ultra Ethernet's senders.
+// NSCC names Ultra Ethernet's sender-based congestion control, which uses ECN marks and round-trip times.
 const NSCC Control = "nscc"
 
 func nsccSpec() Spec {
@@ -58,8 +58,8 @@ func nsccSpec() Spec {
 		control: func(a *params.Reader) controlMaker {
 			target := readTargetDelay(a)
 			return func(e *Endpoint) rateControl {
-				c := &nscc{delays: newDelays(e, target)}
-				c.scale = c.product(c.trip)
+				c := &nscc{delayMeter: newDelays(e, target)}
+				c.scale = c.bandwidthDelay(c.trip)
 				return rateControl{pacer: c, losses: c}
 			}
 		},
@@ -70,7 +70,7 @@ func nsccSpec() Spec {
 func (c *nscc) open(q *qp) {
 	n := c.qps.open(q)
 	n.base = c.trip
-	n.most = c.product(c.trip) * 3 / 2
+	n.most = c.bandwidthDelay(c.trip) * 3 / 2
 	n.window = n.most
 	c.bound(q, n)
 }
@@ -90,16 +90,16 @@ func (c *nscc) acked(now fabric.Time, q *qp, p *packet, packets, at int32, _ boo
 	n.ignored += bytes
 	delay := n.delay
 	if trip, ok := c.measure(now, q, p, at); ok {
-		delay = c.queued(n, trip, p.becn)
+		delay = c.queueingDelay(n, trip, p.becn)
 	}
-	if !c.adapt(now, q, n, false, p.becn, delay) {
+	if !c.quickAdapt(now, q, n, false, p.becn, delay) {
 		c.adjust(now, n, p.becn, delay, bytes)
 	}
 	c.bound(q, n)
 	if n.answered > nsccAdjust*int64(c.full) || now-n.adjusted > c.trip {
 		n.window += n.gain / n.window
 		if now-n.adjusted >= c.trip {
-			n.window += c.scaled(int64(c.cfg.MTU) * 3 / 20)
+			n.window += c.scaleToTarget(int64(c.cfg.MTU) * 3 / 20)
 			n.adjusted = now
 		}
 		n.gain, n.answered = 0, 0
@@ -107,11 +107,11 @@ func (c *nscc) acked(now fabric.Time, q *qp, p *packet, packets, at int32, _ boo
 	}
 }
 
-// queued processes a packet's round trip, and returns its queueing time.
-func (c *nscc) queued(n *nsccState, trip fabric.Time, marked bool) fabric.Time {
+// queueingDelay processes a packet's round trip, and returns its queueing time.
+func (c *nscc) queueingDelay(n *nsccState, trip fabric.Time, marked bool) fabric.Time {
 	if trip < n.base {
 		n.base = trip
-		n.most = c.product(trip) * 3 / 2
+		n.most = c.bandwidthDelay(trip) * 3 / 2
 	}
 	delay := trip - n.base
 	sample := delay
@@ -122,8 +122,8 @@ func (c *nscc) queued(n *nsccState, trip fabric.Time, marked bool) fabric.Time {
 	return delay
 }
 
-// scaled scales a constant of the specification's reference network to this one.
-func (c *nscc) scaled(bytes int64) int64 { return bytes * c.scale / nsccReference }
+// scaleToTarget scales a constant of the specification's reference network to this one.
+func (c *nscc) scaleToTarget(bytes int64) int64 { return bytes * c.scale / nsccReference }
 
 // adjust moves the window for an answer.
 func (c *nscc) adjust(now fabric.Time, n *nsccState, marked bool, delay fabric.Time, bytes int64) {
@@ -137,9 +137,9 @@ func (c *nscc) adjust(now fabric.Time, n *nsccState, marked bool, delay fabric.T
 		}
 	case marked: // the balancer leaves the packet's path
 	case delay >= c.target:
-		n.gain += c.scaled(5*mtu) * bytes
+		n.gain += c.scaleToTarget(5*mtu) * bytes
 	case !c.grow(n, delay, bytes):
-		n.gain += c.scaled(4*mtu) * bytes / int64(nsccTrip/fabric.Nanosecond) * int64((c.target-delay)/fabric.Nanosecond)
+		n.gain += c.scaleToTarget(4*mtu) * bytes / int64(nsccTrip/fabric.Nanosecond) * int64((c.target-delay)/fabric.Nanosecond)
 	}
 }
 
@@ -152,13 +152,13 @@ func (c *nscc) grow(n *nsccState, delay fabric.Time, bytes int64) bool {
 	n.quiet += bytes
 	n.fast = n.fast || n.quiet > n.window
 	if n.fast {
-		n.window += c.scaled(bytes) / 4
+		n.window += c.scaleToTarget(bytes) / 4
 	}
 	return n.fast
 }
 
-// adapt is quick adapt. It reports whether the answer has no other effect.
-func (c *nscc) adapt(now fabric.Time, q *qp, n *nsccState, cut, marked bool, delay fabric.Time) bool {
+// quickAdapt is quick adapt. It reports whether the answer has no other effect.
+func (c *nscc) quickAdapt(now fabric.Time, q *qp, n *nsccState, cut, marked bool, delay fabric.Time) bool {
 	done := false
 	switch {
 	case n.ignored < n.ignores && marked:
@@ -178,20 +178,20 @@ func (c *nscc) adapt(now fabric.Time, q *qp, n *nsccState, cut, marked bool, del
 	return done
 }
 
-// cut implements [losses]: a packet was trimmed at a queue as long as a round trip.
+// cut implements [lossObserver]: a packet was trimmed at a queue as long as a round trip.
 func (c *nscc) cut(now fabric.Time, q *qp, packet int32) {
 	n := c.qps.at(q)
 	q.state.sends.take(packet)
 	n.ignored += int64(c.full)
 	n.delay += (c.trip - n.delay) / nsccDelayGain
 	n.cut = true
-	if !c.adapt(now, q, n, true, true, 0) {
+	if !c.quickAdapt(now, q, n, true, true, 0) {
 		n.window -= int64(c.full)
 	}
 	c.bound(q, n)
 }
 
-// lost implements [losses].
+// lost implements [lossObserver].
 func (c *nscc) lost(_ fabric.Time, q *qp, packets int32) {
 	n := c.qps.at(q)
 	n.window -= int64(packets) * int64(c.full)

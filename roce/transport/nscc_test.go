@@ -131,7 +131,7 @@ func TestNSCCQuickAdapt(t *testing.T) {
 	q, cc := e.qps[0], e.control.pacer.(*nscc)
 	n := cc.qps.at(q)
 	packets := q.cwnd
-	cc.adapt(fabric.Microsecond, q, n, false, false, 0) // a period begins
+	cc.quickAdapt(fabric.Microsecond, q, n, false, false, 0) // a period begins
 	for i := range packets - 1 {
 		cc.cut(2*fabric.Microsecond, q, i)
 	}
@@ -147,16 +147,16 @@ func TestNSCCQuickAdapt(t *testing.T) {
 
 // Times are found once, by packets sent once, and the ring has room for those on the way.
 func TestSendTimes(t *testing.T) {
-	var s sends
+	var s sentPackets
 	for i := range int32(100) {
 		s.put(i, fabric.Time(i), 0, 0)
 	}
 	s.put(7, 1000, 3, 0)
 	for i := range int32(100) {
 		sent, ok := s.take(i)
-		want := send{i + 1, 0, fabric.Time(i)}
+		want := sentPacket{i + 1, 0, fabric.Time(i)}
 		if i == 7 { // sent twice
-			want = send{i + 1, 3, never}
+			want = sentPacket{i + 1, 3, never}
 		}
 		if !ok || sent != want {
 			t.Errorf("packet %d: %v, %v", i, sent, ok)
@@ -193,7 +193,7 @@ func TestRCCCGrants(t *testing.T) {
 	}
 	w.run(never)
 	e := w.hosts[0].e
-	first := int(e.control.pacer.(*rccc).first())
+	first := int(e.control.pacer.(*rccc).firstCredit())
 	total := 0
 	for host, n := range granted {
 		if packets := n * rcccGrant; packets < bytes/1000-first || packets > bytes/1000-first+2*rcccGrant {

@@ -10,31 +10,31 @@ const reservedQPs = 2
 // it; and where the state of its own lowest slots is here. Most have one QP at a time
 // either way: what is asked for it lies together.
 type peer struct {
-	slot     slot                // the lowest
-	contexts [nearContexts]int32 // of the responder, + 1, by slot from the lowest; 0: none
-	trip     fabric.Time         // round trip of a full packet through the idle fabric
-	order                        // of share 0
-	others   map[uint16]*order   // of other shares, while there are any
+	slot         contextSlot              // the lowest
+	contexts     [nearContexts]int32      // of the responder, + 1, by slot from the lowest; 0: none
+	trip         fabric.Time              // round trip of a full packet through the idle fabric
+	messageOrder                          // of share 0
+	others       map[uint16]*messageOrder // of other shares, while there are any
 
-	more  []slot // above the lowest
+	more  []contextSlot // above the lowest
 	free  []uint16
 	slots uint16 // that there are
 }
 
-// order is the messages of a share that have something to send for the first time, oldest first.
-type order struct{ first, last *message }
+// messageOrder is the messages of a share that have something to send for the first time, oldest first.
+type messageOrder struct{ first, last *message }
 
 // orderOf returns a share's order.
-func (p *peer) orderOf(share uint16) *order {
+func (p *peer) orderOf(share uint16) *messageOrder {
 	if share == 0 {
-		return &p.order
+		return &p.messageOrder
 	}
 	o := p.others[share]
 	if o == nil {
 		if p.others == nil {
-			p.others = map[uint16]*order{}
+			p.others = map[uint16]*messageOrder{}
 		}
-		o = &order{}
+		o = &messageOrder{}
 		p.others[share] = o
 	}
 	return o
@@ -43,12 +43,12 @@ func (p *peer) orderOf(share uint16) *order {
 // nearContexts is how many of a peer's slots are found without a hash table.
 const nearContexts = 2
 
-type slot struct {
+type contextSlot struct {
 	generation uint8
 	qp         *qp // nil: free
 }
 
-func (p *peer) take() (s uint16, ok bool) {
+func (p *peer) takeSlot() (s uint16, ok bool) {
 	if n := len(p.free); n > 0 {
 		s = p.free[n-1]
 		p.free = p.free[:n-1]
@@ -58,13 +58,13 @@ func (p *peer) take() (s uint16, ok bool) {
 		return 0, false
 	}
 	if p.slots++; p.slots > 1 {
-		p.more = append(p.more, slot{})
+		p.more = append(p.more, contextSlot{})
 	}
 	return p.slots - 1 + reservedQPs, true
 }
 
-// at returns a slot; nil: there is none.
-func (p *peer) at(s uint32) *slot {
+// slotAt returns a slot; nil: there is none.
+func (p *peer) slotAt(s uint32) *contextSlot {
 	switch i := s - reservedQPs; {
 	case i >= uint32(p.slots): // below the lowest, too
 		return nil
@@ -75,9 +75,9 @@ func (p *peer) at(s uint32) *slot {
 	}
 }
 
-// directory finds the peer of a host, by its number: in pages, since most hosts of a
+// peerDirectory finds the peer of a host, by its number: in pages, since most hosts of a
 // large fabric never meet.
-type directory struct {
+type peerDirectory struct {
 	pages  []*[directoryPage]int32 // positions in peers, + 1; 0: none
 	tripOf func(host fabric.NodeID) fabric.Time
 	peers  []peer
@@ -86,15 +86,15 @@ type directory struct {
 const directoryPage = 64
 
 // find returns the position of a host's peer, -1 if it has none.
-func (d *directory) find(host fabric.NodeID) int32 {
+func (d *peerDirectory) find(host fabric.NodeID) int32 {
 	if page := int(host) / directoryPage; page < len(d.pages) && d.pages[page] != nil {
 		return d.pages[page][host%directoryPage] - 1
 	}
 	return -1
 }
 
-// meet is find for a host of the fabric, which gets a peer if it has none.
-func (d *directory) meet(host fabric.NodeID) int32 {
+// findOrAdd is find for a host of the fabric, which gets a peer if it has none.
+func (d *peerDirectory) findOrAdd(host fabric.NodeID) int32 {
 	if p := d.find(host); p >= 0 {
 		return p
 	}
@@ -125,8 +125,8 @@ type message struct {
 	next       *message
 }
 
-// join makes q, new, one of its message's QPs, and reports whether it may send.
-func (e *Endpoint) join(q *qp) bool {
+// joinMessage makes q, new, one of its message's QPs, and reports whether it may send.
+func (e *Endpoint) joinMessage(q *qp) bool {
 	p := e.peers[q.peer].orderOf(q.share)
 	m := p.last
 	if m == nil || m.id != q.message {
@@ -144,7 +144,7 @@ func (e *Endpoint) join(q *qp) bool {
 	if m == p.first {
 		return true
 	}
-	q.where, q.next = held, nil
+	q.where, q.next = heldAtSender, nil
 	if m.head == nil {
 		m.head = q
 	} else {
@@ -154,9 +154,8 @@ func (e *Endpoint) join(q *qp) bool {
 	return false
 }
 
-// leave notes that q has sent all of its part. The last one lets the next message
-// begin.
-func (e *Endpoint) leave(q *qp) {
+// leaveMessage records that q has sent all of its part of a message. After the last one the next message begins.
+func (e *Endpoint) leaveMessage(q *qp) {
 	m := q.of
 	q.of = nil
 	if m == nil {
@@ -176,7 +175,7 @@ func (e *Endpoint) leave(q *qp) {
 		}
 		for h := m.head; h != nil; {
 			next := h.next
-			h.where = nowhere
+			h.where = notQueued
 			e.free = append(e.free, h.pos)
 			h = next
 		}

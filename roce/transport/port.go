@@ -2,31 +2,31 @@ package transport
 
 import "github.com/ethereal-fabric/ethereal/fabric"
 
-// port has the packets to send by a port of the host. In a fabric of planes a host has one port per plane: a QP
+// sendPort has the packets to send by a port of the host. In a fabric of planes a host has one port per plane: a QP
 // uses the port that its label names, and an ACK the port of its own label.
-type port struct {
-	shares      []share // by [Message.Share]
-	first, last int32   // of the shares with queued QPs, by number; -1: none
+type sendPort struct {
+	shares      []peerShare // by [Message.Share]
+	first, last int32       // of the shares with queued QPs, by number; -1: none
 	queue       controlQueue
 }
 
-// share has the QPs of one share that may have something to send now, in turn. Shares take turns, too: one packet
+// peerShare has the QPs of one share that may have something to send now, in turn. Shares take turns, too: one packet
 // each.
-type share struct {
+type peerShare struct {
 	head, tail *qp
 	next       int32 // next share in turn; -1: none
 	waits      bool  // it is in turn
 }
 
-func newPort() port { return port{shares: make([]share, 1), first: -1, last: -1} }
+func newPort() sendPort { return sendPort{shares: make([]peerShare, 1), first: -1, last: -1} }
 
-// waits reports whether a QP may have something to send.
-func (p *port) waits() bool { return p.first >= 0 }
+// hasWaiting reports whether a QP may have something to send.
+func (p *sendPort) hasWaiting() bool { return p.first >= 0 }
 
 // put queues a QP as the last of its share, or the first.
-func (p *port) put(q *qp, first bool) {
+func (p *sendPort) put(q *qp, first bool) {
 	for int(q.share) >= len(p.shares) {
-		p.shares = append(p.shares, share{})
+		p.shares = append(p.shares, peerShare{})
 	}
 	s := &p.shares[q.share]
 	q.next = nil
@@ -40,12 +40,12 @@ func (p *port) put(q *qp, first bool) {
 		s.tail = q
 	}
 	if !s.waits {
-		p.wait(int32(q.share))
+		p.appendWaiting(int32(q.share))
 	}
 }
 
-// wait queues a share as the last.
-func (p *port) wait(n int32) {
+// appendWaiting queues a share as the last.
+func (p *sendPort) appendWaiting(n int32) {
 	p.shares[n].waits, p.shares[n].next = true, -1
 	if p.first < 0 {
 		p.first = n
@@ -55,8 +55,8 @@ func (p *port) wait(n int32) {
 	p.last = n
 }
 
-// pop removes the next QP from its share's list. The share keeps its turn until [port.turn].
-func (p *port) pop() *qp {
+// pop removes the next QP from its share's list. The share keeps its turn until [sendPort.endTurn].
+func (p *sendPort) pop() *qp {
 	s := &p.shares[p.first]
 	q := s.head
 	if s.head = q.next; s.head == nil {
@@ -65,21 +65,21 @@ func (p *port) pop() *qp {
 	return q
 }
 
-// turn ends the turn of the first share: one that sent becomes the last, one without QPs leaves the list. A single
+// endTurn ends the turn of the first share: one that sent becomes the last, one without QPs leaves the list. A single
 // share stays in its place.
-func (p *port) turn(sent bool) {
+func (p *sendPort) endTurn(sent bool) {
 	n := p.first
 	switch s := &p.shares[n]; {
 	case s.head == nil:
 		p.first, s.waits = s.next, false
 	case sent && s.next >= 0:
 		p.first = s.next
-		p.wait(n)
+		p.appendWaiting(n)
 	}
 }
 
 // remove removes a queued QP from its share's list.
-func (p *port) remove(q *qp) {
+func (p *sendPort) remove(q *qp) {
 	s := &p.shares[q.share]
 	before := (*qp)(nil)
 	for at := s.head; at != q; at = at.next {
@@ -94,12 +94,12 @@ func (p *port) remove(q *qp) {
 		s.tail = before
 	}
 	if s.head == nil {
-		p.unlink(int32(q.share))
+		p.unlinkWaiting(int32(q.share))
 	}
 }
 
-// unlink removes a share from the list.
-func (p *port) unlink(n int32) {
+// unlinkWaiting removes a share from the list.
+func (p *sendPort) unlinkWaiting(n int32) {
 	before := int32(-1)
 	for at := p.first; at != n; at = p.shares[at].next {
 		before = at

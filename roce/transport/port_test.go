@@ -8,7 +8,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// A QP sends by the port that its label names, from its next packet on when it gets another label; an ACK by that of its own.
+// A QP sends by the port that its label names, from its next packet on when it gets another label; an ACK by that of
+// its own.
 func TestPorts(t *testing.T) {
 	f, err := fabric.New(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 2, HostsPerToR: 6, Planes: 3})
 	if err != nil {
@@ -32,7 +33,7 @@ func TestPorts(t *testing.T) {
 	if err := e.Open(0, Message{QP: 5, ID: 5, Dst: 11, Bytes: 1000, Label: label(1)}); err != nil {
 		t.Fatal(err)
 	}
-	e.answer(control{dst: 2, label: label(2)})
+	e.queueControl(controlPacket{dst: 2, label: label(2)})
 	got := make([]map[QP]int, f.Planes())
 	for port := range got {
 		got[port] = map[QP]int{}

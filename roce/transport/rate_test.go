@@ -19,7 +19,7 @@ func feed(t *testing.T, c Config, rounds, packets int, marked func(round, i int)
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := &qp{rate: rate{e.cfg.LineRate, e.fullGap}}
+	q := &qp{rate: rateState{e.cfg.LineRate, e.fullGap}}
 	e.control.pacer.open(q)
 	q.sndNxt = int32(packets)
 	var rates []int64
@@ -68,7 +68,7 @@ func TestRateAfterGoingBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		q := &qp{rate: rate{e.cfg.LineRate, e.fullGap}, sndNxt: 100, sent: 100, data: 100}
+		q := &qp{rate: rateState{e.cfg.LineRate, e.fullGap}, sndNxt: 100, sent: 100, data: 100}
 		e.control.pacer.open(q)
 		q.sndUna = 10
 		e.control.pacer.acked(0, q, &packet{}, 10, q.sndUna, false)
@@ -148,7 +148,7 @@ func TestPacing(t *testing.T) {
 
 func TestIndex(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var x index
+		var x hashIndex
 		want := map[uint64]int32{}
 		for i := range rapid.IntRange(0, 300).Draw(t, "steps") {
 			key := rapid.Uint64Range(0, 40).Draw(t, "key") * rapid.SampledFrom([]uint64{1, 1 << 16, 1 << 60}).Draw(t, "scale")
@@ -177,7 +177,7 @@ func TestIndex(t *testing.T) {
 
 func TestTimers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var h timers
+		var h timerHeap
 		var want []fabric.Time
 		for range rapid.IntRange(0, 200).Draw(t, "steps") {
 			at := fabric.Time(rapid.Int64Range(0, 50).Draw(t, "at"))
@@ -210,5 +210,35 @@ func TestPSN(t *testing.T) {
 		if got := psnDiff(c.a, c.b); got != c.want {
 			t.Errorf("psnDiff(%#x, %#x) = %d, want %d", c.a, c.b, got, c.want)
 		}
+	}
+}
+
+// TestDCTCPSendsAgain: while a QP whose receiver keeps packets sends many again, its round trips end, and its rate
+// grows.
+func TestDCTCPSendsAgain(t *testing.T) {
+	w := newWorld(t, 2, func(c *Config) {
+		c.Receiver = SelectiveRepeat
+		if c.Host == 0 {
+			c.Watcher = &watched{}
+		}
+	})
+	w.fate = func(now fabric.Time, _ []byte, control bool) fate {
+		if !control && now < 20*fabric.Microsecond {
+			return fate{} // all that is sent
+		}
+		return fate{copies: []fabric.Time{0}}
+	}
+	const size = 100 * 9000
+	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: size, Label: 1})
+	w.run(20 * fabric.Microsecond)
+	e := w.hosts[0].e
+	q := e.qps[0]
+	e.setRate(q, 5*fabric.Gbps)
+	if err := e.Resend(1); err != nil {
+		t.Fatal(err)
+	}
+	w.run(500 * fabric.Microsecond)
+	if w.hosts[0].acked[1] == size || q.rate.now < 10*fabric.Gbps {
+		t.Errorf("after %d of %d bytes the rate is %v; want at least 10 Gb/s", w.hosts[0].acked[1], size, q.rate.now)
 	}
 }

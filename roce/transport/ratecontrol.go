@@ -16,10 +16,10 @@ import (
 // the QP is open.
 type rateControl struct {
 	pacer   pacer
-	departs departures
-	losses  losses
-	marks   marks
-	credit  credit
+	departs departureObserver
+	losses  lossObserver
+	marks   markObserver
+	credit  creditControl
 	ack     ackField // of specs with [Needs].AckField
 }
 
@@ -37,33 +37,33 @@ type pacer interface {
 	cnpReceived(now fabric.Time, q *qp, p *packet)
 }
 
-// departures is notified of each packet sent.
-type departures interface {
+// departureObserver is notified of each packet sent.
+type departureObserver interface {
 	// sent reports that the QP sends a packet of that many bytes on the wire now.
 	sent(now fabric.Time, q *qp, packet int32, bytes int64)
 }
 
-// losses is notified of packets to be retransmitted one by one. (For going back the pacer has wentBack.)
-type losses interface {
+// lossObserver is notified of packets to be retransmitted one by one. (For going back the pacer has wentBack.)
+type lossObserver interface {
 	// cut reports that a packet arrived without its payload.
 	cut(now fabric.Time, q *qp, packet int32)
 	// lost reports that some packets count as lost.
 	lost(now fabric.Time, q *qp, packets int32)
 }
 
-// marks is the responder's part that learns of congestion.
-type marks interface {
+// markObserver is the responder's part that learns of congestion.
+type markObserver interface {
 	// received reports a data packet before it is answered; p.ce: it was marked. It may push an answer itself, as
 	// DCQCN does a CNP.
 	received(now fabric.Time, c *context, p *packet)
 }
 
-// credit is the responder's part, which has a clock and grants senders credit.
-type credit interface {
+// creditControl is the responder's part, which has a clock and grants senders credit.
+type creditControl interface {
 	// arrived reports a data packet, also a trimmed one, after its content has been recorded.
 	arrived(now fabric.Time, c *context, p *packet)
 	// grant queues the control packets that are due; due returns the time of the next.
-	grant(now fabric.Time)
+	grantCredit(now fabric.Time)
 	due() fabric.Time
 }
 
@@ -73,7 +73,7 @@ type ackField interface {
 	writeAck(p *packet, field []byte)
 }
 
-// NoControl always sends at line rate.
+// NoControl names the absence of a rate control: all QPs send at line rate.
 const NoControl Control = "none"
 
 func lineRateSpec() Spec {
@@ -116,21 +116,21 @@ func (s *perQP[T]) open(q *qp) *T {
 // at returns the state of an open QP.
 func (s *perQP[T]) at(q *qp) *T { return s.of[q.pos] }
 
-// rate is the rate of a QP.
-type rate struct {
+// rateState is the rate of a QP.
+type rateState struct {
 	now fabric.Rate
 	gap fabric.Time // of a full packet at this rate
 }
 
 func (e *Endpoint) setRate(q *qp, to fabric.Rate) {
 	if q.rate.now != to {
-		q.rate = rate{to, to.TimeFor(int64(e.full))}
+		q.rate = rateState{to, to.TimeFor(int64(e.full))}
 	}
 }
 
-// windowed applies a window of bytes to a queue pair. Below one packet it sends one, and then pauses for its share of
+// setWindow applies a window of bytes to a queue pair. Below one packet it sends one, and then pauses for its share of
 // a round trip.
-func (e *Endpoint) windowed(q *qp, window int64, trip fabric.Time) {
+func (e *Endpoint) setWindow(q *qp, window int64, trip fabric.Time) {
 	packet, rate := int64(e.full), e.cfg.LineRate
 	q.cwnd = int32(min(max(1, window/packet), math.MaxInt32))
 	if window < packet {
@@ -139,8 +139,8 @@ func (e *Endpoint) windowed(q *qp, window int64, trip fabric.Time) {
 	e.setRate(q, rate)
 }
 
-// gap returns the time after a packet of that many bytes until the next may follow.
-func (e *Endpoint) gap(q *qp, bytes int) fabric.Time {
+// paceGap returns the time after a packet of that many bytes until the next may follow.
+func (e *Endpoint) paceGap(q *qp, bytes int) fabric.Time {
 	if bytes >= e.full && bytes <= e.full+frame.RETHSize {
 		return q.rate.gap
 	}
@@ -150,8 +150,8 @@ func (e *Endpoint) gap(q *qp, bytes int) fabric.Time {
 // alphaOne is an alpha of 1: integers, so that every machine computes the same.
 const alphaOne = 1 << 20
 
-// less returns a QP's rate minus alpha/2 of it.
-func (e *Endpoint) less(q *qp, alpha uint32) fabric.Rate {
+// reducedRate returns a QP's rate reduced by alpha/2.
+func (e *Endpoint) reducedRate(q *qp, alpha uint32) fabric.Rate {
 	cut := int64(q.rate.now) >> 10 * int64(alpha) >> 11 // up to 8 Tb/s fit
 	return max(q.rate.now-fabric.Rate(cut), e.cfg.MinRate)
 }

@@ -23,19 +23,19 @@ type rccc struct {
 }
 
 const (
-	rcccGrant = 4  // packets
+	rcccGrant = 4  // number of packets that one credit grant allows
 	rcccShare = 99 // percentage of the line rate that is granted
 )
 
-// granting is a receiver's state of a queue pair.
-type granting struct {
+// creditState is a receiver's state of a queue pair.
+type creditState struct {
 	granted, arrived int32 // packets
 	asking           bool
 	src              fabric.NodeID
 	label            fabric.Label // of its latest packet
 }
 
-// RCCC is Ultra Ethernet's receiver-credit control.
+// RCCC names Ultra Ethernet's receiver-credit congestion control.
 const RCCC Control = "rccc"
 
 func rcccSpec() Spec {
@@ -51,13 +51,15 @@ func rcccSpec() Spec {
 	}
 }
 
-// first returns the initial credit in packets.
-func (c *rccc) first() int32 { return max(1, int32(c.product(c.idleTrip())*3/2/int64(c.full))) }
+// firstCredit returns the initial credit in packets.
+func (c *rccc) firstCredit() int32 {
+	return max(1, int32(c.bandwidthDelay(c.idleTrip())*3/2/int64(c.full)))
+}
 
 // open begins with the initial credit. The window of a queue pair is the number of packets in flight plus the
 // remaining credit: sending a packet does not change it.
 func (c *rccc) open(q *qp) {
-	q.cwnd = c.first()
+	q.cwnd = c.firstCredit()
 	*c.granted.open(q) = q.cwnd
 }
 
@@ -66,10 +68,10 @@ func (c *rccc) acked(_ fabric.Time, q *qp, _ *packet, packets, _ int32, _ bool) 
 	q.cwnd = max(0, q.cwnd-packets)
 }
 
-// cut implements [losses].
+// cut implements [lossObserver].
 func (c *rccc) cut(_ fabric.Time, q *qp, _ int32) { q.cwnd = max(0, q.cwnd-1) }
 
-// lost implements [losses].
+// lost implements [lossObserver].
 func (c *rccc) lost(_ fabric.Time, q *qp, _ int32) { q.cwnd = max(q.cwnd, 1) }
 
 func (c *rccc) wentBack(*qp) {}
@@ -84,23 +86,23 @@ func (c *rccc) cnpReceived(_ fabric.Time, q *qp, p *packet) {
 	}
 }
 
-// arrived implements [credit].
+// arrived implements [creditControl].
 func (c *rccc) arrived(now fabric.Time, x *context, p *packet) {
 	r := x.reorder
-	g := &r.granting
+	g := &r.creditState
 	if g.granted == 0 {
-		*g = granting{granted: c.first()}
+		*g = creditState{granted: c.firstCredit()}
 	}
 	g.arrived++
 	g.src, g.label = p.src, c.ackLabel(now, p)
-	c.ask(x)
+	c.requestCredit(x)
 }
 
-// ask queues a queue pair for its turn, if it needs more than what is granted and not yet used.
-func (c *rccc) ask(x *context) {
+// requestCredit queues a queue pair for its turn, if it needs more than what is granted and not yet used.
+func (c *rccc) requestCredit(x *context) {
 	r := x.reorder
-	g := &r.granting
-	missing := int64(c.first()) * int64(c.cfg.MTU) // as far as is known
+	g := &r.creditState
+	missing := int64(c.firstCredit()) * int64(c.cfg.MTU) // as far as is known
 	if r.begun {
 		missing = x.length - r.bytes
 	}
@@ -110,20 +112,20 @@ func (c *rccc) ask(x *context) {
 	}
 }
 
-// grant sends the grants that are due.
-func (c *rccc) grant(now fabric.Time) {
+// grantCredit sends the grants that are due.
+func (c *rccc) grantCredit(now fabric.Time) {
 	for len(c.asking) > 0 && c.next <= now {
 		x := c.asking[0]
 		c.asking = c.asking[:copy(c.asking, c.asking[1:])]
-		g := &x.reorder.granting
+		g := &x.reorder.creditState
 		if !g.asking { // another queue pair has its place now
 			continue
 		}
 		g.asking = false
 		g.granted += rcccGrant
-		c.answer(control{dst: g.src, qpn: x.qpn, psn: uint32(g.granted) & psnMask, label: g.label, kind: congestionNotification})
+		c.queueControl(controlPacket{dst: g.src, qpn: x.qpn, psn: uint32(g.granted) & psnMask, label: g.label, kind: congestionNotification})
 		c.next = max(now, c.next) + rcccGrant*c.fullGap*100/rcccShare
-		c.ask(x)
+		c.requestCredit(x)
 	}
 }
 

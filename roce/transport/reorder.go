@@ -7,13 +7,13 @@ import (
 
 // reorder is the part of a context that accepts packets in any order. Packets are counted from the QP's first.
 type reorder struct {
-	got     window
+	got     bitWindow
 	next    int32 // first missing packet
 	last    int32 // of the message; -1: not arrived
 	begun   bool  // the message's first packet has arrived
 	invalid bool  // some packet contradicts another
 	bytes   int64 // payload that has arrived
-	granting
+	creditState
 }
 
 func (t selectiveRepeat) begin(c *context) {
@@ -22,7 +22,7 @@ func (t selectiveRepeat) begin(c *context) {
 	}
 	r := c.reorder
 	r.got.reset()
-	r.next, r.last, r.begun, r.invalid, r.bytes, r.granting = 0, -1, false, false, 0, granting{}
+	r.next, r.last, r.begun, r.invalid, r.bytes, r.creditState = 0, -1, false, false, 0, creditState{}
 }
 
 // receive accepts packets in any order.
@@ -112,7 +112,7 @@ func (r *reorder) take(c *context, p *packet, i int32, payload int64) bool {
 func (t selectiveRepeat) reply(now fabric.Time, c *context, p *packet, syndrome frame.Syndrome) {
 	becn := c.ce
 	c.ce = false
-	t.answer(control{
+	t.queueControl(controlPacket{
 		dst: p.src, qpn: p.qpn, psn: c.rcvNxt - 1, msn: p.psn, label: t.ackLabel(now, p),
 		syndrome: syndrome, becn: becn,
 	})

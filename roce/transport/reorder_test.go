@@ -10,7 +10,7 @@ import (
 
 func TestWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var w window
+		var w bitWindow
 		in := map[int32]bool{}
 		low := int32(0)
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
@@ -191,7 +191,7 @@ func TestReorderWindow(t *testing.T) {
 // selective hands host 0 an ACK of one packet and all up to another.
 func (w *world) selective(q *qp, own, upTo int32) {
 	r := w.hosts[1].e
-	k := control{
+	k := controlPacket{
 		dst: 0, qpn: q.qpn, psn: q.firstPSN + uint32(upTo), msn: (q.firstPSN + uint32(own)) & psnMask, syndrome: frame.ACK,
 	}
 	var buf [MaxHeader]byte

@@ -9,58 +9,58 @@ import (
 
 const never = fabric.Time(math.MaxInt64)
 
-// Message is the message of a QP.
+// Message is the RDMA WRITE that one QP sends: see [Endpoint.Open].
 type Message struct {
-	QP QP     // not in use; never used before, if stale events must be recognised
-	ID uint64 // passed to the receiver with the message, in the RETH's address
-	// RKey and Address go into the RETH: a key of the receiver's memory and a place in it. Without a key the ID is
-	// the address.
+	QP QP     // must not be in use. Choose a number that was never used if events of ended QPs must be recognised.
+	ID uint64 // the receiver gets it with the message: without RKey it is in the RETH's address
+	// RKey and Address go into the RETH: the key of a memory region of the receiver, and an address in it. If RKey is
+	// 0, ID takes the address's place.
 	RKey    uint32
 	Address uint64
-	Dst     fabric.NodeID // another host
-	Bytes   int64         // of payload, up to MaxMessage; 0: a probe, of which only its sender knows
-	// Label goes into the source port (and the flow label). Traffic that must not be source-routed uses one at or
-	// above the fabric's LabelSpan.
+	Dst     fabric.NodeID // receiving host, which must be another one
+	Bytes   int64         // bytes of payload, up to MaxMessage; 0: a probe, which the receiver does not report
+	// Label is the path label, carried in the UDP source port (and the flow label). Packets that no switch should
+	// source-route have one of at least the fabric's LabelSpan.
 	Label fabric.Label
 	Start fabric.Time // earliest time to send
-	// Balanced requests the label of every data packet from Config.Balancer.
+	// Balanced has Config.Balancer choose the label of each data packet.
 	Balanced bool
-	// Once sends every packet once, without a timer: the QP is open until everything is acknowledged or it is
-	// closed.
+	// Once sends every packet only once, without a retransmission timer. The QP stays open until everything is
+	// acknowledged or it is closed.
 	Once bool
-	// Share identifies the message's owner: shares with something to send take turns, whatever the number of their
-	// QPs. Small numbers are cheap. 0: the common default.
+	// Share is a number of the message's owner. Owners with something to send take turns, however many QPs each has.
+	// Small numbers cost less memory. 0: the common default.
 	Share uint16
 }
 
 // requester is the sending half of an endpoint.
 type requester struct {
 	template [stackLen]byte // headers of a data packet without destination
-	byID     index          // QP -> position in qps
+	byID     hashIndex      // QP -> position in qps
 	qps      []*qp
 	free     []int32 // positions in qps
 	fresh    []qp    // allocated, and not in qps yet
 	open     int
-	directory
+	peerDirectory
 
 	messages *message // for reuse
 
-	paced    timers // QPs that have something to send later
-	expiring timers // retransmission timers, each no later than its QP's deadline
+	paced    timerHeap // QPs that have something to send later
+	expiring timerHeap // retransmission timers, each no later than its QP's deadline
 }
 
 // freshMost is the largest number of QPs allocated at once.
 const freshMost = 32
 
-// place is where a QP is queued for sending.
-type place uint8
+// queuePlace is where a QP is queued for sending.
+type queuePlace uint8
 
 const (
-	nowhere     place = iota
-	inTurn            // on the list of its port
-	inPaced           // in requester.paced
-	held              // in its message: an older message to the same peer goes first
-	unconnected       // in its peer's session, which is not ready
+	notQueued    queuePlace = iota
+	inTurn                  // waits for its turn on the list of its port
+	inPaced                 // waits in requester.paced for its next sending time
+	heldAtSender            // in its message: an older message to the same peer goes first
+	notConnected            // in its peer's session, which is not ready
 )
 
 // qp is the state of one queue pair at its sender. Packets are counted from 0:
@@ -71,7 +71,7 @@ type qp struct {
 
 	id       QP
 	live     bool
-	where    place
+	where    queuePlace
 	timed    bool // is in requester.expiring
 	balanced bool // Config.Balancer labels its packets
 	failed   bool // the responder refused it: nothing more is sent
@@ -102,14 +102,18 @@ type qp struct {
 
 	sendAt   fabric.Time // earliest time of the next packet
 	expireAt fabric.Time // retransmission deadline
-	tail     tail
-	rate     rate
-	rounds   rounds // of DCTCP
-	cwnd     int32  // largest number of packets in flight
-	state    *state // nil unless the QP needs it, so that most stay small
+	// timerFrom is the time of the last answer, or of the first packet after it. Under go-back-N packets restart the
+	// timer for one RTO after that: a QP that goes on sending to a receiver that drops what comes has its time-out too.
+	timerFrom fabric.Time
+	expiries  uint8 // of the timer, since something was acknowledged
+	tail      tailProbe
+	rate      rateState
+	rounds    dctcpState // of DCTCP
+	cwnd      int32      // largest number of packets in flight
+	state     *qpExtra   // nil unless the QP needs it, so that most stay small
 }
 
-func (q *qp) total() int32 { return q.data + q.nudges }
+func (q *qp) totalPackets() int32 { return q.data + q.nudges }
 
 // payload returns the bytes of data in the packets from `from` up to, not including, `to`.
 func (q *qp) payload(from, to int32, mtu int64) int64 {
@@ -124,7 +128,7 @@ func (q *qp) payload(from, to int32, mtu int64) int64 {
 	return n
 }
 
-// Open makes a QP that sends m. The error wraps [ErrMessage].
+// Open opens a QP that sends message m. The error wraps [ErrMessage].
 func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	if m.Bytes < 0 || m.Bytes > MaxMessage {
 		return fmt.Errorf("%w: %d bytes; a queue pair carries 0 to %d", ErrMessage, m.Bytes, MaxMessage)
@@ -143,13 +147,13 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	if e.byID.get(uint64(m.QP)) >= 0 {
 		return fmt.Errorf("%w: queue pair %d is open already", ErrMessage, m.QP)
 	}
-	p := e.meet(m.Dst)
-	s, ok := e.peers[p].take()
+	p := e.findOrAdd(m.Dst)
+	s, ok := e.peers[p].takeSlot()
 	if !ok {
 		return fmt.Errorf("%w: %d queue pairs to node %d are open; wait for some to finish", ErrMessage, slotMask-reservedQPs, m.Dst)
 	}
 	q := e.newQP()
-	sl := e.peers[p].at(uint32(s))
+	sl := e.peers[p].slotAt(uint32(s))
 	sl.qp = q
 	q.id, q.live, q.peer, q.dst, q.balanced, q.failed, q.untimed = m.QP, true, p, m.Dst, m.Balanced, false, m.Once
 	q.qpn = qpNumber(uint32(s), sl.generation)
@@ -163,17 +167,17 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	q.data = int32(packets)
 	q.lastBytes = int32(m.Bytes - int64(q.data-1)*mtu)
 	q.nudges, q.sndUna, q.sndNxt, q.sent, q.once = 0, 0, 0, 0, 0
-	q.sendAt, q.expireAt = m.Start, never
+	q.sendAt, q.expireAt, q.expiries = m.Start, never, 0
 	q.moved = false
 	q.tail.open()
-	q.rate = rate{e.cfg.LineRate, e.fullGap}
+	q.rate = rateState{e.cfg.LineRate, e.fullGap}
 	if q.balanced {
-		q.keep().timing = timing{}
+		q.extraState().timing = packetTiming{}
 	}
 	e.transport.open(q)
 	e.control.pacer.open(q)
 	if e.keepsSends {
-		q.keep().sends.reset()
+		q.extraState().sends.reset()
 	}
 	copy(q.hdr[:], e.template[:])
 	e.stack.setDst(q.hdr[:], e.cfg.Fabric, m.Dst)
@@ -187,7 +191,7 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	e.stats.QPsPeak = max(e.stats.QPsPeak, e.open)
 	q.of = nil
 	switch {
-	case m.Bytes > 0 && !e.join(q): // an older message goes first
+	case m.Bytes > 0 && !e.joinMessage(q): // an older message goes first
 	case q.sendAt > now:
 		q.where = inPaced
 		e.paced.push(q.sendAt, q)
@@ -197,8 +201,8 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	return nil
 }
 
-// Relabel moves an open QP to another path. The error wraps [ErrUnknown]: the
-// QP may have finished in the meantime.
+// Relabel moves an open QP to the path with label l. The error wraps [ErrUnknown] if no such QP is open; it may have
+// finished meanwhile.
 func (e *Endpoint) Relabel(id QP, l fabric.Label) error {
 	pos := e.byID.get(uint64(id))
 	if pos < 0 {
@@ -208,35 +212,43 @@ func (e *Endpoint) Relabel(id QP, l fabric.Label) error {
 	e.stack.setLabel(q.hdr[:], l)
 	e.changePort(q, l)
 	q.tail.becomeIdle() // it waits anew, from its next packet on
-	if _, more := e.transport.pick(q); e.cfg.ProbeOnFlip && !more && q.sndUna < q.sent && q.sndNxt == q.total() {
-		e.nudge(q)
+	if _, more := e.transport.pick(q); e.cfg.ProbeOnFlip && !more && q.sndUna < q.sent {
+		e.wakeQP(q)
 	}
 	return nil
 }
 
-// nudge makes a QP send a zero-length WRITE behind its last packets.
-func (e *Endpoint) nudge(q *qp) {
-	q.nudges++
-	e.stats.Nudges++
+// wakeQP makes a QP send one more packet, whatever its window: the next one, or a zero-length WRITE behind the last. If
+// the receiver has no room for the next one, the last one is repeated, as RFC 8985's tail loss probe is.
+func (e *Endpoint) wakeQP(q *qp) {
+	switch {
+	case q.sndNxt == q.totalPackets():
+		q.nudges++
+		e.stats.Nudges++
+	case q.sndNxt >= q.sndUna+e.span:
+		e.transport.repeat(q, q.sndNxt-1)
+	}
+	q.tail.most = q.sndNxt + 1
 	e.activate(q)
 }
 
 // Resend makes an open QP retransmit its packets in flight at once, because its path is dead. Call it before
-// Relabel. The error is as there.
+// [Endpoint.Relabel]. The error wraps [ErrUnknown].
 func (e *Endpoint) Resend(id QP) error {
 	pos := e.byID.get(uint64(id))
 	if pos < 0 {
 		return fmt.Errorf("%w: %d", ErrUnknown, id)
 	}
 	q := e.qps[pos]
+	q.expiries = 0 // on another path
 	e.transport.lost(q)
 	e.activate(q)
 	return nil
 }
 
-// Restart makes an open QP begin again where it is, as a new QP on another path would: at line rate, and, if its
-// receiver accepts packets in order only, with its packets in flight. Call it before Relabel. The error is as
-// there.
+// Restart makes an open QP continue as a new QP on another path would: at line rate and, if its receiver accepts
+// packets only in order, starting with its packets in flight. Call it before [Endpoint.Relabel]. The error wraps
+// [ErrUnknown].
 func (e *Endpoint) Restart(id QP) error {
 	pos := e.byID.get(uint64(id))
 	if pos < 0 {
@@ -247,14 +259,14 @@ func (e *Endpoint) Restart(id QP) error {
 		e.transport.lost(q)
 	}
 	if e.control.credit == nil { // a receiver's grants stay valid
-		q.moved, q.rate = true, rate{e.cfg.LineRate, e.fullGap}
+		q.moved, q.rate = true, rateState{e.cfg.LineRate, e.fullGap}
 		e.control.pacer.open(q)
 	}
 	e.activate(q)
 	return nil
 }
 
-// Hold makes an open QP send nothing before a time. The error wraps [ErrUnknown].
+// Hold makes an open QP send nothing before the time until. The error wraps [ErrUnknown].
 func (e *Endpoint) Hold(id QP, until fabric.Time) error {
 	pos := e.byID.get(uint64(id))
 	if pos < 0 {
@@ -275,7 +287,7 @@ func (e *Endpoint) Close(id QP) error {
 	return nil
 }
 
-// Label returns the label that the QP's packets carry.
+// Label returns the path label that a QP's packets carry now; false if it is not open.
 func (e *Endpoint) Label(id QP) (fabric.Label, bool) {
 	pos := e.byID.get(uint64(id))
 	if pos < 0 {
@@ -284,7 +296,7 @@ func (e *Endpoint) Label(id QP) (fabric.Label, bool) {
 	return e.stack.label(e.qps[pos].hdr[:]), true
 }
 
-// ByNumber returns the QP to dst with a number on the wire, as in a quench or a CNP.
+// ByNumber returns the open QP to dst that has the given number on the wire, as a quench or a CNP names it.
 func (e *Endpoint) ByNumber(dst fabric.NodeID, qpn uint32) (QP, bool) {
 	if e.sessions != nil {
 		qpn = e.sessions[dst].numberOf(qpn)
@@ -300,7 +312,7 @@ func (e *Endpoint) lookup(dst fabric.NodeID, qpn uint32) *qp {
 	if p < 0 {
 		return nil
 	}
-	if s := e.peers[p].at(qpn & slotMask); s != nil && s.generation == uint8(qpn>>slotBits) {
+	if s := e.peers[p].slotAt(qpn & slotMask); s != nil && s.generation == uint8(qpn>>slotBits) {
 		return s.qp
 	}
 	return nil
@@ -325,14 +337,14 @@ func (e *Endpoint) newQP() *qp {
 // release ends a QP. A QP that is still queued for sending is recycled at its turn, or its message's. A QP in the
 // timers' heap may be reused meanwhile, since the heap's times are at worst too early.
 func (e *Endpoint) release(q *qp) {
-	if q.where == unconnected {
+	if q.where == notConnected {
 		e.sessions[q.dst].remove(q)
 	}
-	queued := q.where != nowhere // leave recycles the QPs that it held back
-	e.leave(q)
+	queued := q.where != notQueued // leaveMessage recycles the QPs that it held back
+	e.leaveMessage(q)
 	p := &e.peers[q.peer]
 	s := q.qpn & slotMask
-	sl := p.at(s)
+	sl := p.slotAt(s)
 	sl.generation++
 	sl.qp = nil
 	p.free = append(p.free, uint16(s))

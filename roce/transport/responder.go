@@ -10,7 +10,7 @@ import (
 // responder is the receiving half of an endpoint.
 type responder struct {
 	contexts  contexts
-	known     index     // source and slot -> position in contexts, of high slots
+	known     hashIndex // source and slot -> position in contexts, of high slots
 	placement Placement // scratch
 	ack       ackTemplate
 	probe     ackTemplate // of path probes
@@ -39,7 +39,7 @@ type contexts struct {
 	unused []int32 // of those
 }
 
-const contextBlock = 16 // a context is 64 B
+const contextBlock = 16 // number of responder contexts allocated at once; a context has 64 B
 
 func (s *contexts) at(i int32) *context { return &s.blocks[i/contextBlock][i%contextBlock] }
 
@@ -97,7 +97,7 @@ func (e *Endpoint) contextOf(p *packet) *context {
 	first := uint32(0)
 	if e.sessions == nil {
 		first = e.cfg.InitialPSN(p.src, e.cfg.Host, p.qpn) & psnMask
-	} else if first = e.sessions[p.src].firstPSN(p.src, e.cfg.Host, p.qpn); uint32(psnDiff(p.psn, first)) >= plausibleLead {
+	} else if first = e.sessions[p.src].firstPSN(p.src, e.cfg.Host, p.qpn); uint32(psnDiff(p.psn, first)) >= maxPSNLead {
 		return nil
 	}
 	if at < 0 {
@@ -124,7 +124,7 @@ func (e *Endpoint) contextAt(src fabric.NodeID, slot uint32) int32 {
 // keepContext records the index of a slot's new state.
 func (e *Endpoint) keepContext(src fabric.NodeID, slot uint32, at int32) {
 	if i := slot - reservedQPs; i < nearContexts {
-		e.peers[e.meet(src)].contexts[i] = at + 1
+		e.peers[e.findOrAdd(src)].contexts[i] = at + 1
 		return
 	}
 	e.known.put(uint64(src)<<slotBits|uint64(slot), at)
@@ -138,8 +138,8 @@ func (e *Endpoint) ackLabel(now fabric.Time, p *packet) fabric.Label {
 	return p.label
 }
 
-// control is a control packet to send.
-type control struct {
+// controlPacket is a control packet to send.
+type controlPacket struct {
 	dst      fabric.NodeID
 	qpn      uint32
 	psn      uint32
@@ -154,7 +154,7 @@ type control struct {
 type controlKind uint8
 
 const (
-	acknowledgement controlKind = iota // or a NAK
+	acknowledgement controlKind = iota // an ACK or a NAK
 	congestionNotification
 	pathProbe
 )
@@ -169,7 +169,7 @@ type ackTemplate struct {
 	span  fabric.Label
 }
 
-func (t *ackTemplate) init(st *stack, c *Config) error {
+func (t *ackTemplate) init(st *headerStack, c *Config) error {
 	t.span = c.Fabric.LabelSpan()
 	if err := st.encode(t.hdr[:], c, c.Host, frame.Acknowledge, 0); err != nil {
 		return err
@@ -179,15 +179,15 @@ func (t *ackTemplate) init(st *stack, c *Config) error {
 }
 
 // complete computes the sum over the IPv4 header without the destination.
-func (t *ackTemplate) complete(st *stack) {
+func (t *ackTemplate) complete(st *headerStack) {
 	if !st.ipv6 {
 		clear(t.hdr[etherLen+16 : etherLen+20])
 		t.ipSum = st.ipSum(t.hdr[:])
 	}
 }
 
-// answer queues a control packet at the port of its label. The rate control may fill a field of an ACK.
-func (e *Endpoint) answer(k control) {
+// queueControl queues a control packet at the port of its label. The rate control may fill a field of an ACK.
+func (e *Endpoint) queueControl(k controlPacket) {
 	q := &e.ports[e.portOf(k.label)].queue
 	q.push(k)
 	if e.ackField > 0 && k.kind == acknowledgement {
@@ -196,7 +196,7 @@ func (e *Endpoint) answer(k control) {
 }
 
 // buildAck writes a control packet.
-func (e *Endpoint) buildAck(k control, field *field, dst []byte) Frame {
+func (e *Endpoint) buildAck(k controlPacket, field *headerField, dst []byte) Frame {
 	if k.kind == pathProbe {
 		return e.buildProbe(k, dst)
 	}
@@ -209,15 +209,15 @@ func (e *Endpoint) buildAck(k control, field *field, dst []byte) Frame {
 	} else if field != nil {
 		n += copy(dst[n:], field[:e.ackField])
 	}
-	e.address(k, dst[:n], e.ack.ipSum).SetBECN(k.becn)
+	e.fillAddress(k, dst[:n], e.ack.ipSum).SetBECN(k.becn)
 	if k.kind == acknowledgement {
 		frame.AETH(dst[st.len:]).Encode(&frame.AETHFields{Syndrome: k.syndrome, MSN: k.msn})
 	}
 	return Frame{Len: n, Tail: frame.ICRCSize, Control: true}
 }
 
-// address completes the headers of a control packet; ipSum is the template's.
-func (e *Endpoint) address(k control, b []byte, ipSum uint32) frame.BTH {
+// fillAddress completes the headers of a control packet; ipSum is the partial IP checksum of the template.
+func (e *Endpoint) fillAddress(k controlPacket, b []byte, ipSum uint32) frame.BTH {
 	st := &e.stack
 	st.setDst(b, e.cfg.Fabric, k.dst)
 	st.setLabel(b, k.label)
@@ -235,24 +235,24 @@ func (e *Endpoint) address(k control, b []byte, ipSum uint32) frame.BTH {
 	return bth
 }
 
-// field is the data behind an answer's AETH.
-type field [MaxField]byte
+// headerField is the data behind an answer's AETH.
+type headerField [MaxField]byte
 
 // controlQueue is a ring buffer that grows.
 type controlQueue struct {
-	ring   []control // a power of two of them
-	fields []field   // parallel to ring, if answers have fields; otherwise empty
+	ring   []controlPacket // a power of two of them
+	fields []headerField   // parallel to ring, if answers have fields; otherwise empty
 	first  int
 	len    int
 }
 
-func (q *controlQueue) push(k control) {
+func (q *controlQueue) push(k controlPacket) {
 	if q.len == len(q.ring) {
-		ring := make([]control, max(8, 2*len(q.ring)))
+		ring := make([]controlPacket, max(8, 2*len(q.ring)))
 		n := copy(ring, q.ring[q.first:])
 		copy(ring[n:], q.ring[:q.first])
 		if len(q.fields) > 0 {
-			fields := make([]field, len(ring))
+			fields := make([]headerField, len(ring))
 			copy(fields[copy(fields, q.fields[q.first:]):], q.fields[:q.first])
 			q.fields = fields
 		}
@@ -263,17 +263,17 @@ func (q *controlQueue) push(k control) {
 }
 
 // field returns the field of the packet pushed last, zeroed.
-func (q *controlQueue) field() *field {
+func (q *controlQueue) field() *headerField {
 	if len(q.fields) == 0 {
-		q.fields = make([]field, len(q.ring))
+		q.fields = make([]headerField, len(q.ring))
 	}
 	f := &q.fields[(q.first+q.len-1)&(len(q.ring)-1)]
-	*f = field{}
+	*f = headerField{}
 	return f
 }
 
 // pop returns the first packet, and its field or nil; both are valid until the next push.
-func (q *controlQueue) pop() (k control, f *field) {
+func (q *controlQueue) pop() (k controlPacket, f *headerField) {
 	k = q.ring[q.first]
 	if len(q.fields) > 0 {
 		f = &q.fields[q.first]

@@ -18,10 +18,12 @@ import (
 // to one of two hosts, h0 and h1; what follows it is what they do: packets, which are
 // numbered as they are sent, and events. Run with -rewrite to write what they do now.
 //
-//	new [receiver=go-back-n] [control=none] [ackevery=1] [window=256] [trip=0]   trip in us, of tail probes; a payload is 1000 bytes, the line 400 Gb/s
+//	new [receiver=go-back-n] [control=none] [ackevery=1] [window=256] [trip=0]   trip in us, of tail probes; a payload
+//	is 1000 bytes, the line 400 Gb/s
 //	open at=1us qp=1 bytes=3000 [label=0] [sprayed]   from h0 to h1; sprayed: labels 0 to 3 in turn
 //	send at=1us [host=h0] [most=8]   what the host's port takes, the next when the one before is sent
-//	arrive at=2us (1,2) [ce] [cut]   packets reach the other host, in that order, whose answers are listed; cut: without payload
+//	arrive at=2us (1,2) [ce] [cut]   packets reach the other host, in that order, whose answers are listed; cut:
+//	without payload
 //	relabel at= qp= label= / resend at= qp= / close at= qp=
 //	wake [host=h0]              when the host wants to be asked
 //	trip [host=h0]              round trip of last packets so far, for tail probes

@@ -8,22 +8,22 @@ import (
 	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
-// selective is a QP's knowledge of its packets if the receivers accept them in any order. All packets below the
+// selectiveState is a QP's knowledge of its packets if the receivers accept them in any order. All packets below the
 // QP's sndUna are acknowledged.
 //
 // A packet is lost if one that was sent at least `threshold` later has been acknowledged, or if the timer has
 // expired since it was sent. Then it is retransmitted, once for each of the two reasons, unless it is acknowledged.
 // A packet that a switch has trimmed is retransmitted when the receiver reports it, once per report. restartsTimer
 // says when an answer restarts the timer.
-type selective struct {
-	acked       window
+type selectiveState struct {
+	acked       bitWindow
 	again       int32 // next packet to check for retransmission
 	lost        int32 // packets below are lost, or acknowledged
 	old         int32 // packets below had been sent when the timer was started
 	threshold   int32
-	cut         []int32 // trimmed packets, in the order of the reports
-	reportedCut window  // of these, since the timer was started: only the timer retransmits them
-	onTheWay    int32   // packets in flight, neither acknowledged nor lost; each retransmission counts
+	cut         []int32   // trimmed packets, in the order of the reports
+	reportedCut bitWindow // of these, since the timer was started: only the timer retransmits them
+	onTheWay    int32     // packets in flight, neither acknowledged nor lost; each retransmission counts
 }
 
 // unlimited is a reorder window or threshold without effect.
@@ -34,8 +34,10 @@ type selectiveRepeat struct{ *Endpoint }
 
 // The receivers that keep packets and acknowledge each.
 const (
-	SelectiveRepeat Receiver = "selective-repeat" // within the reorder window, which the sender respects
-	Ideal           Receiver = "ideal"            // without limit
+	// SelectiveRepeat names a transport whose receivers keep packets that arrive out of order, up to
+	// [Config].ReorderWindow, and whose senders retransmit only what is lost.
+	SelectiveRepeat Receiver = "selective-repeat"
+	Ideal           Receiver = "ideal" // Ideal is SelectiveRepeat without a limit of the reorder window.
 )
 
 func selectiveRepeatSpec() Spec {
@@ -52,11 +54,11 @@ func idealSpec() Spec {
 	}
 }
 
-func newSelectiveRepeat(e *Endpoint) transport { return selectiveRepeat{e} }
+func newSelectiveRepeat(e *Endpoint) reliability { return selectiveRepeat{e} }
 
 func (t selectiveRepeat) open(q *qp) {
 	q.cwnd = unlimited
-	s := &q.keep().selective
+	s := &q.extraState().selective
 	s.acked.reset()
 	s.again, s.lost, s.old, s.threshold = 0, 0, 0, t.threshold(q)
 	s.cut, s.onTheWay = s.cut[:0], 0
@@ -80,7 +82,7 @@ func (t selectiveRepeat) threshold(q *qp) int32 {
 
 func (t selectiveRepeat) pick(q *qp) (packet int32, ok bool) {
 	s := &q.state.selective
-	if s.onTheWay >= q.cwnd || q.balanced && t.roomy != nil && !t.roomy.Room(q.id, s.onTheWay) {
+	if s.onTheWay >= q.cwnd && q.sndNxt >= q.tail.most || q.balanced && t.roomy != nil && !t.roomy.Room(q.id, s.onTheWay) {
 		return 0, false
 	}
 	for len(s.cut) > 0 {
@@ -98,7 +100,7 @@ func (t selectiveRepeat) pick(q *qp) (packet int32, ok bool) {
 		}
 		s.again++
 	}
-	return q.sndNxt, q.sndNxt < min(q.total(), q.sndUna+t.span)
+	return q.sndNxt, q.sndNxt < min(q.totalPackets(), q.sndUna+t.span)
 }
 
 func (t selectiveRepeat) sent(now fabric.Time, q *qp, i int32, asks bool) (more bool) {
@@ -138,26 +140,44 @@ func (t selectiveRepeat) answeredBy(q *qp, p *packet, _ int32) int32 {
 	return q.sndUna + psnDiff(frame.AETH(p.rest).MSN(), q.firstPSN+uint32(q.sndUna))
 }
 
-func (t selectiveRepeat) outstanding(q *qp) int32 { return q.state.selective.onTheWay }
+// outstanding counts at least one packet while some are neither acknowledged nor to be sent again: acknowledgements of
+// packets taken for lost make onTheWay too low.
+func (t selectiveRepeat) outstanding(q *qp) int32 {
+	s := &q.state.selective
+	if q.sndUna < q.sent && s.again >= s.lost && len(s.cut) == 0 {
+		return max(1, s.onTheWay)
+	}
+	return s.onTheWay
+}
 
 func (t selectiveRepeat) expired(now fabric.Time, q *qp) {
 	s := &q.state.selective
 	s.again, s.lost = q.sndUna, max(s.lost, s.old)
 	t.control.losses.lost(now, q, s.onTheWay)
 	t.reportLosses(now, q, s.old)
-	t.repeats(q)
+	t.noteRetransmission(q)
 	t.timedOut(now, q)
 }
 
 func (t selectiveRepeat) lost(q *qp) {
 	s := &q.state.selective
 	s.again, s.lost = q.sndUna, q.sent
-	t.repeats(q)
+	t.noteRetransmission(q)
 }
 
-// repeats records that packets are retransmitted. Their answers give no round trip, since they may answer either
-// copy, and the last packet is still to come.
-func (t selectiveRepeat) repeats(q *qp) {
+func (t selectiveRepeat) repeat(q *qp, packet int32) {
+	s := &q.state.selective
+	if s.acked.has(packet) || len(s.cut) > 0 {
+		return
+	}
+	s.cut = append(s.cut, packet)
+	s.onTheWay = max(0, s.onTheWay-1)
+	q.once = q.sent
+}
+
+// noteRetransmission records that packets are retransmitted. Their answers give no round trip, since they may answer
+// either copy, and the last packet is still to come.
+func (t selectiveRepeat) noteRetransmission(q *qp) {
 	q.state.timing.packet, q.once = 0, q.sent
 	q.tail.becomeIdle()
 	s := &q.state.selective
@@ -224,7 +244,7 @@ func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome fr
 	if q.tail.behind && own >= q.data && own == q.sndNxt-1 && t.threshold(q) == 1 {
 		s.again, s.lost = q.sndUna, q.sndUna // retransmissions, too, were sent before the answered probe
 	}
-	if lost := t.lose(now, q, own-s.threshold+1); lost > 0 {
+	if lost := t.markLostUpTo(now, q, own-s.threshold+1); lost > 0 {
 		q.once = q.sent
 		s.onTheWay = max(0, s.onTheWay-int32(lost))
 		t.control.losses.lost(now, q, int32(lost))
@@ -236,17 +256,17 @@ func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome fr
 	}
 	t.activate(q)
 	switch {
-	case q.sndUna == q.sent && (q.cwnd > 0 || q.sent == q.total()):
+	case q.sndUna == q.sent && (q.cwnd > 0 || q.sent == q.totalPackets()):
 		q.expireAt = never
 	case q.sndUna > before || t.restartsTimer(q):
 		t.restart(now, q)
 	}
-	t.taken(now, q, bytes)
+	t.reportAcked(now, q, bytes)
 }
 
-// restartsTimer reports whether an answer restarts the timer though the first unacknowledged packet stays the same. With
-// one path, any answer does. With several paths, answers by working paths must not hide a dead one: they restart the
-// timer only while the first unacknowledged packet is known to be trimmed.
+// restartsTimer reports whether an answer restarts the timer though the first unacknowledged packet stays the same.
+// With one path, any answer does. With several paths, answers by working paths must not hide a dead one: they restart
+// the timer only while the first unacknowledged packet is known to be trimmed.
 func (t selectiveRepeat) restartsTimer(q *qp) bool {
 	return !q.balanced && !t.cfg.Reordered || q.state.selective.reportedCut.has(q.sndUna)
 }
@@ -258,7 +278,9 @@ func (t selectiveRepeat) sentCut(now fabric.Time, q *qp, p *packet, packet int32
 		t.stats.StaleAcks++
 		return
 	}
-	t.stats.NaksTaken++
+	if q.bytes > 0 { // a probe has no data
+		t.stats.NaksTaken++
+	}
 	if q.balanced {
 		t.cfg.Balancer.Echo(now, q.id, Echo{Label: p.label, Marked: true})
 	}
@@ -271,10 +293,15 @@ func (t selectiveRepeat) sentCut(now fabric.Time, q *qp, p *packet, packet int32
 		t.restart(now, q)
 	}
 	t.activate(q)
+	if t.cfg.Watcher != nil && !q.balanced {
+		t.answerCame(now, q)
+		t.handler.Acked(now, q.id, 0)
+	}
 }
 
-// lose marks the packets below to as lost, unless they are acknowledged, and returns the number of newly lost ones.
-func (t selectiveRepeat) lose(now fabric.Time, q *qp, to int32) (n int) {
+// markLostUpTo marks the packets below to as lost, unless they are acknowledged, and returns the number of newly lost
+// ones.
+func (t selectiveRepeat) markLostUpTo(now fabric.Time, q *qp, to int32) (n int) {
 	s := &q.state.selective
 	for i := s.acked.next(max(s.lost, q.sndUna)); i < to; i = s.acked.next(i + 1) {
 		if !s.reportedCut.has(i) {

@@ -7,7 +7,7 @@ import (
 
 // activate queues a QP that has something to send.
 func (e *Endpoint) activate(q *qp) {
-	if q.where == nowhere {
+	if q.where == notQueued {
 		e.enqueueIfReady(q)
 	}
 }
@@ -28,10 +28,10 @@ func (e *Endpoint) enqueue(q *qp) {
 }
 
 // nextData lets the QPs send in turn, until one does. Its share then becomes the last.
-func (e *Endpoint) nextData(now fabric.Time, p *port, dst []byte) (Frame, bool) {
-	for p.waits() {
+func (e *Endpoint) nextData(now fabric.Time, p *sendPort, dst []byte) (Frame, bool) {
+	for p.hasWaiting() {
 		f, ok := e.sendOne(now, p.pop(), dst)
-		if p.turn(ok); ok {
+		if p.endTurn(ok); ok {
 			return f, true
 		}
 	}
@@ -40,21 +40,21 @@ func (e *Endpoint) nextData(now fabric.Time, p *port, dst []byte) (Frame, bool) 
 
 // sendOne lets a QP send, if it can now.
 func (e *Endpoint) sendOne(now fabric.Time, q *qp, dst []byte) (Frame, bool) {
-	q.where = nowhere
+	q.where = notQueued
 	if !q.live {
 		e.free = append(e.free, q.pos)
 		return Frame{}, false
 	}
 	i, ok := e.transport.pick(q)
 	switch {
-	case ok && e.sessions != nil && !e.number(now, q), !ok:
+	case ok && e.sessions != nil && !e.assignNumbers(now, q), !ok:
 		return Frame{}, false
 	case q.sendAt > now:
 		q.where = inPaced
 		e.paced.push(q.sendAt, q)
 		return Frame{}, false
 	}
-	asks := e.asks(q, i)
+	asks := e.requestsAck(q, i)
 	f := e.buildData(q, i, asks, dst)
 	if q.balanced {
 		e.stack.setLabel(dst, e.cfg.Balancer.Label(now, q.id))
@@ -67,26 +67,27 @@ func (e *Endpoint) sendOne(now fabric.Time, q *qp, dst []byte) (Frame, bool) {
 			q.state.timing.sent(now, i)
 		}
 		if q.sent++; q.sent == q.data {
-			e.leave(q)
+			e.leaveMessage(q)
 		}
-	} else {
+	} else if q.bytes > 0 { // a probe has no data
 		e.stats.Retransmissions++
 	}
 	e.stats.DataSent++
 	if e.control.departs != nil {
 		e.control.departs.sent(now, q, i, int64(f.Len+f.Tail))
 	}
-	q.sendAt = now + e.gap(q, f.Len+f.Tail+e.cfg.Outer)
+	q.sendAt = now + e.paceGap(q, f.Len+f.Tail+e.cfg.Outer)
 	if e.transport.sent(now, q, i, asks) {
 		e.enqueue(q)
 	}
 	return f, true
 }
 
-// asks reports whether the QP's packet i requests an ACK: the last one, a retransmission, and one in each half of the
-// window, so that a window that is cut by half has one on the way.
-func (e *Endpoint) asks(q *qp, i int32) bool {
-	return e.ask == 1 || i >= q.data-1 || i < q.sent || int(i+1)%e.ask == 0 || i+1-q.tail.asked >= max(1, q.cwnd/2)
+// requestsAck reports whether the QP's packet i requests an ACK: the last one, a retransmission, a probe, and one in
+// each half of the window, so that a window that is cut by half has one on the way.
+func (e *Endpoint) requestsAck(q *qp, i int32) bool {
+	return e.ask == 1 || i >= q.data-1 || i < q.sent || i+1 == q.tail.most || int(i+1)%e.ask == 0 ||
+		i+1-q.tail.asked >= max(1, q.cwnd/2)
 }
 
 // buildData writes the headers of the QP's packet i.
@@ -107,7 +108,7 @@ func (e *Endpoint) buildData(q *qp, i int32, asks bool, dst []byte) Frame {
 	n := copy(dst, q.hdr[:st.len])
 	b := frame.BTH(dst[st.bth:n])
 	b[0] = byte(opcode)
-	pad := padding(payload)
+	pad := padBytes(payload)
 	b[bthFlags] = migReq | byte(pad)<<padShift
 	if asks {
 		b[bthAckReq] = ackReq

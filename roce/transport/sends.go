@@ -2,10 +2,10 @@ package transport
 
 import "github.com/ethereal-fabric/ethereal/fabric"
 
-// sends records the times and paths of packets in flight: a ring that grows.
-type sends []send
+// sentPackets records the times and paths of packets in flight: a ring that grows.
+type sentPackets []sentPacket
 
-type send struct {
+type sentPacket struct {
 	packet int32        // + 1; 0: none
 	label  fabric.Label // of its last sending
 	at     fabric.Time  // never: it was sent twice, so that the answer may be to either copy
@@ -14,12 +14,12 @@ type send struct {
 // maxSends bounds the ring: of packets beyond it nothing is known.
 const maxSends = 1 << 14
 
-func (s *sends) reset() { clear(*s) }
+func (s *sentPackets) reset() { clear(*s) }
 
-func (s sends) slot(packet int32) *send { return &s[int(packet)&(len(s)-1)] }
+func (s sentPackets) slot(packet int32) *sentPacket { return &s[int(packet)&(len(s)-1)] }
 
 // put records that a packet was sent. Packets below sndUna are no longer needed.
-func (s *sends) put(packet int32, now fabric.Time, label fabric.Label, sndUna int32) {
+func (s *sentPackets) put(packet int32, now fabric.Time, label fabric.Label, sndUna int32) {
 	for {
 		if len(*s) > 0 {
 			t := s.slot(packet)
@@ -28,12 +28,12 @@ func (s *sends) put(packet int32, now fabric.Time, label fabric.Label, sndUna in
 				t.at, t.label = never, label
 				return
 			case t.packet <= sndUna || len(*s) == maxSends:
-				*t = send{packet + 1, label, now}
+				*t = sentPacket{packet + 1, label, now}
 				return
 			}
 		}
 		old := *s
-		*s = make(sends, max(8, 2*len(old)))
+		*s = make(sentPackets, max(8, 2*len(old)))
 		for _, t := range old {
 			if t.packet > sndUna {
 				*s.slot(t.packet - 1) = t
@@ -43,7 +43,7 @@ func (s *sends) put(packet int32, now fabric.Time, label fabric.Label, sndUna in
 }
 
 // find returns a packet's record, or nil.
-func (s sends) find(packet int32) *send {
+func (s sentPackets) find(packet int32) *sentPacket {
 	if len(s) == 0 {
 		return nil
 	}
@@ -54,10 +54,10 @@ func (s sends) find(packet int32) *send {
 }
 
 // take returns a packet's record, and forgets it.
-func (s sends) take(packet int32) (send, bool) {
+func (s sentPackets) take(packet int32) (sentPacket, bool) {
 	t := s.find(packet)
 	if t == nil {
-		return send{}, false
+		return sentPacket{}, false
 	}
 	was := *t
 	t.packet = 0

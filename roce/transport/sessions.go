@@ -9,9 +9,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
-// Session is what the processes of two hosts share, and no other host knows. It decides the partition, the queue pair
-// numbers and the first PSNs on the wire between them: packets of other processes, and of earlier ones of these hosts,
-// do not fit. Both ends have the same one.
+// Session is a secret of two hosts' processes. The partition key, queue pair numbers and first PSNs on the wire derive
+// from it, so that packets of other hosts, or of earlier processes of these hosts, do not match. Both ends have the
+// same one.
 type Session struct {
 	PKey uint16
 	Key  uint64
@@ -27,16 +27,16 @@ type session struct {
 	waiting []*qp
 }
 
-// SetSession sets the session with a host. ready says that the host is known to have it, too. If it replaces another
-// session, the host's process began anew: all state of its queue pairs is dropped here. Queue pairs to it of which it
-// has acknowledged nothing begin again; the others have failed, since the bytes that it has acknowledged are lost.
+// SetSession sets the session with host peer. ready says that the peer has it, too. If it replaces another session, the
+// peer's process has restarted: the state of its QPs is dropped. QPs to it of which nothing is acknowledged start
+// again; the others fail, since the bytes that it acknowledged are lost.
 func (e *Endpoint) SetSession(now fabric.Time, peer fabric.NodeID, s Session, ready bool) {
 	x := &e.sessions[peer]
 	fresh := !x.on || x.Session != s
 	if fresh {
 		x.Session, x.on = s, true
 		if x.count++; x.count > 1 {
-			e.forget(peer)
+			e.forgetPeer(peer)
 		}
 	}
 	if x.ready = x.ready && !fresh; x.ready || !ready {
@@ -46,7 +46,7 @@ func (e *Endpoint) SetSession(now fabric.Time, peer fabric.NodeID, s Session, re
 	waiting := x.waiting
 	x.waiting = nil
 	for _, q := range waiting {
-		q.where = nowhere
+		q.where = notQueued
 		e.activate(q)
 	}
 	if x.count > 1 {
@@ -54,7 +54,7 @@ func (e *Endpoint) SetSession(now fabric.Time, peer fabric.NodeID, s Session, re
 	}
 }
 
-// Connected reports whether there is a session with a host that it has, too.
+// Connected reports whether there is a session with host peer that both ends have.
 func (e *Endpoint) Connected(peer fabric.NodeID) bool {
 	return e.sessions == nil || e.sessions[peer].ready
 }
@@ -63,7 +63,7 @@ func (e *Endpoint) Connected(peer fabric.NodeID) bool {
 func (x *session) remove(q *qp) {
 	i := slices.Index(x.waiting, q)
 	x.waiting = slices.Delete(x.waiting, i, i+1)
-	q.where = nowhere
+	q.where = notQueued
 }
 
 // begunAnew continues or fails the queue pairs to a host that were sent in an earlier session.
@@ -92,19 +92,19 @@ func (e *Endpoint) begunAnew(now fabric.Time, peer fabric.NodeID) {
 		id := q.id
 		e.transport.lost(q)
 		q.failed, q.expireAt = true, never
-		e.leave(q)
+		e.leaveMessage(q)
 		if f, ok := e.handler.(FailureHandler); ok && q.live && q.id == id {
 			f.Failed(now, id, frame.NAKRemoteAccess)
 		}
 	}
 }
 
-// number gives a queue pair whose turn has come its numbers on the wire. It reports false if there is no session yet:
-// the queue pair waits for it.
-func (e *Endpoint) number(now fabric.Time, q *qp) bool {
+// assignNumbers gives a queue pair whose turn has come its numbers on the wire. It reports false if there is no session
+// yet: the queue pair waits for it.
+func (e *Endpoint) assignNumbers(now fabric.Time, q *qp) bool {
 	x := &e.sessions[q.dst]
 	if !x.ready {
-		q.where = unconnected
+		q.where = notConnected
 		x.waiting = append(x.waiting, q)
 		e.cfg.Connect(now, q.dst)
 		return false
@@ -117,8 +117,8 @@ func (e *Endpoint) number(now fabric.Time, q *qp) bool {
 	return true
 }
 
-// forget drops the responder's state of a host's queue pairs.
-func (e *Endpoint) forget(src fabric.NodeID) {
+// forgetPeer drops the responder's state of a host's queue pairs.
+func (e *Endpoint) forgetPeer(src fabric.NodeID) {
 	free := func(at int32) {
 		*e.contexts.at(at) = context{}
 		e.contexts.unused = append(e.contexts.unused, at)
@@ -143,9 +143,9 @@ func (e *Endpoint) forget(src fabric.NodeID) {
 	}
 }
 
-// plausibleLead is the number of packets, from a queue pair's first one, of which any may arrive first: those before it
+// maxPSNLead is the number of packets, from a queue pair's first one, of which any may arrive first: those before it
 // can be lost or late. A packet that creates state must be one of them.
-const plausibleLead = 1 << 12
+const maxPSNLead = 1 << 12
 
 // firstPSN returns the first PSN of a queue pair.
 func (s *Session) firstPSN(src, dst fabric.NodeID, qpn uint32) uint32 {
@@ -167,9 +167,9 @@ func (s *Session) wireNumber(qpn uint32) uint32 {
 	for {
 		l, r := qpn>>12, qpn&halfMask
 		for i := range uint64(4) {
-			l, r = r, l^s.round(i, r)
+			l, r = r, l^s.feistelRound(i, r)
 		}
-		if qpn = l<<12 | r; !reserved(qpn) {
+		if qpn = l<<12 | r; !reservedQPN(qpn) {
 			return qpn
 		}
 	}
@@ -177,23 +177,23 @@ func (s *Session) wireNumber(qpn uint32) uint32 {
 
 // numberOf is the inverse of wireNumber.
 func (s *Session) numberOf(wire uint32) uint32 {
-	if reserved(wire) {
+	if reservedQPN(wire) {
 		return wire // no queue pair has it
 	}
 	for {
 		l, r := wire>>12, wire&halfMask
 		for i := range uint64(4) {
-			l, r = r^s.round(3-i, l), l
+			l, r = r^s.feistelRound(3-i, l), l
 		}
-		if wire = l<<12 | r; !reserved(wire) {
+		if wire = l<<12 | r; !reservedQPN(wire) {
 			return wire
 		}
 	}
 }
 
-func (s *Session) round(i uint64, half uint32) uint32 {
+func (s *Session) feistelRound(i uint64, half uint32) uint32 {
 	return uint32(splitmix.Mix(s.Key+(i+1)*splitmix.Step^uint64(half)<<32)) & halfMask
 }
 
-// reserved reports whether InfiniBand has another use for a queue pair's number: management and multicast.
-func reserved(qpn uint32) bool { return qpn < reservedQPs || qpn == 1<<24-1 }
+// reservedQPN reports whether InfiniBand has another use for a queue pair's number: management and multicast.
+func reservedQPN(qpn uint32) bool { return qpn < reservedQPs || qpn == 1<<24-1 }

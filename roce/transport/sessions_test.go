@@ -13,11 +13,11 @@ func TestSessionNumbers(t *testing.T) {
 	seen := make([]bool, 1<<24)
 	s := Session{Key: 12345}
 	for q := range uint32(1 << 24) {
-		if reserved(q) {
+		if reservedQPN(q) {
 			continue
 		}
 		w := s.wireNumber(q)
-		if w >= 1<<24 || reserved(w) || seen[w] {
+		if w >= 1<<24 || reservedQPN(w) || seen[w] {
 			t.Fatalf("number %#x is %#x on the wire, which is reserved or another's", q, w)
 		}
 		seen[w] = true
@@ -41,8 +41,8 @@ func TestSessionNumbers(t *testing.T) {
 	}
 }
 
-// TestSessionFreesContexts: the state of a peer's queue pairs, of low slots and of high ones, is freed and used again when
-// the peer begins anew, and no other peer's is.
+// TestSessionFreesContexts: the state of a peer's queue pairs, of low slots and of high ones, is freed and used again
+// when the peer begins anew, and no other peer's is.
 func TestSessionFreesContexts(t *testing.T) {
 	f, err := fabric.New(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 2, HostsPerToR: 2})
 	if err != nil {

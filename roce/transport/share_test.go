@@ -6,8 +6,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// TestShares: shares take turns, a packet each, whatever the number of their QPs, also to one peer, to which the messages of
-// one share go one after the other. A share that has nothing more to send leaves its turns to the others.
+// TestShares: shares take turns, a packet each, whatever the number of their QPs, also to one peer, to which the
+// messages of one share go one after the other. A share that has nothing more to send leaves its turns to the others.
 func TestShares(t *testing.T) {
 	f, err := fabric.New(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 2, HostsPerToR: 1})
 	if err != nil {

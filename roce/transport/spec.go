@@ -8,13 +8,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/roce/params"
 )
 
-// Kind is what a [Spec] describes.
+// Kind is what a [Spec] describes: a transport or a rate control.
 type Kind uint8
 
 // The kinds.
 const (
-	Transport   Kind = iota // a [Receiver]
-	RateControl             // a [Control]
+	Transport   Kind = iota // its names are values of [Receiver]
+	RateControl             // its names are values of [Control]
 )
 
 func (k Kind) String() string {
@@ -24,16 +24,16 @@ func (k Kind) String() string {
 	return "receiver"
 }
 
-// Spec describes a transport or a rate control, so that each is one file and a line of [Specs]. The scenario's
-// schema and the pages' tables are made from it.
+// Spec describes a transport or a rate control: its name, its parameters, and what it requires. The scenario's schema
+// and the tables of the documentation are generated from it.
 type Spec struct {
 	Kind    Kind
 	Name    string
-	Summary string // a phrase, for display
+	Summary string // one-phrase description of the rate control, for tables
 	Params  []Param
 	Needs   Needs
 
-	transport func(*Endpoint) transport
+	transport func(*Endpoint) reliability
 	control   func(*params.Reader) controlMaker
 }
 
@@ -43,28 +43,29 @@ type controlMaker func(*Endpoint) rateControl
 // Param is a parameter of a rate control.
 type Param struct {
 	Name    string
-	Meaning string // with the default and the unit
+	Meaning string // description of the parameter, with its default and unit
 }
 
-// Needs lists what a transport or a rate control requires of packets, ACKs, switches, and of the part with which it
-// is combined.
+// Needs lists what a transport or a rate control requires of packets, ACKs and switches, and of the transport or rate
+// control used with it.
 type Needs struct {
-	// InOrder: the transport's receivers accept packets in order only.
+	// InOrder: the transport's receivers accept packets only in order.
 	InOrder bool
-	// ReorderWindow: the transport's receivers keep at most [Config].ReorderWindow packets; otherwise all.
+	// ReorderWindow: the transport's receivers keep at most [Config].ReorderWindow packets that arrive out of order;
+	// otherwise they keep all.
 	ReorderWindow bool
 
-	// AnyOrder: the rate control needs receivers that keep packets that arrive out of order.
+	// AnyOrder: the rate control requires receivers that keep packets that arrive out of order.
 	AnyOrder bool
-	// SendTimes: the sending time of each packet in flight is recorded.
+	// SendTimes: the endpoint must record when each packet in flight was sent.
 	SendTimes bool
-	// DataField and AckField are the numbers of bytes at the end of every data packet's headers, zeros when sent,
-	// and behind the AETH of every ACK; at most [MaxField].
+	// DataField is the number of bytes, zero when sent, that the rate control needs at the end of every data packet's
+	// headers; AckField the number behind the AETH of every ACK. Both are at most [MaxField].
 	DataField, AckField int
-	Marks               bool // switches mark ECN
-	OneLink             bool // hosts have one link, whose rate limits a receiver
-	// Stamp writes what a switch has to say about a port into DataField of a data packet that it sends by it: hdr is all up
-	// to the payload. Packets that have no such field stay as they are. Calls may be concurrent. nil: switches write
+	Marks               bool // switches must set ECN marks
+	OneLink             bool // each host must have one link, whose rate limits what it receives
+	// Stamp writes the state of a switch's port into the DataField of a data packet that leaves by it. hdr is the
+	// packet up to its payload; packets without the field are not changed. Calls may be concurrent. nil: switches write
 	// nothing.
 	Stamp func(hdr []byte, h Hop)
 }
@@ -80,7 +81,7 @@ func Specs() []Spec {
 	}
 }
 
-// Names returns the names of a kind.
+// Names returns the names of all transports, or of all rate controls.
 func Names(k Kind) []string {
 	var names []string
 	for _, s := range Specs() {
@@ -91,7 +92,8 @@ func Names(k Kind) []string {
 	return names
 }
 
-// Find returns the spec of a kind by its name; the default one if the name is empty. The error wraps [ErrConfig].
+// Find returns the transport or rate control with a name; the default one if name is empty. The error wraps
+// [ErrConfig].
 func Find(k Kind, name string) (Spec, error) {
 	specs := Specs()
 	i := slices.IndexFunc(specs, func(s Spec) bool { return s.Kind == k && (s.Name == name || name == "") })
@@ -101,7 +103,7 @@ func Find(k Kind, name string) (Spec, error) {
 	return specs[i], nil
 }
 
-// HasParam reports whether the rate control has a parameter.
+// HasParam reports whether s has a parameter of that name.
 func (s Spec) HasParam(name string) bool { return slices.Contains(s.ParamNames(), name) }
 
 // ParamNames returns the names of the parameters.
@@ -113,7 +115,7 @@ func (s Spec) ParamNames() []string {
 	return names
 }
 
-// Check returns an error in the parameters. It wraps [ErrConfig].
+// Check returns an error if a given parameter is unknown or its value is wrong. The error wraps [ErrConfig].
 func (s Spec) Check(given map[string]string) error {
 	_, err := s.read(given)
 	return err
@@ -126,15 +128,15 @@ func (s Spec) read(given map[string]string) (controlMaker, error) {
 	return newControl, a.Err()
 }
 
-// Receiver is the name of a transport, which determines how its responders handle packets that arrive out of order.
-// The empty one is GoBackN.
+// Receiver is the name of a transport: how responders handle packets that arrive out of order. The empty one is
+// [GoBackN].
 type Receiver string
 
-// Spec returns the transport's description. The error wraps [ErrConfig].
+// Spec returns the description of the transport of that name. The error wraps [ErrConfig].
 func (r Receiver) Spec() (Spec, error) { return Find(Transport, string(r)) }
 
-// Control is the name of a rate control, which determines how a QP reacts to congestion. The empty one is DCTCP.
+// Control is the name of a rate control: how a QP reacts to congestion. The empty one is [DCTCP].
 type Control string
 
-// Spec returns the rate control's description. The error wraps [ErrConfig].
+// Spec returns the description of the rate control of that name. The error wraps [ErrConfig].
 func (c Control) Spec() (Spec, error) { return Find(RateControl, string(c)) }

@@ -15,11 +15,11 @@ import (
 // what ACKs at the present rate fill in that time. Otherwise its window grows by a packet, or by 1/16. It begins with
 // what the line sends in an idle round trip.
 type srd struct {
-	delays
+	delayMeter
 	qps perQP[srdState]
 }
 
-// SRD is the rate control of Amazon's Scalable Reliable Datagram.
+// SRD names the rate control of Amazon's Scalable Reliable Datagram (IEEE Micro 2020).
 const SRD Control = "srd"
 
 func srdSpec() Spec {
@@ -29,7 +29,7 @@ func srdSpec() Spec {
 		control: func(a *params.Reader) controlMaker {
 			target := readTargetDelay(a)
 			return func(e *Endpoint) rateControl {
-				c := &srd{delays: newDelays(e, target)}
+				c := &srd{delayMeter: newDelays(e, target)}
 				return rateControl{pacer: c, losses: c}
 			}
 		},
@@ -37,8 +37,8 @@ func srdSpec() Spec {
 }
 
 const (
-	srdGrowth = 16 // the window grows by 1/16 a round at most
-	srdMost   = 4  // idle round trips of packets: the largest window
+	srdGrowth    = 16 // the window grows by 1/16 a round at most
+	srdMaxWindow = 4  // idle round trips of packets: the largest window
 )
 
 // srdState is SRD's state of a queue pair.
@@ -55,8 +55,8 @@ type srdState struct {
 }
 
 func (c *srd) open(q *qp) {
-	*c.qps.open(q) = srdState{window: c.product(c.trip), base: c.trip, trip: c.trip, began: never}
-	c.windowed(q, c.qps.at(q).window, c.trip)
+	*c.qps.open(q) = srdState{window: c.bandwidthDelay(c.trip), base: c.trip, trip: c.trip, began: never}
+	c.setWindow(q, c.qps.at(q).window, c.trip)
 }
 
 func (c *srd) acked(now fabric.Time, q *qp, p *packet, packets, at int32, _ bool) {
@@ -77,7 +77,7 @@ func (c *srd) acked(now fabric.Time, q *qp, p *packet, packets, at int32, _ bool
 		c.endRound(now, s)
 	}
 	s.round, s.began, s.bytes, s.all, s.slow = q.sent, now, 0, 0, 0
-	c.windowed(q, s.window, s.trip)
+	c.setWindow(q, s.window, s.trip)
 }
 
 // endRound changes the window for what the round has shown.
@@ -91,16 +91,16 @@ func (c *srd) endRound(now fabric.Time, s *srdState) {
 		s.window = min(s.window, max(filled, s.window/2))
 		c.stats.RateCuts++
 	}
-	s.window = min(max(s.window, packet/swiftLeast), max(srdMost*c.product(c.trip), packet))
+	s.window = min(max(s.window, packet/swiftMinWindow), max(srdMaxWindow*c.bandwidthDelay(c.trip), packet))
 }
 
-// cut implements [losses]: a trimmed packet has met a full queue.
+// cut implements [lossObserver]: a trimmed packet has met a full queue.
 func (c *srd) cut(_ fabric.Time, q *qp, packet int32) {
 	q.state.sends.take(packet)
 	c.lost(0, q, 1)
 }
 
-// lost implements [losses].
+// lost implements [lossObserver].
 func (c *srd) lost(_ fabric.Time, q *qp, packets int32) {
 	s := c.qps.at(q)
 	s.all += packets
@@ -110,8 +110,8 @@ func (c *srd) lost(_ fabric.Time, q *qp, packets int32) {
 // wentBack halves the window.
 func (c *srd) wentBack(q *qp) {
 	s := c.qps.at(q)
-	s.window = max(s.window/2, int64(c.full)/swiftLeast)
-	c.windowed(q, s.window, s.trip)
+	s.window = max(s.window/2, int64(c.full)/swiftMinWindow)
+	c.setWindow(q, s.window, s.trip)
 }
 
 func (*srd) cnpReceived(fabric.Time, *qp, *packet) {}

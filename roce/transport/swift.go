@@ -17,11 +17,11 @@ import (
 // the line sends in a round trip, as in an RNIC; the paper's begin small. Delays are of the fabric alone: hosts
 // take no time.
 type swift struct {
-	delays
+	delayMeter
 	qps perQP[SwiftPath]
 }
 
-// Swift uses delay alone.
+// Swift names the rate control of Swift (SIGCOMM 2020), which uses delay alone.
 const Swift Control = "swift"
 
 func swiftSpec() Spec {
@@ -31,7 +31,7 @@ func swiftSpec() Spec {
 		control: func(a *params.Reader) controlMaker {
 			target := readTargetDelay(a)
 			return func(e *Endpoint) rateControl {
-				c := &swift{delays: newDelays(e, target)}
+				c := &swift{delayMeter: newDelays(e, target)}
 				return rateControl{pacer: c, losses: c}
 			}
 		},
@@ -39,29 +39,30 @@ func swiftSpec() Spec {
 }
 
 const (
-	swiftIncrease  = 1   // packets per round trip
-	swiftMost      = 4   // idle round trips of packets: the largest window
+	swiftIncrease  = 1   // additive increase, in packets per round trip
+	swiftMaxWindow = 4   // idle round trips of packets: the largest window
 	swiftRange     = 5   // largest flow scaling, in targets
-	swiftLeast     = 100 // the smallest window is 1/100 of a packet
-	swiftGiveUp    = 5   // time-outs in a row
+	swiftMinWindow = 100 // the smallest window is 1/100 of a packet
+	swiftGiveUp    = 5   // number of time-outs in a row after which the window becomes the smallest
 	swiftMillionth = 1e6
 	swiftFull      = 100_000   // 1/sqrt(100), in millionths: no flow scaling from 100 packets on
 	swiftSpan      = 3_062_278 // 1/sqrt(0.1) less that: all of it at 0.1 packets
 )
 
-// SwiftPath is what Swift knows of the path of a queue pair, or of a part of it.
+// SwiftPath is the state of Swift's window for one path.
 type SwiftPath struct {
 	Packet int64       // bytes of a full packet
-	Idle   int64       // bytes that the line sends in an idle round trip
-	Target fabric.Time // queueing that is no congestion, for a large window
-	Window int64       // bytes; less than a packet: it is sent, and then a pause
-	Base   fabric.Time // an idle round trip: of the longest path, or the least so far
-	Trip   fabric.Time // of the latest packet with a delay
-	CutAt  fabric.Time // time of the last decrease of the window because of a long round trip or a loss
-	GaveUp int         // time-outs since an answer came
+	Idle   int64       // bytes sent at line rate during a round trip of the idle network
+	Target fabric.Time // queueing delay that is tolerated with a large window
+	Window int64       // bytes; if less than a packet, a packet is sent and then a pause follows
+	Base   fabric.Time // round-trip time of the idle network: of the longest path, or the least measured so far
+	Trip   fabric.Time // round-trip time of the latest packet that had one
+	CutAt  fabric.Time // when the window was last decreased for a long round trip or a loss
+	GaveUp int         // time-outs since the last ACK
 }
 
-// NewSwift returns a path with a window of that share of an idle round trip.
+// NewSwift returns the state of a new path. packet is the size of a full packet, idle the bytes sent at line rate
+// during trip, an idle round trip, and target the tolerated queueing delay. The first window is idle/share bytes.
 func NewSwift(packet, idle, share int64, trip, target fabric.Time) SwiftPath {
 	return SwiftPath{
 		Packet: packet, Idle: idle, Target: target, Window: idle / share, Base: trip, Trip: trip, CutAt: -fabric.Second,
@@ -69,18 +70,19 @@ func NewSwift(packet, idle, share int64, trip, target fabric.Time) SwiftPath {
 }
 
 func (s *SwiftPath) bound() {
-	s.Window = min(max(s.Window, s.Packet/swiftLeast), max(swiftMost*s.Idle, s.Packet))
+	s.Window = min(max(s.Window, s.Packet/swiftMinWindow), max(swiftMaxWindow*s.Idle, s.Packet))
 }
 
-// Allowed returns the round trip that is no congestion: the idle one, and queueing that grows as the window shrinks.
+// Allowed returns the round-trip time up to which there is no congestion: that of the idle network, and a queueing
+// delay that grows as the window shrinks.
 func (s *SwiftPath) Allowed() fabric.Time {
 	root := int64(math.Sqrt(float64(s.Window << 20 / s.Packet))) // of the packets, times 1024: exact on every machine
 	share := min(max(swiftMillionth*1024/max(1, root)-swiftFull, 0), swiftSpan)
 	return s.Base + s.Target + fabric.Time(int64(swiftRange*s.Target/fabric.Nanosecond)*share/swiftSpan)*fabric.Nanosecond
 }
 
-// Answered changes the window for the round trip of a packet whose answer acknowledges that many packets. cut reports
-// that it decreased the window.
+// Answered adjusts the window to the round-trip time of a packet whose ACK acknowledges that many packets. cut reports
+// that the window decreased.
 func (s *SwiftPath) Answered(now, trip fabric.Time, packets int32) (cut bool) {
 	s.Base, s.Trip = min(s.Base, trip), trip
 	allowed := s.Allowed()
@@ -106,7 +108,7 @@ func (s *SwiftPath) cutBy(now fabric.Time, bytes int64) bool {
 	return true
 }
 
-// Lost halves the window for lost packets, if it was not cut within a round trip.
+// Lost halves the window because packets were lost, unless it has decreased within the last round trip.
 func (s *SwiftPath) Lost(now fabric.Time) (cut bool) {
 	cut = s.cutBy(now, math.MaxInt64)
 	s.bound()
@@ -114,15 +116,15 @@ func (s *SwiftPath) Lost(now fabric.Time) (cut bool) {
 }
 
 func (c *swift) open(q *qp) {
-	*c.qps.open(q) = NewSwift(int64(c.full), c.product(c.trip), 1, c.trip, c.target)
-	c.apply(q)
+	*c.qps.open(q) = NewSwift(int64(c.full), c.bandwidthDelay(c.trip), 1, c.trip, c.target)
+	c.applyWindow(q)
 }
 
-// apply applies the window to the queue pair.
-func (c *swift) apply(q *qp) {
+// applyWindow applies the window to the queue pair.
+func (c *swift) applyWindow(q *qp) {
 	s := c.qps.at(q)
 	s.bound()
-	c.windowed(q, s.Window, s.Trip)
+	c.setWindow(q, s.Window, s.Trip)
 }
 
 func (c *swift) acked(now fabric.Time, q *qp, p *packet, packets, at int32, _ bool) {
@@ -132,37 +134,39 @@ func (c *swift) acked(now fabric.Time, q *qp, p *packet, packets, at int32, _ bo
 	if !ok {
 		return
 	}
-	c.count(s.Answered(now, trip, packets))
-	c.apply(q)
+	c.countCut(s.Answered(now, trip, packets))
+	c.applyWindow(q)
 }
 
-func (c *swift) count(cut bool) {
+func (c *swift) countCut(cut bool) {
 	if cut {
 		c.stats.RateCuts++
 	}
 }
 
-// cut implements [losses].
+// cut implements [lossObserver].
 func (c *swift) cut(now fabric.Time, q *qp, packet int32) {
 	q.state.sends.take(packet)
 	c.lost(now, q, 1)
 }
 
-// lost implements [losses].
+// lost implements [lossObserver].
 func (c *swift) lost(now fabric.Time, q *qp, _ int32) {
-	c.count(c.qps.at(q).Lost(now))
-	c.apply(q)
+	c.countCut(c.qps.at(q).Lost(now))
+	c.applyWindow(q)
 }
 
-// wentBack cuts the window once more. One of which nothing arrives any more sends next to
-// nothing.
+// wentBack cuts the window once more. A queue pair whose timer has expired several times in a row, so that it does not
+// run now, sends next to nothing.
 func (c *swift) wentBack(q *qp) {
 	s := c.qps.at(q)
 	s.Window /= 2
-	if s.GaveUp++; s.GaveUp >= swiftGiveUp {
-		s.Window = 0
+	if q.expireAt == never {
+		if s.GaveUp++; s.GaveUp >= swiftGiveUp {
+			s.Window = 0
+		}
 	}
-	c.apply(q)
+	c.applyWindow(q)
 }
 
 func (*swift) cnpReceived(fabric.Time, *qp, *packet) {}

@@ -64,7 +64,7 @@ func TestSwift(t *testing.T) {
 		t.Errorf("far beyond: %d bytes after %d cuts, want half of %d", s.Window, e.Stats().RateCuts, 50*packet)
 	}
 	s.Window = packet / 10
-	c.apply(q)
+	c.applyWindow(q)
 	if q.cwnd != 1 || q.rate.now >= e.cfg.LineRate/10 {
 		t.Errorf("a tenth of a packet: %d packets at %v", q.cwnd, q.rate.now)
 	}

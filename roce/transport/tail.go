@@ -11,52 +11,58 @@ import (
 // If the QP has sent everything, a loss at the end of its message shows the receiver no gap. After the time of
 // RFC 8985's tail loss probe, but an eighth of the retransmission timer at most, the QP sends a zero-length
 // WRITE behind what it has sent: the driver of an RNIC can post one as well. The receiver answers it, or asks for what
-// is missing. Such probes are repeated, at doubling intervals, since a path that was dead when one was sent can be
-// alive now. They do not restart the retransmission timer.
+// is missing. A QP whose window is shut sends its next packet instead, beyond the window, as RFC 9002's probes are.
+// Such probes are repeated, at doubling intervals, since a path that was dead when one was sent can be alive now. They
+// do not restart the retransmission timer.
 
-// overdues are the QPs that wait for an answer.
-type overdues struct {
-	waiting    timers // QPs whose tail waits; see tail
-	fabric.RTT        // of packets that asked for an ACK, sent once
+// overdueQueue are the QPs that wait for an answer.
+type overdueQueue struct {
+	waiting    timerHeap // QPs whose tail waits; see tail
+	fabric.RTT           // of packets that asked for an ACK, sent once
 }
 
-// tail is a QP's wait for an answer. It is in one of these states:
+// tailProbe is a QP's wait for an answer. It is in one of these states:
 //
 //	idle      No answer is awaited, or the probe to wait for has not left yet. due is never.
-//	waiting   An answer is awaited. due is when to act if none comes. The QP is listed: at due, or at an earlier wait's time,
+//	waiting   An answer is awaited. due is when to act if none comes. The QP is listed: at due, or at an earlier
+//	wait's time,
 //	          which can be later than due after an answer that ended doubled waits. Then it acts that late.
 //
-// probes is 0 until the QP probes: then all else that it has sent was sent before, and probes and tries double the waits. An
-// answer ends probing; so do a retransmission and a new path, after which the QP waits anew from its next packet on.
-type tail struct {
+// probes is 0 until the QP probes: then all else that it has sent was sent before, and probes and tries double the
+// waits. An answer ends probing; so do a retransmission and a new path, after which the QP waits anew from its next
+// packet on.
+type tailProbe struct {
 	due    fabric.Time
 	from   fabric.Time // waiting: time of the last answer, or of the first packet after it that asks for one; at most due
-	probes int8        // sent behind the last packet since the last answer; 0 to maxTailProbes
+	probes int8        // sent behind what was in flight, since the last answer; 0 to maxTailProbes
 	tries  int8        // doublings of the wait since the last answer; 0 to maxTries
 	behind bool        // the packet sent last is a probe
+	most   int32       // packets below may be sent though the window is shut; the last of them is a probe
 	listed bool        // in overdues.waiting; true while waiting
 
 	asked int32       // 1 + the latest packet that asks for an answer; at most qp.sent
 	since fabric.Time // the first packet that is not answered was sent then, or later
-	trip  sample
+	trip  rttSample
 }
 
-// sample is the measurement of one round trip at a time: packet and time of sending; packet -1: none is in progress.
-type sample struct {
+// rttSample is the measurement of one round trip at a time: packet and time of sending; packet -1: none is in progress.
+type rttSample struct {
 	packet int32
 	sent   fabric.Time
 }
 
-func (t *tail) idle() bool { return t.due == never }
+func (t *tailProbe) idle() bool { return t.due == never }
 
 // open makes the tail that of a new QP.
-func (t *tail) open() {
+func (t *tailProbe) open() {
 	t.becomeIdle()
 	t.asked, t.trip.packet = 0, -1
 }
 
 // becomeIdle ends the wait and the probing.
-func (t *tail) becomeIdle() { t.due, t.probes, t.tries, t.behind = never, 0, 0, false }
+func (t *tailProbe) becomeIdle() {
+	t.due, t.from, t.probes, t.tries, t.behind, t.most = never, never, 0, 0, false, 0
+}
 
 // becomeWaiting makes a QP wait until a time. Without [Config].Trip no QP waits.
 func (e *Endpoint) becomeWaiting(q *qp, until fabric.Time) {
@@ -71,7 +77,7 @@ func (e *Endpoint) becomeWaiting(q *qp, until fabric.Time) {
 }
 
 const (
-	maxTries      = 6 // the wait doubles that often
+	maxTries      = 6 // maximum number of probes; the wait doubles after each
 	maxTailProbes = 8 // without an answer in between, if paths are watched; otherwise 1
 )
 
@@ -83,7 +89,7 @@ func (e *Endpoint) tripOf(dst fabric.NodeID) fabric.Time {
 	if e.cfg.Trip > e.longest {
 		return e.cfg.Trip // wires are not the slowest part
 	}
-	return e.cfg.Fabric.RoundTrip(e.cfg.Host, dst, int64(e.cfg.MTU+e.cfg.Outer+framing), framing)
+	return e.cfg.Fabric.RoundTrip(e.cfg.Host, dst, int64(e.cfg.MTU+e.cfg.Outer+packetOverhead), packetOverhead)
 }
 
 // awaitAnswer makes a QP wait for the answer to a packet that it has sent, unless it waits already.
@@ -100,22 +106,25 @@ func (e *Endpoint) awaitAnswer(now fabric.Time, q *qp, packet int32, asks bool) 
 	t.asked = max(t.asked, packet+1)
 	switch {
 	case t.idle():
-		if t.since, t.trip = now, (sample{packet, now}); e.watched(q) {
+		if packet == q.sndUna {
+			t.since = now
+		}
+		if t.trip = (rttSample{packet, now}); e.isWatched(q) {
 			t.from = now
-			e.becomeWaiting(q, now+e.patience(q))
+			e.becomeWaiting(q, now+e.probeTimeout(q))
 		}
 	case t.trip.packet < 0:
-		t.trip = sample{packet, now}
+		t.trip = rttSample{packet, now}
 	}
 }
 
-// patience returns the time after which a QP's answer is overdue.
-func (e *Endpoint) patience(q *qp) fabric.Time {
+// probeTimeout returns the time after which a QP's acknowledgement is overdue.
+func (e *Endpoint) probeTimeout(q *qp) fabric.Time {
 	return max(e.tripTo(q)*3/2, min(e.overdues.SRTT+4*e.overdues.RTTVar, e.cfg.RTO/8))
 }
 
-// watched reports whether the watcher is notified of the QP's overdue answers.
-func (e *Endpoint) watched(q *qp) bool {
+// isWatched reports whether the watcher is notified of the QP's overdue answers.
+func (e *Endpoint) isWatched(q *qp) bool {
 	return e.cfg.Trip > 0 && !q.balanced && q.bytes > 0 && !e.isLate(q)
 }
 
@@ -126,16 +135,16 @@ func (e *Endpoint) answerCame(now fabric.Time, q *qp) {
 		return
 	}
 	t := &q.tail
-	t.probes, t.tries = 0, 0
+	t.probes, t.tries, t.most = 0, 0, 0
 	if t.trip.packet >= 0 && q.sndUna > t.trip.packet {
 		if t.trip.packet >= q.once {
 			e.overdues.Sample(now - t.trip.sent)
 		}
 		t.since, t.trip.packet = t.trip.sent, -1
 	}
-	if t.due = never; t.asked > q.sndUna && e.transport.outstanding(q) > 0 && e.watched(q) {
+	if t.due = never; t.asked > q.sndUna && e.transport.outstanding(q) > 0 && e.isWatched(q) {
 		t.from = now
-		e.becomeWaiting(q, now+e.patience(q))
+		e.becomeWaiting(q, now+e.probeTimeout(q))
 	}
 }
 
@@ -159,32 +168,34 @@ func (e *Endpoint) noticeOverdue(now fabric.Time) {
 		}
 		trip := e.tripTo(q)
 		probeAt := from + max(2*trip, min(e.overdues.SRTT+4*e.overdues.RTTVar, e.cfg.RTO/8))<<q.tail.probes
-		next := now + max(e.patience(q), trip<<q.tail.tries)
-		if _, more := e.transport.pick(q); !more && q.sndNxt == q.total() {
-			if now >= probeAt {
-				e.probeTail(q, maxTailProbes)
-			} else {
-				next = min(next, probeAt)
-			}
+		next := now + max(e.probeTimeout(q), trip<<q.tail.tries)
+		switch _, more := e.transport.pick(q); {
+		case now < probeAt:
+			next = min(next, probeAt)
+		case !more:
+			e.probeTail(q, maxTailProbes)
+		case q.tail.asked > q.tail.most && q.tail.probes < maxTailProbes: // what was sent since is as good as a probe
+			q.tail.probes++
+			q.tail.most = q.tail.asked
 		}
 		q.tail.tries = min(q.tail.tries+1, maxTries)
 		e.becomeWaiting(q, next)
 	}
 }
 
-// probeTail makes a QP send a zero-length WRITE behind its last packets.
+// probeTail makes a QP send a probe behind the packets that it has sent.
 func (e *Endpoint) probeTail(q *qp, most int8) {
 	if q.tail.probes >= most {
 		return
 	}
 	q.tail.probes++
 	e.stats.TailProbes++
-	e.nudge(q)
+	e.wakeQP(q)
 }
 
 // awaitLast makes a QP whose paths nobody watches wait for the answer to its last packet, if that is sent.
 func (e *Endpoint) awaitLast(now fabric.Time, q *qp) {
-	if _, more := e.transport.pick(q); more || q.sndNxt < q.total() || q.balanced || q.bytes == 0 || e.isLate(q) {
+	if _, more := e.transport.pick(q); more || q.sndNxt < q.totalPackets() || q.balanced || q.bytes == 0 || e.isLate(q) {
 		return
 	}
 	if q.tail.probes == 0 {
@@ -228,10 +239,10 @@ func (e *Endpoint) nextOverdue() (fabric.Time, bool) {
 	return 0, false
 }
 
-// framing is the number of bytes of a packet's headers, with IPv6 and what the wire adds.
-const framing = 102
+// packetOverhead is the number of bytes of a packet's headers, with IPv6 and what the wire adds.
+const packetOverhead = 102
 
-// IdleTrip returns the round trip of a full packet over a fabric's longest path, when nothing else is on the way.
+// IdleTrip returns the round-trip time of a full packet (mtu bytes of payload) over the longest path of an idle fabric.
 func IdleTrip(f *fabric.Fabric, mtu int) fabric.Time {
-	return f.LongestRoundTrip(int64(mtu)+framing, framing)
+	return f.LongestRoundTrip(int64(mtu)+packetOverhead, packetOverhead)
 }

@@ -19,6 +19,7 @@ func TestTail(t *testing.T) {
 		data     []int // packets lost, of those sent, from 1
 		acks     []int
 		receiver Receiver
+		window   int
 		probes   uint64
 		within   fabric.Time
 		reports  []string
@@ -28,12 +29,13 @@ func TestTail(t *testing.T) {
 		{name: "the last three", data: []int{8, 9, 10}, probes: 1, within: 30 * fabric.Microsecond, reports: []string{"1 of QP 1, 0 ACKs"}},
 		{name: "the last ACK", acks: []int{10}, probes: 1, within: 30 * fabric.Microsecond, reports: []string{"0 of QP 1, 1 ACKs"}},
 		{name: "the last packet, selective repeat", data: []int{10}, receiver: SelectiveRepeat, probes: 1, within: 30 * fabric.Microsecond, reports: []string{"1 of QP 1, 0 ACKs"}},
+		{name: "all that the receiver has room for", data: []int{1, 2, 3, 4}, receiver: SelectiveRepeat, window: 4, probes: 1, within: 40 * fabric.Microsecond, reports: []string{"3 of QP 1, 0 ACKs"}},
 		{name: "the probe as well", data: []int{10, 11}, probes: 2, within: 100 * fabric.Microsecond, reports: []string{"1 of QP 1, 0 ACKs"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			seen := &watched{}
 			w := newWorld(t, 2, func(cfg *Config) {
-				cfg.Receiver, cfg.Trip = c.receiver, trip
+				cfg.Receiver, cfg.ReorderWindow, cfg.Trip = c.receiver, c.window, trip
 				if cfg.Host == 0 {
 					cfg.Watcher = seen
 				}
@@ -54,7 +56,7 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// checkTails fails the test if a QP's wait for an answer breaks an invariant of [tail].
+// checkTails fails the test if a QP's wait for an answer breaks an invariant of [tailProbe].
 func (e *Endpoint) checkTails(t testing.TB) {
 	t.Helper()
 	listed := map[*qp]bool{}
@@ -195,6 +197,29 @@ func TestProbesDoNotHideLosses(t *testing.T) {
 	w.run(3 * DefaultRTO)
 	if s := w.hosts[0].e.Stats(); expired == 0 || expired > DefaultRTO+10*fabric.Microsecond || s.QPsDone != 1 || s.Timeouts != 1 || s.TailProbes < 3 {
 		t.Errorf("time-out at %v, %+v", expired, s)
+	}
+}
+
+// A packet that is lost twice is asked for even if acknowledgements of packets that were taken for lost come meanwhile.
+func TestLostTwice(t *testing.T) {
+	w := newWorld(t, 2, func(cfg *Config) {
+		cfg.Receiver, cfg.Trip = SelectiveRepeat, 5*fabric.Microsecond
+		if cfg.Host == 0 {
+			cfg.Watcher = &watched{}
+		}
+	})
+	w.fate = losing([]int{1, 5}, nil)
+	var done fabric.Time
+	w.hosts[0].onDone = func(QP) { done = w.now }
+	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 4 * 9000})
+	w.run(4300 * fabric.Nanosecond)
+	w.now = 4300 * fabric.Nanosecond // just before the first answer
+	if err := w.hosts[0].e.Resend(1); err != nil {
+		t.Fatal(err)
+	}
+	w.run(never)
+	if s := w.hosts[0].e.Stats(); s.Timeouts > 0 || done == 0 || done > 40*fabric.Microsecond {
+		t.Errorf("done at %v, %+v", done, s)
 	}
 }
 

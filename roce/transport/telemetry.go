@@ -9,14 +9,14 @@ import (
 	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
-// telemetry is what switches write into data packets for a rate control that asks for it, and what its answers carry back:
-// in-band telemetry in HPCC's own format (Li et al., SIGCOMM 2019, figure 7), 2 bytes and 8 for each hop.
+// telemetry is what switches write into data packets for a rate control that asks for it, and what its answers carry
+// back: in-band telemetry in HPCC's own format (Li et al., SIGCOMM 2019, figure 7), 2 bytes and 8 for each hop.
 //
 //	nHop 4, pathID 12, then of each hop: B 4, TS 24, txBytes 20, qLen 16 bits
 //
-// nHop counts the hops so far and pathID is the exclusive or of their switches. B is the link's rate, as the place in a list, TS
-// in ns, txBytes in 128 B, qLen in 80 B, the greatest number meaning that or more. It stands at the end of a data packet's
-// headers, before the payload, and behind an ACK's AETH.
+// nHop counts the hops so far and pathID is the exclusive or of their switches. B is the link's rate, as the place in a
+// list, TS in ns, txBytes in 128 B, qLen in 80 B, the greatest number meaning that or more. It stands at the end of a
+// data packet's headers, before the payload, and behind an ACK's AETH.
 type telemetry [telemetrySize]byte
 
 const (
@@ -34,13 +34,13 @@ var hopRates = [...]fabric.Rate{
 	100 * fabric.Gbps, 200 * fabric.Gbps, 400 * fabric.Gbps, 800 * fabric.Gbps, 1600 * fabric.Gbps,
 }
 
-// Hop is what a switch writes about a port as it sends a packet by it.
+// Hop is the state of a switch's output port that the switch writes into a packet as it sends it.
 type Hop struct {
 	Switch fabric.NodeID
 	Port   fabric.PortNo
 	At     fabric.Time
-	Sent   int64 // bytes, before the packet
-	Queue  int64 // bytes of data behind it
+	Sent   int64 // bytes sent by the port before the packet
+	Queue  int64 // bytes of data in the port's queue behind the packet
 	Rate   fabric.Rate
 }
 
@@ -82,11 +82,11 @@ func dataField(hdr []byte, size int) []byte {
 	return hdr[len(hdr)-size:]
 }
 
-// reflection returns in ACKs what switches wrote into data packets.
-type reflection struct{}
+// intReflection returns in ACKs what switches wrote into data packets.
+type intReflection struct{}
 
 // writeAck implements [ackField].
-func (reflection) writeAck(p *packet, field []byte) {
+func (intReflection) writeAck(p *packet, field []byte) {
 	if at := len(p.rest) - len(field); at >= 0 {
 		copy(field, p.rest[at:])
 	}
@@ -99,7 +99,8 @@ type hop struct {
 	rate        fabric.Rate
 }
 
-// path returns how many hops have written telemetry, and an identifier of the path. ok is false for what no switch has written.
+// path returns how many hops have written telemetry, and an identifier of the path. ok is false for what no switch has
+// written.
 func (t *telemetry) path() (hops int, id uint16, ok bool) {
 	word := binary.BigEndian.Uint16(t[:])
 	hops, id = int(word>>12), word&0xfff
@@ -114,7 +115,8 @@ func (t *telemetry) hop(i int) hop {
 	}
 }
 
-// since returns the time in ns and the bytes that the hop sent since an earlier word of it. ok is false if that was no earlier.
+// since returns the time in ns and the bytes that the hop sent since an earlier word of it. ok is false if that was no
+// earlier.
 func (h hop) since(before hop) (ns, sent int64, ok bool) {
 	ns = (h.at - before.at) & (1<<hopTSBits - 1)
 	sent = (h.sent - before.sent) & ((1<<hopSentBits - 1) * hopSentUnit)

@@ -2,17 +2,17 @@ package transport
 
 import "github.com/ethereal-fabric/ethereal/fabric"
 
-// timers is a 4-ary heap of (time, QP). Equal times leave in an order that
+// timerHeap is a 4-ary heap of (time, QP). Equal times leave in an order that
 // depends on the operations alone, so runs repeat.
-type timers []timer
+type timerHeap []timerEntry
 
-type timer struct {
+type timerEntry struct {
 	at fabric.Time
 	qp *qp
 }
 
-func (t *timers) push(at fabric.Time, q *qp) {
-	h := append(*t, timer{})
+func (t *timerHeap) push(at fabric.Time, q *qp) {
+	h := append(*t, timerEntry{})
 	i := len(h) - 1
 	for i > 0 {
 		parent := (i - 1) / 4
@@ -22,16 +22,16 @@ func (t *timers) push(at fabric.Time, q *qp) {
 		h[i] = h[parent]
 		i = parent
 	}
-	h[i] = timer{at, q}
+	h[i] = timerEntry{at, q}
 	*t = h
 }
 
 // pop removes the earliest timer of a heap that has one.
-func (t *timers) pop() *qp {
+func (t *timerHeap) pop() *qp {
 	h := *t
 	top := h[0].qp
 	last := h[len(h)-1]
-	h[len(h)-1] = timer{}
+	h[len(h)-1] = timerEntry{}
 	h = h[:len(h)-1]
 	*t = h
 	if len(h) > 0 {
@@ -41,10 +41,10 @@ func (t *timers) pop() *qp {
 }
 
 // postpone moves the earliest timer to a later time.
-func (t timers) postpone(at fabric.Time) { t.sink(timer{at, t[0].qp}) }
+func (t timerHeap) postpone(at fabric.Time) { t.sink(timerEntry{at, t[0].qp}) }
 
 // sink places x, as if the root were free.
-func (t timers) sink(x timer) {
+func (t timerHeap) sink(x timerEntry) {
 	i := 0
 	for {
 		child := 4*i + 1
@@ -65,11 +65,11 @@ func (t timers) sink(x timer) {
 	t[i] = x
 }
 
-// expire handles what is due: pacing and retransmission timers.
-func (e *Endpoint) expire(now fabric.Time) {
+// expireTimers handles what is due: pacing and retransmission timers.
+func (e *Endpoint) expireTimers(now fabric.Time) {
 	for len(e.paced) > 0 && e.paced[0].at <= now {
 		q := e.paced.pop()
-		q.where = nowhere
+		q.where = notQueued
 		if q.live {
 			e.activate(q)
 		} else {

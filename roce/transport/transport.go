@@ -11,9 +11,9 @@ import (
 // what to do with a path that has died, the heap of timers, the queue of answers.
 //
 // An endpoint has one, for all its queue pairs. Its state of a queue pair is in
-// [state] and [reorder]. There is a call per packet sent, received and acknowledged,
+// [qpExtra] and [reorder]. There is a call per packet sent, received and acknowledged,
 // so none may allocate once its queue pair is open.
-type transport interface {
+type reliability interface {
 	// open makes the state of a QP new, and sets its window.
 	open(q *qp)
 	// pick returns the packet that the QP has to send next. ok is false if there
@@ -25,13 +25,15 @@ type transport interface {
 	// ([Endpoint.restart]) as it sees fit, and reports whether there is more to pick.
 	sent(now fabric.Time, q *qp, packet int32, asks bool) (more bool)
 	// answered takes an ACK, or a NAK, of the QP. It informs the rate control and the
-	// Balancer, and ends with [Endpoint.taken].
+	// Balancer, and ends with [Endpoint.reportAcked].
 	answered(now fabric.Time, q *qp, p *packet, s frame.Syndrome)
 	// expired reports that the timer has run: what is on the way is lost, and
 	// [Endpoint.timedOut] is to be called.
 	expired(now fabric.Time, q *qp)
 	// lost reports, for the QP's owner, that what is on the way is lost.
 	lost(q *qp)
+	// repeat makes a packet that is on the way the next to send. There is a receiver's window, and it is full.
+	repeat(q *qp, packet int32)
 	// answeredBy returns the packet that an answer is for, `at` being the one behind those it acknowledges.
 	answeredBy(q *qp, p *packet, at int32) int32
 	// outstanding returns how many packets are on the way.
@@ -44,19 +46,19 @@ type transport interface {
 	receive(now fabric.Time, c *context, p *packet)
 }
 
-// state is what QPs have beyond a [qp] that need it: those that are balanced, those of transports other than the default
-// one, and those whose packets' times of sending are kept.
-type state struct {
-	timing    timing // of balanced QPs
-	selective selective
-	sends     sends // if [Endpoint].keepsSends
-	late      late  // of those whose losses are found by time
+// qpExtra is the additional state of QPs that are balanced, that use another transport than the default one, or whose
+// packets' sending times are kept.
+type qpExtra struct {
+	timing    packetTiming // of balanced QPs
+	selective selectiveState
+	sends     sentPackets  // if [Endpoint].keepsSends
+	late      lateDetector // of those whose losses are found by time
 }
 
-// keep returns the QP's further state, which stays with it for QPs to come.
-func (q *qp) keep() *state {
+// extraState returns the QP's further state, which stays with it for QPs to come.
+func (q *qp) extraState() *qpExtra {
 	if q.state == nil {
-		q.state = new(state)
+		q.state = new(qpExtra)
 	}
 	return q.state
 }
@@ -66,15 +68,28 @@ func (e *Endpoint) restart(now fabric.Time, q *qp) {
 	if q.untimed {
 		return
 	}
-	q.expireAt = now + e.cfg.RTO
+	q.expireAt = now + e.currentRTO(q)
 	if !q.timed {
 		q.timed = true
 		e.expiring.push(q.expireAt, q)
 	}
 }
 
+// currentRTO returns the time of a QP's retransmission timer.
+func (e *Endpoint) currentRTO(q *qp) fabric.Time {
+	if e.cfg.MostRTO <= e.cfg.RTO {
+		return e.cfg.RTO
+	}
+	rto := max(e.cfg.RTO, e.overdues.SRTT+4*e.overdues.RTTVar)
+	return min(rto<<q.expiries, e.cfg.MostRTO)
+}
+
+// maxExpiries is how often a retransmission timer can double.
+const maxExpiries = 8
+
 // timedOut is what follows a time-out for every transport.
 func (e *Endpoint) timedOut(now fabric.Time, q *qp) {
+	q.expiries = min(q.expiries+1, maxExpiries)
 	if q.bytes > 0 { // a probe of a dead path is to expire
 		e.stats.Timeouts++
 	}
@@ -82,10 +97,13 @@ func (e *Endpoint) timedOut(now fabric.Time, q *qp) {
 	e.handler.Timeout(now, q.id)
 }
 
-// taken reports newly acknowledged bytes, and the end of a QP that has come to
+// reportAcked reports newly acknowledged bytes, and the end of a QP that has come to
 // it.
-func (e *Endpoint) taken(now fabric.Time, q *qp, bytes int64) {
+func (e *Endpoint) reportAcked(now fabric.Time, q *qp, bytes int64) {
 	id, done := q.id, q.sndUna >= q.data
+	if bytes > 0 {
+		q.expiries = 0
+	}
 	if done {
 		e.release(q)
 		e.stats.QPsDone++

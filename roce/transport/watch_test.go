@@ -121,3 +121,82 @@ func TestWatcherCloses(t *testing.T) {
 		t.Errorf("%+v, reports %v", s, seen.reports)
 	}
 }
+
+// A QP that waits for its turn behind a packet that asks for no ACK has lost nothing: nobody answers that packet.
+func TestNoTimeoutBeforeAsking(t *testing.T) {
+	w := newWorld(t, 2, func(c *Config) {
+		if c.AckEvery = 4; c.Host == 0 {
+			c.Watcher = &watched{}
+		}
+	})
+	sent := 0
+	w.fate = func(now fabric.Time, _ []byte, control bool) fate {
+		if !control {
+			if sent++; sent == 1 {
+				if err := w.hosts[0].e.Hold(1, now+5*DefaultRTO); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		return fate{copies: []fabric.Time{0}}
+	}
+	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 9 * 9000, Label: 2})
+	w.run(never)
+	if s := w.hosts[0].e.Stats(); s.Timeouts > 0 || s.Retransmissions > 0 || w.hosts[1].delivered[1] != 9*9000 {
+		t.Errorf("%d time-outs, %d retransmissions, %d bytes arrived; want 0, 0 and all", s.Timeouts, s.Retransmissions, w.hosts[1].delivered[1])
+	}
+}
+
+// shutting is a rate control whose window each ACK cuts to one packet.
+type shutting struct{ lineRate }
+
+func (shutting) open(q *qp)                                                { q.cwnd = 40 }
+func (shutting) acked(_ fabric.Time, q *qp, _ *packet, _, _ int32, _ bool) { q.cwnd = 1 }
+
+// A QP whose window is cut below what is in flight, where no packet asks for an ACK, sends one more, which does.
+func TestShutWindow(t *testing.T) {
+	w := newWorld(t, 2, func(c *Config) {
+		if c.AckEvery = 16; c.Host == 0 {
+			c.Watcher = &watched{}
+		}
+	})
+	w.hosts[0].e.control.pacer = shutting{}
+	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 60 * 9000, Label: 2})
+	w.run(never)
+	if got := w.hosts[1].delivered[1]; got != 60*9000 {
+		t.Errorf("%d bytes arrived, want all", got)
+	}
+	if s := w.hosts[0].e.Stats(); s.Timeouts > 0 {
+		t.Errorf("%d time-outs", s.Timeouts)
+	}
+}
+
+// TestLostWindow: all packets of a window are lost, and no answer opens it. The QP sends one more beyond it, which
+// shows the receiver what is missing.
+func TestLostWindow(t *testing.T) {
+	for _, receiver := range []Receiver{GoBackN, SelectiveRepeat} {
+		w := newWorld(t, 2, func(c *Config) {
+			if c.Trip, c.Receiver = 5*fabric.Microsecond, receiver; c.Host == 0 {
+				c.Watcher = &watched{}
+			}
+		})
+		w.hosts[0].e.control.pacer = fixedWindow(8)
+		w.fate = losing([]int{1, 2, 3, 4, 5, 6, 7, 8}, nil)
+		w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 60 * 9000, Label: 2})
+		w.run(never)
+		if got := w.hosts[1].delivered[1]; got != 60*9000 {
+			t.Errorf("%s: %d bytes arrived, want all", receiver, got)
+		}
+		if s := w.hosts[0].e.Stats(); s.Timeouts > 0 {
+			t.Errorf("%s: %d time-outs", receiver, s.Timeouts)
+		}
+	}
+}
+
+// fixedWindow lets a QP have that many packets in flight.
+type fixedWindow int32
+
+func (w fixedWindow) open(q *qp)                                          { q.cwnd = int32(w) }
+func (w fixedWindow) acked(fabric.Time, *qp, *packet, int32, int32, bool) {}
+func (w fixedWindow) wentBack(*qp)                                        {}
+func (w fixedWindow) cnpReceived(fabric.Time, *qp, *packet)               {}

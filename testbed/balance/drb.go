@@ -16,24 +16,24 @@ import (
 // random.
 type drb struct {
 	pieces
-	qps map[hostagent.QP]bounced
+	qps map[hostagent.QP]echoedPointer
 	to  map[fabric.NodeID]*rotation // by destination host
 }
 
-// bounced is a queue pair's pointer, shared by all queue pairs to its destination.
-type bounced struct {
+// echoedPointer is a queue pair's pointer, shared by all queue pairs to its destination.
+type echoedPointer struct {
 	*rotation
 	dst fabric.NodeID
 }
 
-// DRB is the name of digit-reversed bouncing.
+// DRB is the name of digit-reversed bouncing (CoNEXT 2013): hosts send each packet by the next path.
 const DRB = "drb"
 
 func drbSpec() Spec {
 	return Spec{
 		Name: DRB, Summary: "hosts send the packets to each destination host on all paths in turn",
 		Params:   []transport.Param{lossDoc, newsDoc},
-		Receiver: transport.Ideal, Flows: Spread, host: func(*params.Reader) factory { return newDRB },
+		Receiver: transport.Ideal, Flows: Spread, host: func(*params.Reader) hostFactory { return newDRB },
 	}
 }
 
@@ -42,26 +42,26 @@ func newDRB(c Config) (Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &drb{pieces: p, qps: map[hostagent.QP]bounced{}, to: map[fabric.NodeID]*rotation{}}, nil
+	return &drb{pieces: p, qps: map[hostagent.QP]echoedPointer{}, to: map[fabric.NodeID]*rotation{}}, nil
 }
 
 // Post opens a queue pair per flow.
 func (s *drb) Post(now fabric.Time, batch []hostagent.Flow) error {
-	return s.post(now, batch, 1, func(p *hostagent.Piece) {
+	return s.postPieces(now, batch, 1, func(p *hostagent.Piece) {
 		r := s.to[p.Dst]
 		if r == nil {
 			r = s.rotation(p.Dst)
 			s.to[p.Dst] = r
 		}
-		s.qps[p.QP] = bounced{r, p.Dst}
+		s.qps[p.QP] = echoedPointer{r, p.Dst}
 		p.Label, p.Labelled = r.labels[r.at], r.labels[r.at] < s.span
 	})
 }
 
 func (s *drb) rotation(dst fabric.NodeID) *rotation {
-	paths := s.paths(dst)
+	paths := s.pathLabels(dst)
 	if len(paths) == 0 {
-		return &rotation{labels: []fabric.Label{s.port()}}
+		return &rotation{labels: []fabric.Label{s.randomPort()}}
 	}
 	slices.SortFunc(paths, func(a, b fabric.Label) int {
 		au, av, _ := s.f.SplitLabel(a)
@@ -76,7 +76,7 @@ func (s *drb) Label(_ fabric.Time, qp hostagent.QP) fabric.Label {
 	q := s.qps[qp]
 	l := q.next()
 	for range q.labels { // skip dead ones, so that turns stay even
-		if s.alive(q.dst, l) == l {
+		if s.livePath(q.dst, l) == l {
 			return l
 		}
 		l = q.next()

@@ -10,7 +10,7 @@ import (
 // ethereal adapts the agent core to the interface.
 type ethereal struct{ *hostagent.Core }
 
-// Ethereal is the name of the hosts' default scheme.
+// Ethereal is the name of the default scheme, this project's host agent: see package hostagent.
 const Ethereal = "ethereal"
 
 func etherealSpec() Spec {
@@ -21,17 +21,19 @@ func etherealSpec() Spec {
 			{Name: "uplinks", Meaning: "uplinks of each ToR that a host uses; all when absent"},
 			{Name: "pieces", Meaning: "equal, fewest: pieces of a flow have equal sizes, or are as few as possible"},
 			{Name: "slack", Meaning: "bytes that a path may carry above its share of a batch, for unequal flows or fewest pieces; 0 when absent"},
+			{Name: "minimal", Meaning: "bytes on the minimal path of a dragonfly for each byte on another path; 8 when absent"},
 			{Name: "slow", Meaning: "unload, keep: hosts move pieces off a path that works but is slower than others, or do not"},
 		},
 		Receiver: transport.GoBackN, Flows: Labelled, Suspicion: true,
-		host: func(a *params.Reader) factory {
+		host: func(a *params.Reader) hostFactory {
 			a.Choice("suspicion", "off", "on")
 			uplinks := a.Integer("uplinks", 0, 1, 1<<fabric.LabelBits)
 			fewest := a.Choice("pieces", "equal", "fewest") == "fewest"
 			slack := a.Integer("slack", 0, 0, 1<<30)
+			minimal := a.Integer("minimal", 0, 1, hostagent.MaxMinimal)
 			stay := a.Choice("slow", "unload", "keep") == "keep"
 			return func(c Config) (Host, error) {
-				c.Uplinks, c.Fewest, c.Slack, c.Slow.Off = uplinks, fewest, int64(slack), stay
+				c.Uplinks, c.Fewest, c.Slack, c.Minimal, c.Slow.Off = uplinks, fewest, int64(slack), minimal, stay
 				core, err := hostagent.New(c.Config)
 				if err != nil {
 					return nil, err

@@ -41,8 +41,8 @@ var (
 	entropyDoc = transport.Param{Name: "entropy", Meaning: "path, port: a packet's label names its path, or switches hash its source port"}
 )
 
-// DefaultConvergence is that of a routing protocol in a tuned network. By default Junos (spf-options delay) and
-// Cisco ACI (spf-init-interval) wait 200 ms before they compute paths.
+// DefaultConvergence is the time in which a routing protocol of a tuned network repairs the tables. By default Junos
+// (spf-options delay) and Cisco ACI (spf-init-interval) wait 200 ms before they compute paths.
 const DefaultConvergence = 50 * fabric.Millisecond
 
 // fairParams returns the values of the fair form; not all schemes have all parameters.
@@ -50,9 +50,9 @@ func fairParams() map[string]string {
 	return map[string]string{lossParam: lossByTime, newsParam: newsTaken, convergenceParam: DefaultConvergence.String()}
 }
 
-// Fair returns the parameters with which the scheme is compared with Ethereal fairly: as far as it has such parameters,
-// it detects losses and learns of failures by the same means, and switches run a routing protocol. Given parameters
-// are kept.
+// Fair returns the parameters with which the scheme is compared fairly with Ethereal: as far as it has such parameters,
+// it detects losses and learns of failures in the same way, and switches run a routing protocol. Parameters that are
+// given keep their values.
 func (s Spec) Fair(given map[string]string) map[string]string {
 	all := map[string]string{}
 	for name, value := range fairParams() {
@@ -64,8 +64,8 @@ func (s Spec) Fair(given map[string]string) map[string]string {
 	return all
 }
 
-// Lacks returns what hosts and switches of the scheme lack with the given parameters, compared with its fair form; ok
-// is false if it has no fair form.
+// Lacks returns what hosts and switches of the scheme cannot do with the given parameters that those of its fair form
+// can ([Spec.Fair]); ok is false if it has no fair form.
 func (s Spec) Lacks(given map[string]string) (lacks []string, ok bool) {
 	fair, names := s.Fair(given), s.ParamNames()
 	for _, p := range []struct {
@@ -87,14 +87,14 @@ func (s Spec) Lacks(given map[string]string) (lacks []string, ok bool) {
 	return lacks, ok
 }
 
-// FindsLate reports whether hosts with a receiver detect by time the losses of packets that take several paths. Where the
-// authors' hosts do, it needs receivers that keep packets.
+// FindsLate reports whether hosts detect losses by time if packets take several paths. It is so if the authors' hosts
+// do and the receiver keeps packets that arrive out of order.
 func (s Spec) FindsLate(given map[string]string, r transport.Receiver) bool {
 	receiver, err := r.Spec()
 	return given[lossParam] == lossByTime || s.Late && err == nil && !receiver.Needs.InOrder
 }
 
-// Convergence returns the time in which a routing protocol repairs switches' tables; ok is false without one.
+// Convergence returns the time in which a routing protocol repairs switches' tables; ok is false if none runs.
 func (s Spec) Convergence(given map[string]string) (after fabric.Time, ok bool) {
 	if _, ok = given[convergenceParam]; !ok {
 		return 0, false
@@ -102,8 +102,8 @@ func (s Spec) Convergence(given map[string]string) (after fabric.Time, ok bool) 
 	return s.args(given).Time(convergenceParam, DefaultConvergence, DefaultConvergence), true
 }
 
-// Adapted reports whether the scheme differs from its authors' publication in a way that only a world with packets
-// supports.
+// Adapted reports whether the parameters change the scheme, compared with its authors' publication, so that only a
+// world with packets can simulate it.
 func (s Spec) Adapted(given map[string]string) bool {
 	_, routed := s.Convergence(given)
 	return routed || given[lossParam] == lossByTime || given[newsParam] == newsTaken
@@ -118,20 +118,20 @@ func (s Spec) readFair(a *params.Reader, c *Config) {
 	}
 }
 
-// news is a host's knowledge of dead links, with the rules by which Ethereal's agent believes quenches, notices and
-// updates.
-type news struct {
+// deadLinks is a host's knowledge of dead links. It believes quenches, notices and updates by the same rules as
+// Ethereal's agent.
+type deadLinks struct {
 	agent *hostagent.Core
 	live  map[fabric.NodeID][]fabric.Label // by destination host, as requested since the last notification
 }
 
-func newNews(c hostagent.Config) (*news, error) {
+func newNews(c hostagent.Config) (*deadLinks, error) {
 	agent, err := hostagent.New(c)
-	return &news{agent, map[fabric.NodeID][]fabric.Label{}}, err
+	return &deadLinks{agent, map[fabric.NodeID][]fabric.Label{}}, err
 }
 
 // paths returns the labels of the paths to a host that are not known to be dead, ascending; all if all are dead.
-func (n *news) paths(dst fabric.NodeID) []fabric.Label {
+func (n *deadLinks) paths(dst fabric.NodeID) []fabric.Label {
 	labels, known := n.live[dst]
 	if !known {
 		labels = n.agent.GoodPaths(dst)
@@ -141,8 +141,8 @@ func (n *news) paths(dst fabric.NodeID) []fabric.Label {
 	return labels
 }
 
-// alive returns the label if its path to a host is not known to be dead, otherwise a random other one.
-func (s *pieces) alive(dst fabric.NodeID, l fabric.Label) fabric.Label {
+// livePath returns the label if its path to a host is not known to be dead, otherwise a random other one.
+func (s *pieces) livePath(dst fabric.NodeID, l fabric.Label) fabric.Label {
 	if s.news == nil || l >= s.span {
 		return l
 	}
@@ -150,7 +150,7 @@ func (s *pieces) alive(dst fabric.NodeID, l fabric.Label) fabric.Label {
 	if _, found := slices.BinarySearch(labels, l); found || len(labels) == 0 {
 		return l
 	}
-	return s.entropy(labels)
+	return s.randomLabel(labels)
 }
 
 // Quench processes a quench with an agent's rules, if the scheme takes notifications. Otherwise it is ignored,

@@ -37,7 +37,8 @@ func TestFairForms(t *testing.T) {
 	}
 }
 
-// When hosts know that a link is dead, hosts that label packets use none of its paths, turns stay even, and when it is back they do.
+// When hosts know that a link is dead, hosts that label packets use none of its paths, turns stay even, and when it is
+// back they do.
 func TestNews(t *testing.T) {
 	for _, name := range []string{Spray, REPS, DRB, MRC, SRD} {
 		for _, taken := range []bool{true, false} {

@@ -27,8 +27,8 @@ type falcon struct {
 	attempts int
 	target   fabric.Time // 0: three quarters of an idle round trip, as with the rate control swift
 	ports    bool
-	wire     wire
-	qps      book[falconQP]
+	wire     wireLengths
+	qps      qpStates[falconQP]
 	holds    []Hold
 }
 
@@ -50,7 +50,7 @@ type falconFlow struct {
 	congested int         // congested round trips in a row
 }
 
-// Falcon is the name of the path choice of Google's Falcon.
+// Falcon is the name of the scheme by which Google's Falcon (SIGCOMM 2025) chooses paths.
 const Falcon = "falcon"
 
 func falconSpec() Spec {
@@ -66,7 +66,7 @@ func falconSpec() Spec {
 	}
 }
 
-func readFalcon(a *params.Reader) factory {
+func readFalcon(a *params.Reader) hostFactory {
 	n, entropy := a.Integer("flows", falconFlows, 1, maxFalconFlows), a.Choice("entropy", byPath, byPort)
 	attempts, target := a.Integer("attempts", plbAttempts, 1, 1000), a.Time("target_delay", 0, 6*fabric.Microsecond)
 	return func(c Config) (Host, error) {
@@ -83,10 +83,10 @@ func readFalcon(a *params.Reader) factory {
 
 // Post opens a queue pair per flow.
 func (s *falcon) Post(now fabric.Time, batch []hostagent.Flow) error {
-	return s.post(now, batch, 1, func(p *hostagent.Piece) {
+	return s.postPieces(now, batch, 1, func(p *hostagent.Piece) {
 		q := s.qps.begin(p.QP)
 		*q = falconQP{dst: p.Dst, flows: q.flows[:0]}
-		labels := s.draw(p.Dst, s.flows, s.ports)
+		labels := s.drawLabels(p.Dst, s.flows, s.ports)
 		trip, target := s.baseRTT(p.Dst, s.wire), s.target
 		if target == 0 {
 			target = trip * 3 / 4
@@ -102,8 +102,8 @@ func (s *falcon) Post(now fabric.Time, batch []hostagent.Flow) error {
 	})
 }
 
-// room returns the flow whose window has most room, and the bytes in flight and in all windows.
-func (q *falconQP) room() (best *falconFlow, out, windows int64) {
+// mostRoom returns the flow with the most free window, and the bytes in flight and in all windows.
+func (q *falconQP) mostRoom() (best *falconFlow, out, windows int64) {
 	best = &q.flows[0]
 	for i := range q.flows {
 		f := &q.flows[i]
@@ -121,16 +121,16 @@ func (s *falcon) Room(qp hostagent.QP, onTheWay int32) bool {
 	if q == nil {
 		return true
 	}
-	best, out, _ := q.room()
+	best, out, _ := q.mostRoom()
 	if sent := int64(onTheWay) * s.wire.data; out > sent {
-		q.forget(out - sent)
-		best, out, _ = q.room()
+		q.takeFromFlight(out - sent)
+		best, out, _ = q.mostRoom()
 	}
 	return out == 0 || best.Window-best.out >= s.wire.data
 }
 
-// forget takes bytes from what is in flight, most from the flows with most.
-func (q *falconQP) forget(bytes int64) {
+// takeFromFlight subtracts bytes from those in flight, most from the flows with most.
+func (q *falconQP) takeFromFlight(bytes int64) {
 	for bytes > 0 {
 		most := &q.flows[0]
 		for i := range q.flows {
@@ -147,12 +147,12 @@ func (q *falconQP) forget(bytes int64) {
 // Label implements [PacketHost].
 func (s *falcon) Label(now fabric.Time, qp hostagent.QP) fabric.Label {
 	q := s.qps.open[qp]
-	f, _, windows := q.room()
+	f, _, windows := q.mostRoom()
 	f.out += s.wire.data
 	if windows < s.wire.data {
 		s.holds = append(s.holds, Hold{qp, now + fabric.Time(float64(f.Trip)*float64(s.wire.data)/float64(max(windows, 1)))})
 	}
-	f.label = s.alive(q.dst, f.label)
+	f.label = s.livePath(q.dst, f.label)
 	return f.label
 }
 
@@ -205,12 +205,12 @@ func (s *falcon) Echo(now fabric.Time, qp hostagent.QP, e transport.Echo) {
 	}
 }
 
-// replace gives a flow another path, which no flow of the queue pair has, if there is one.
+// replace moves a flow to another path, which no flow of the queue pair uses, if there is one.
 func (s *falcon) replace(q *falconQP, f *falconFlow) {
 	f.congested, f.all, f.slow, f.silent = 0, 0, 0, 0
-	for _, l := range s.draw(q.dst, maxFalconFlows+1, s.ports) {
+	for _, l := range s.drawLabels(q.dst, maxFalconFlows+1, s.ports) {
 		if _, used := q.flow(l); !used {
-			f.label = s.alive(q.dst, l)
+			f.label = s.livePath(q.dst, l)
 			return
 		}
 	}
@@ -232,7 +232,7 @@ func (s *falcon) LostBy(now fabric.Time, qp hostagent.QP, l fabric.Label) {
 	}
 }
 
-// Timeout forgets what is in flight.
+// Timeout treats all bytes in flight as lost.
 func (s *falcon) Timeout(_ fabric.Time, qp hostagent.QP) {
 	if q := s.qps.open[qp]; q != nil {
 		for i := range q.flows {

@@ -13,9 +13,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/roce/transport"
 )
 
-// TestSchemeIsTwoFiles: a scheme is a file of this package and a line of Specs, and a rate control one of package transport
-// and of its Specs. No other Go file of the project, tests apart, knows one by its name, but for the two of either that stand
-// for all: the default, and none at all (hashing; line rate).
+// TestSchemeIsTwoFiles: a scheme is a file of this package and a line of Specs, and a rate control one of package
+// transport and of its Specs. No other Go file of the project, tests apart, knows one by its name, but for the two of
+// either that stand for all: the default, and none at all (hashing; line rate).
 func TestSchemeIsTwoFiles(t *testing.T) {
 	root := filepath.Join("..", "..")
 	var names []string // as they are written in Go
@@ -82,8 +82,8 @@ func TestSchemeIsTwoFiles(t *testing.T) {
 	}
 }
 
-// constants returns the constants of a package that are names of schemes or rate controls, as other packages write them;
-// those of some values apart.
+// constants returns the constants of a package that are names of schemes or rate controls, as other packages write
+// them; those of some values apart.
 func constants(t *testing.T, dir string, apart ...string) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))

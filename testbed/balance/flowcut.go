@@ -24,13 +24,13 @@ type flowcut struct {
 	ports bool
 	drain int // percent of the base round trip above which a path is left; 0: never
 	mtu   int64
-	wire  wire
-	qps   book[cut]
+	wire  wireLengths
+	qps   qpStates[flowcutCount]
 	holds []Hold
 }
 
-// cut counts a queue pair's packets since it last took a path.
-type cut struct {
+// flowcutCount counts a queue pair's packets since its last change of path.
+type flowcutCount struct {
 	paths  []fabric.Label // nil: ports
 	label  fabric.Label
 	base   fabric.Time
@@ -53,7 +53,7 @@ func flowcutSpec() Spec {
 	}
 }
 
-func readFlowcut(a *params.Reader) factory {
+func readFlowcut(a *params.Reader) hostFactory {
 	drain, entropy := a.Integer("drain", defaultDrain, 0, maxDrain), a.Choice("entropy", byPath, byPort)
 	return func(c Config) (Host, error) {
 		p, err := newPieces(c)
@@ -65,20 +65,20 @@ func readFlowcut(a *params.Reader) factory {
 			mtu = transport.DefaultMTU
 		}
 		return &flowcut{
-			pieces: p, ports: entropy == byPort, drain: drain, mtu: int64(mtu), wire: wireOf(c), qps: newBook[cut](),
+			pieces: p, ports: entropy == byPort, drain: drain, mtu: int64(mtu), wire: wireOf(c), qps: newBook[flowcutCount](),
 		}, nil
 	}
 }
 
 // Post opens a queue pair per flow.
 func (s *flowcut) Post(now fabric.Time, batch []hostagent.Flow) error {
-	return s.post(now, batch, 1, func(p *hostagent.Piece) {
+	return s.postPieces(now, batch, 1, func(p *hostagent.Piece) {
 		q := s.qps.begin(p.QP)
-		*q = cut{base: s.baseRTT(p.Dst, s.wire), left: p.Bytes}
+		*q = flowcutCount{base: s.baseRTT(p.Dst, s.wire), left: p.Bytes}
 		if !s.ports {
-			q.paths = s.paths(p.Dst)
+			q.paths = s.pathLabels(p.Dst)
 		}
-		q.label = s.entropy(q.paths)
+		q.label = s.randomLabel(q.paths)
 		p.Label, p.Labelled = q.label, q.label < s.span
 	})
 }
@@ -87,7 +87,7 @@ func (s *flowcut) Post(now fabric.Time, batch []hostagent.Flow) error {
 func (s *flowcut) Label(_ fabric.Time, qp hostagent.QP) fabric.Label {
 	q := s.qps.open[qp]
 	if q.flying == 0 {
-		q.label = s.entropy(q.paths)
+		q.label = s.randomLabel(q.paths)
 	}
 	q.flying++
 	return q.label

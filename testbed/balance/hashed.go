@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	defaultWays = 4
-	maxWays     = 256
+	defaultPaths = 4
+	maxPaths     = 256
 )
 
 // Names of the schemes whose hosts draw source ports.
 const (
 	ECMP   = "ecmp"
-	MPRDMA = "mp-rdma" // static
+	MPRDMA = "mp-rdma" // MP-RDMA without its adaptive windows: each flow has several queue pairs
 )
 
 func ecmpSpec() Spec {
@@ -30,27 +30,27 @@ func mprdmaSpec() Spec {
 		Name: MPRDMA, Summary: "as ecmp, but each flow has several queue pairs",
 		Params:   []transport.Param{{Name: "ways", Meaning: "pieces of a message, up to 256; 4 when absent"}, convergenceDoc},
 		Receiver: transport.GoBackN, Flows: Hashed,
-		host: func(a *params.Reader) factory { return hashedBy(a.Integer("ways", defaultWays, 1, maxWays)) },
+		host: func(a *params.Reader) hostFactory { return hashedBy(a.Integer("ways", defaultPaths, 1, maxPaths)) },
 	}
 }
 
-// hashed leaves the choice of paths to the switches' hash: ecmp and mp-rdma.
-type hashed struct {
+// switchHashed leaves the choice of paths to the switches' hash: ecmp and mp-rdma.
+type switchHashed struct {
 	pieces
 	ways int
 }
 
-func hashedBy(ways int) factory {
+func hashedBy(ways int) hostFactory {
 	return func(c Config) (Host, error) {
 		p, err := newPieces(c)
 		if err != nil {
 			return nil, err
 		}
-		return &hashed{pieces: p, ways: ways}, nil
+		return &switchHashed{pieces: p, ways: ways}, nil
 	}
 }
 
 // Post cuts every flow into pieces with one source port each.
-func (h *hashed) Post(now fabric.Time, batch []hostagent.Flow) error {
-	return h.post(now, batch, h.ways, func(p *hostagent.Piece) { p.Label = h.port() })
+func (h *switchHashed) Post(now fabric.Time, batch []hostagent.Flow) error {
+	return h.postPieces(now, batch, h.ways, func(p *hostagent.Piece) { p.Label = h.randomPort() })
 }

@@ -13,7 +13,7 @@ import (
 const (
 	hopperProbe = 150 // of the base round trip: probe above
 	hopperMove  = 80  // of the current round trip: move if the best probe is below
-	hopperPaths = 2   // number of probes
+	hopperPaths = 2   // number of paths that are probed at a time
 )
 
 // hopper moves whole queue pairs (arXiv 2506.08132). Once per round trip it checks the round-trip time. If that is
@@ -23,13 +23,13 @@ const (
 type hopper struct {
 	pieces
 	ports bool
-	wire  wire
-	qps   book[hopping]
+	wire  wireLengths
+	qps   qpStates[hoppingQP]
 	holds []Hold
 }
 
-// hopping is a queue pair, or a probe for one.
-type hopping struct {
+// hoppingQP is a queue pair of the hopper scheme, or a probe for one.
+type hoppingQP struct {
 	qp    hostagent.QP
 	dst   fabric.NodeID
 	paths []fabric.Label // nil: ports
@@ -57,26 +57,26 @@ func hopperSpec() Spec {
 	}
 }
 
-func readHopper(a *params.Reader) factory {
+func readHopper(a *params.Reader) hostFactory {
 	entropy := a.Choice("entropy", byPort, byPath)
 	return func(c Config) (Host, error) {
 		p, err := newPieces(c)
 		if err != nil {
 			return nil, err
 		}
-		return &hopper{pieces: p, ports: entropy == byPort, wire: wireOf(c), qps: newBook[hopping]()}, nil
+		return &hopper{pieces: p, ports: entropy == byPort, wire: wireOf(c), qps: newBook[hoppingQP]()}, nil
 	}
 }
 
 // Post opens a queue pair per flow.
 func (s *hopper) Post(now fabric.Time, batch []hostagent.Flow) error {
-	return s.post(now, batch, 1, func(p *hostagent.Piece) {
+	return s.postPieces(now, batch, 1, func(p *hostagent.Piece) {
 		h := s.qps.begin(p.QP)
-		*h = hopping{qp: p.QP, dst: p.Dst, base: s.baseRTT(p.Dst, s.wire)}
+		*h = hoppingQP{qp: p.QP, dst: p.Dst, base: s.baseRTT(p.Dst, s.wire)}
 		if !s.ports {
-			h.paths = s.paths(p.Dst)
+			h.paths = s.pathLabels(p.Dst)
 		}
-		h.label = s.entropy(h.paths)
+		h.label = s.randomLabel(h.paths)
 		p.Label, p.Labelled = h.label, h.label < s.span
 	})
 }
@@ -104,24 +104,24 @@ func (s *hopper) Echo(now fabric.Time, qp hostagent.QP, e transport.Echo) {
 }
 
 // probe requests the round-trip times of other labels.
-func (s *hopper) probe(now fabric.Time, h *hopping) {
+func (s *hopper) probe(now fabric.Time, h *hoppingQP) {
 	h.best = math.MaxInt64
 	var tried [hopperPaths]fabric.Label
-	for i := range min(hopperPaths, s.others(h)) {
-		l := s.entropy(h.paths)
+	for i := range min(hopperPaths, s.otherLabels(h)) {
+		l := s.randomLabel(h.paths)
 		for l == h.label || i > 0 && l == tried[0] {
-			l = s.entropy(h.paths)
+			l = s.randomLabel(h.paths)
 		}
 		tried[i] = l
 		s.last++
-		*s.qps.begin(s.last) = hopping{qp: s.last, label: l, of: h.qp}
+		*s.qps.begin(s.last) = hoppingQP{qp: s.last, label: l, of: h.qp}
 		s.open = append(s.open, hostagent.Piece{QP: s.last, Dst: h.dst, Label: l, Labelled: l < s.span, Start: now})
 		h.probing++
 	}
 }
 
-// others returns the number of other labels that a queue pair can take.
-func (s *hopper) others(h *hopping) int {
+// otherLabels returns the number of other labels that a queue pair can take.
+func (s *hopper) otherLabels(h *hoppingQP) int {
 	if h.paths == nil {
 		return 1<<fabric.LabelBits - int(s.span) - 1
 	}
@@ -129,7 +129,7 @@ func (s *hopper) others(h *hopping) int {
 }
 
 // answered processes a probe's round trip; 0: the probe was lost and retransmitted.
-func (s *hopper) answered(now fabric.Time, probe *hopping, rtt fabric.Time) {
+func (s *hopper) answered(now fabric.Time, probe *hoppingQP, rtt fabric.Time) {
 	h := s.qps.open[probe.of]
 	probe.of = math.MaxUint32 // answered already
 	if h == nil {

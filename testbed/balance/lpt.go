@@ -18,25 +18,25 @@ import (
 type lpt struct {
 	pieces
 	left  []int64 // bytes not acknowledged, by label
-	qps   book[dealt]
+	qps   qpStates[lptPiece]
 	best  []fabric.Label
 	flips []hostagent.Flip
 }
 
-// dealt is a queue pair's path and rest.
-type dealt struct {
+// lptPiece is a queue pair's path and unacknowledged bytes.
+type lptPiece struct {
 	dst   fabric.NodeID
 	label fabric.Label
 	left  int64
 }
 
-// LPT is the name of the scheme that deals the longest flows first.
+// LPT is the name of the scheme that places the longest flows first (longest processing time).
 const LPT = "lpt"
 
 func lptSpec() Spec {
 	return Spec{
 		Name: LPT, Summary: "hosts put each whole flow on the path with the fewest bytes so far, longest flows first",
-		Receiver: transport.GoBackN, Flows: Labelled, host: func(*params.Reader) factory { return newLPT },
+		Receiver: transport.GoBackN, Flows: Labelled, host: func(*params.Reader) hostFactory { return newLPT },
 	}
 }
 
@@ -45,27 +45,27 @@ func newLPT(c Config) (Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &lpt{pieces: p, left: make([]int64, p.span), qps: newBook[dealt]()}, nil
+	return &lpt{pieces: p, left: make([]int64, p.span), qps: newBook[lptPiece]()}, nil
 }
 
 // Post opens a queue pair per flow.
 func (s *lpt) Post(now fabric.Time, batch []hostagent.Flow) error {
 	batch = slices.Clone(batch)
 	slices.SortStableFunc(batch, func(a, b hostagent.Flow) int { return cmp.Compare(b.Bytes, a.Bytes) })
-	return s.post(now, batch, 1, func(p *hostagent.Piece) {
-		if p.Label = s.least(p.Dst, s.span); p.Label >= s.span {
+	return s.postPieces(now, batch, 1, func(p *hostagent.Piece) {
+		if p.Label = s.leastLoaded(p.Dst, s.span); p.Label >= s.span {
 			return // under the same ToR: switches have no choice
 		}
 		p.Labelled = true
-		*s.qps.begin(p.QP) = dealt{p.Dst, p.Label, p.Bytes}
+		*s.qps.begin(p.QP) = lptPiece{p.Dst, p.Label, p.Bytes}
 		s.left[p.Label] += p.Bytes
 	})
 }
 
-// least returns the path to a host with least to send, except one; a port if there is none.
-func (s *lpt) least(dst fabric.NodeID, but fabric.Label) fabric.Label {
+// leastLoaded returns the path to a host with the fewest outstanding bytes, except one; a port if there is none.
+func (s *lpt) leastLoaded(dst fabric.NodeID, but fabric.Label) fabric.Label {
 	s.best = s.best[:0]
-	for _, l := range s.paths(dst) {
+	for _, l := range s.pathLabels(dst) {
 		if l == but {
 			continue
 		}
@@ -76,7 +76,7 @@ func (s *lpt) least(dst fabric.NodeID, but fabric.Label) fabric.Label {
 			s.best = append(s.best, l)
 		}
 	}
-	return s.entropy(s.best)
+	return s.randomLabel(s.best)
 }
 
 // Timeout moves a flow to another path, if there is one.
@@ -85,7 +85,7 @@ func (s *lpt) Timeout(_ fabric.Time, qp hostagent.QP) {
 	if q == nil {
 		return
 	}
-	to := s.least(q.dst, q.label)
+	to := s.leastLoaded(q.dst, q.label)
 	if to >= s.span {
 		return
 	}

@@ -32,14 +32,14 @@ type mrc struct {
 	values int
 	ports  bool
 	probes int
-	qps    book[valued]
+	qps    qpStates[entropySet]
 	ends   []hostagent.QP
 }
 
-// valued has a queue pair's values, or is a probe for one of them.
-type valued struct {
+// entropySet is a queue pair's set of entropy values, or a probe for one of them.
+type entropySet struct {
 	dst    fabric.NodeID
-	values []value
+	values []entropyValue
 	at     int
 	spare  []fabric.Label // paths outside the set of values
 	paths  []fabric.Label // nil: ports
@@ -50,13 +50,13 @@ type valued struct {
 	good  int // consecutive probes answered without retransmission
 }
 
-type value struct {
+type entropyValue struct {
 	label   fabric.Label
 	skips   int8
 	retired bool
 }
 
-// MRC is the name of multipath RC's path choice.
+// MRC is the name of the scheme by which multipath reliable connections (MRC) choose paths.
 const MRC = "mrc"
 
 func mrcSpec() Spec {
@@ -71,7 +71,7 @@ func mrcSpec() Spec {
 	}
 }
 
-func readMRC(a *params.Reader) factory {
+func readMRC(a *params.Reader) hostFactory {
 	n, entropy := a.Integer("values", defaultValues, 1, maxValues), a.Choice("entropy", byPath, byPort)
 	probes := a.Integer("probes", defaultProbes, 1, maxProbes)
 	return func(c Config) (Host, error) {
@@ -79,27 +79,27 @@ func readMRC(a *params.Reader) factory {
 		if err != nil {
 			return nil, err
 		}
-		return &mrc{pieces: p, values: n, ports: entropy == byPort, probes: probes, qps: newBook[valued]()}, nil
+		return &mrc{pieces: p, values: n, ports: entropy == byPort, probes: probes, qps: newBook[entropySet]()}, nil
 	}
 }
 
 // Post opens a queue pair per flow.
 func (s *mrc) Post(now fabric.Time, batch []hostagent.Flow) error {
-	return s.post(now, batch, 1, func(p *hostagent.Piece) {
+	return s.postPieces(now, batch, 1, func(p *hostagent.Piece) {
 		q := s.qps.begin(p.QP)
-		*q = valued{dst: p.Dst, values: q.values[:0], spare: q.spare[:0], probes: q.probes[:0]}
+		*q = entropySet{dst: p.Dst, values: q.values[:0], spare: q.spare[:0], probes: q.probes[:0]}
 		if !s.ports {
-			q.paths = s.paths(p.Dst)
+			q.paths = s.pathLabels(p.Dst)
 		}
 		if q.paths == nil {
 			for range s.values {
-				q.values = append(q.values, value{label: s.port()})
+				q.values = append(q.values, entropyValue{label: s.randomPort()})
 			}
 		} else {
 			q.spare = append(q.spare, q.paths...)
 			s.rng.Shuffle(len(q.spare), func(i, j int) { q.spare[i], q.spare[j] = q.spare[j], q.spare[i] })
 			for len(q.values) < s.values && len(q.spare) > 0 {
-				q.values = append(q.values, value{label: q.take()})
+				q.values = append(q.values, entropyValue{label: q.takeSpare()})
 			}
 		}
 		p.Label = q.values[0].label
@@ -107,8 +107,8 @@ func (s *mrc) Post(now fabric.Time, batch []hostagent.Flow) error {
 	})
 }
 
-// take removes and returns a spare label.
-func (q *valued) take() fabric.Label {
+// takeSpare removes and returns a spare label.
+func (q *entropySet) takeSpare() fabric.Label {
 	l := q.spare[len(q.spare)-1]
 	q.spare = q.spare[:len(q.spare)-1]
 	return l
@@ -120,11 +120,11 @@ func (s *mrc) Label(_ fabric.Time, qp hostagent.QP) fabric.Label {
 	if q.of != 0 {
 		return q.probe
 	}
-	return s.alive(q.dst, q.pick())
+	return s.livePath(q.dst, q.pick())
 }
 
 // pick returns the next value that is neither retired nor to be skipped.
-func (q *valued) pick() fabric.Label {
+func (q *entropySet) pick() fabric.Label {
 	best := -1
 	for range q.values {
 		v := &q.values[q.at]
@@ -161,7 +161,7 @@ func (s *mrc) Echo(now fabric.Time, qp hostagent.QP, e transport.Echo) {
 	}
 }
 
-func (q *valued) find(l fabric.Label) *value {
+func (q *entropySet) find(l fabric.Label) *entropyValue {
 	for i := range q.values {
 		if q.values[i].label == l {
 			return &q.values[i]
@@ -182,17 +182,17 @@ func (s *mrc) LostBy(now fabric.Time, qp hostagent.QP, l fabric.Label) {
 	}
 	switch {
 	case q.paths == nil:
-		*v = value{label: s.port()}
+		*v = entropyValue{label: s.randomPort()}
 	case len(q.spare) > 0:
-		*v = value{label: q.take()}
+		*v = entropyValue{label: q.takeSpare()}
 	default:
 		v.retired = true
 	}
-	s.send(now, q, valued{dst: q.dst, of: qp, probe: l})
+	s.send(now, q, entropySet{dst: q.dst, of: qp, probe: l})
 }
 
 // send sends a probe for a queue pair.
-func (s *mrc) send(now fabric.Time, q *valued, p valued) {
+func (s *mrc) send(now fabric.Time, q *entropySet, p entropySet) {
 	s.last++
 	*s.qps.begin(s.last) = p
 	q.probes = append(q.probes, s.last)
@@ -200,7 +200,7 @@ func (s *mrc) send(now fabric.Time, q *valued, p valued) {
 }
 
 // answered processes a probe's round trip; 0: the probe was lost and retransmitted.
-func (s *mrc) answered(now fabric.Time, qp hostagent.QP, p *valued, rtt fabric.Time) {
+func (s *mrc) answered(now fabric.Time, qp hostagent.QP, p *entropySet, rtt fabric.Time) {
 	of := s.qps.open[p.of]
 	if of == nil {
 		return
@@ -210,14 +210,14 @@ func (s *mrc) answered(now fabric.Time, qp hostagent.QP, p *valued, rtt fabric.T
 		p.good = 0
 	}
 	if p.good < s.probes {
-		s.send(now, of, valued{dst: p.dst, of: p.of, probe: p.probe, good: p.good})
+		s.send(now, of, entropySet{dst: p.dst, of: p.of, probe: p.probe, good: p.good})
 		return
 	}
-	of.back(p.probe)
+	of.restore(p.probe)
 }
 
-// back makes a retired label a value again.
-func (q *valued) back(l fabric.Label) {
+// restore puts a retired label back into the set.
+func (q *entropySet) restore(l fabric.Label) {
 	if v := q.find(l); v != nil {
 		v.retired = false
 	} else if q.paths != nil {

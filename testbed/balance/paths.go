@@ -12,35 +12,35 @@ const (
 	byPort = "port" // source ports that name no path: switches hash
 )
 
-// paths returns the labels of the paths to a host; nil if it is under this
+// pathLabels returns the labels of the paths to a host; nil if it is under this
 // host's ToR, where there is no choice.
-func (s *pieces) paths(dst fabric.NodeID) []fabric.Label {
+func (s *pieces) pathLabels(dst fabric.NodeID) []fabric.Label {
 	return s.f.PathLabels(s.f.ToROf(s.host), s.f.ToROf(dst))
 }
 
-// entropy returns a random choice: among paths, or ports if there are none.
-func (s *pieces) entropy(paths []fabric.Label) fabric.Label {
+// randomLabel returns a random choice: among paths, or ports if there are none.
+func (s *pieces) randomLabel(paths []fabric.Label) fabric.Label {
 	if len(paths) == 0 {
-		return s.port()
+		return s.randomPort()
 	}
 	return paths[s.rng.IntN(len(paths))]
 }
 
-// wire is the length of a full packet and of an ACK on the wire, in bytes. IPv6's additional bytes do not matter
+// wireLengths is the length of a full packet and of an ACK on the wire, in bytes. IPv6's additional bytes do not matter
 // for its use.
-type wire struct{ data, ack int64 }
+type wireLengths struct{ data, ack int64 }
 
-func wireOf(c Config) wire {
+func wireOf(c Config) wireLengths {
 	mtu := c.MTU
 	if mtu == 0 {
 		mtu = transport.DefaultMTU
 	}
 	const headers = 14 + 20 + 8 + frame.BTHSize + frame.ICRCSize
-	return wire{int64(mtu) + headers, headers + frame.AETHSize}
+	return wireLengths{int64(mtu) + headers, headers + frame.AETHSize}
 }
 
 // baseRTT returns the time of a full packet to a host and its ACK in an otherwise idle network.
-func (s *pieces) baseRTT(dst fabric.NodeID, w wire) fabric.Time {
+func (s *pieces) baseRTT(dst fabric.NodeID, w wireLengths) fabric.Time {
 	one := func(id fabric.LinkID) fabric.Time {
 		l := s.f.Link(id)
 		return 2*l.Delay + l.Rate.TimeFor(w.data) + l.Rate.TimeFor(w.ack)
@@ -56,16 +56,16 @@ func (s *pieces) baseRTT(dst fabric.NodeID, w wire) fabric.Time {
 	return rtt
 }
 
-// draw returns up to n different labels of paths to a host, or n ports, in random order. It has at least one.
-func (s *pieces) draw(dst fabric.NodeID, n int, ports bool) []fabric.Label {
-	labels := s.paths(dst)
+// drawLabels returns up to n different labels of paths to a host, or n ports, in random order. It has at least one.
+func (s *pieces) drawLabels(dst fabric.NodeID, n int, ports bool) []fabric.Label {
+	labels := s.pathLabels(dst)
 	if len(labels) == 0 {
-		return []fabric.Label{s.port()}
+		return []fabric.Label{s.randomPort()}
 	}
 	if ports {
 		labels = make([]fabric.Label, n)
 		for i := range labels {
-			labels[i] = s.port()
+			labels[i] = s.randomPort()
 		}
 		return labels
 	}

@@ -18,7 +18,7 @@ type pieces struct {
 	start fabric.Time // starts are up to this late
 	last  hostagent.QP
 	open  []hostagent.Piece
-	news  *news // nil: notifications are ignored
+	news  *deadLinks // nil: notifications are ignored
 }
 
 func newPieces(c Config) (pieces, error) {
@@ -45,14 +45,14 @@ func newPieces(c Config) (pieces, error) {
 	return p, nil
 }
 
-// port draws a source port that names no path, for switches to hash.
-func (s *pieces) port() fabric.Label {
+// randomPort draws a source port that names no path, for switches to hash.
+func (s *pieces) randomPort() fabric.Label {
 	return s.span + fabric.Label(s.rng.IntN(1<<fabric.LabelBits-int(s.span)))
 }
 
-// post cuts every flow into equal pieces, the last taking the remainder, lets
+// postPieces cuts every flow into equal pieces, the last taking the remainder, lets
 // label choose each one's label, and draws its start.
-func (s *pieces) post(now fabric.Time, batch []hostagent.Flow, count int, label func(p *hostagent.Piece)) error {
+func (s *pieces) postPieces(now fabric.Time, batch []hostagent.Flow, count int, label func(p *hostagent.Piece)) error {
 	for _, f := range batch {
 		if f.Bytes < 1 || f.Dst < 0 || int(f.Dst) >= s.f.Hosts() || f.Dst == s.host {
 			return fmt.Errorf("scheme: flow %d: %d bytes to node %d; want at least 1 byte to another host", f.ID, f.Bytes, f.Dst)
@@ -88,16 +88,16 @@ func (s *pieces) Acked(fabric.Time, hostagent.QP, int64) {}
 func (s *pieces) Done(fabric.Time, hostagent.QP)         {}
 func (s *pieces) Timeout(fabric.Time, hostagent.QP)      {}
 
-// book stores a scheme's state of its queue pairs, recycled when they end.
-type book[T any] struct {
+// qpStates stores a scheme's state of its queue pairs, recycled when they end.
+type qpStates[T any] struct {
 	open map[hostagent.QP]*T
 	free []*T
 }
 
-func newBook[T any]() book[T] { return book[T]{open: map[hostagent.QP]*T{}} }
+func newBook[T any]() qpStates[T] { return qpStates[T]{open: map[hostagent.QP]*T{}} }
 
 // begin returns the state of a new queue pair: a recycled one, or zero.
-func (b *book[T]) begin(qp hostagent.QP) *T {
+func (b *qpStates[T]) begin(qp hostagent.QP) *T {
 	var t *T
 	if n := len(b.free); n > 0 {
 		t, b.free = b.free[n-1], b.free[:n-1]
@@ -108,7 +108,7 @@ func (b *book[T]) begin(qp hostagent.QP) *T {
 	return t
 }
 
-func (b *book[T]) end(qp hostagent.QP) {
+func (b *qpStates[T]) end(qp hostagent.QP) {
 	if t, ok := b.open[qp]; ok {
 		delete(b.open, qp)
 		b.free = append(b.free, t)

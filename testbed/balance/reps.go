@@ -43,8 +43,8 @@ type reps struct {
 	freeze    fabric.Time
 	ports     bool
 	ordered   bool // recycle: until-marked
-	wire      wire
-	qps       book[recycler]
+	wire      wireLengths
+	qps       qpStates[recycler]
 }
 
 // recycler is a queue pair's ring.
@@ -68,7 +68,7 @@ type repsEntry struct {
 	valid bool
 }
 
-// REPS is the name of recycled entropies.
+// REPS is the name of recycled entropy packet spraying.
 const REPS = "reps"
 
 func repsSpec() Spec {
@@ -85,7 +85,7 @@ func repsSpec() Spec {
 	}
 }
 
-func readREPS(a *params.Reader) factory {
+func readREPS(a *params.Reader) hostFactory {
 	n := a.Integer("entropies", defaultEntropies, 1, maxEntropies)
 	explore := a.Integer("explore", 0, 0, maxExplore)
 	freeze := a.Time("freeze", defaultFreeze, defaultFreeze)
@@ -109,7 +109,7 @@ func readREPS(a *params.Reader) factory {
 
 // Post opens a queue pair per flow.
 func (s *reps) Post(now fabric.Time, batch []hostagent.Flow) error {
-	return s.post(now, batch, 1, func(p *hostagent.Piece) {
+	return s.postPieces(now, batch, 1, func(p *hostagent.Piece) {
 		r := s.qps.begin(p.QP)
 		ring := r.ring
 		if ring == nil {
@@ -123,9 +123,9 @@ func (s *reps) Post(now fabric.Time, batch []hostagent.Flow) error {
 		}
 		r.explore = r.window
 		if !s.ports {
-			r.paths = s.paths(p.Dst)
+			r.paths = s.pathLabels(p.Dst)
 		}
-		p.Label = s.entropy(r.paths)
+		p.Label = s.randomLabel(r.paths)
 		p.Labelled = p.Label < s.span
 	})
 }
@@ -133,7 +133,7 @@ func (s *reps) Post(now fabric.Time, batch []hostagent.Flow) error {
 // Label implements [PacketHost].
 func (s *reps) Label(now fabric.Time, qp hostagent.QP) fabric.Label {
 	r := s.qps.open[qp]
-	return s.alive(r.dst, s.pick(now, r))
+	return s.livePath(r.dst, s.pick(now, r))
 }
 
 // pick returns an unmarked entropy, or draws one.
@@ -145,7 +145,7 @@ func (s *reps) pick(now fabric.Time, r *recycler) fabric.Label {
 	}
 	if r.explore > 0 {
 		r.explore--
-		return s.entropy(r.paths)
+		return s.randomLabel(r.paths)
 	}
 	if r.freezing && r.filled > 0 {
 		l := r.ring[r.frozen%r.filled].label
@@ -161,7 +161,7 @@ func (s *reps) pick(now fabric.Time, r *recycler) fabric.Label {
 		e.valid = false
 		return e.label
 	}
-	return s.entropy(r.paths)
+	return s.randomLabel(r.paths)
 }
 
 // Echo implements [PacketHost].

@@ -8,12 +8,12 @@ import (
 	"github.com/ethereal-fabric/ethereal/roce/transport"
 )
 
-// Host balances the flows of one host.
+// Host is the load balancer of one host.
 type Host interface {
-	// Post takes the flows of one batching window.
+	// Post passes the flows of one batching window to the scheme.
 	Post(now fabric.Time, batch []hostagent.Flow) error
-	// Acked, Done and Timeout are the NIC's reports about a queue pair: payload bytes newly acknowledged; all of it
-	// acknowledged; timer expired.
+	// Acked, Done and Timeout report events of a queue pair: more payload bytes are acknowledged; all are; the
+	// retransmission timer expired.
 	Acked(now fabric.Time, qp hostagent.QP, bytes int64)
 	Done(now fabric.Time, qp hostagent.QP)
 	Timeout(now fabric.Time, qp hostagent.QP)
@@ -21,19 +21,19 @@ type Host interface {
 	// for the log.
 	Quench(now fabric.Time, q frame.Quench) hostagent.Verdict
 	Update(now fabric.Time, u *statepb.Update)
-	// AckLabel chooses the label of a control packet to peer, from the label of the data packet that caused it, and
-	// from whether a switch rerouted that packet around a dead uplink.
+	// AckLabel returns the path label of an ACK, NAK or CNP to peer. mirrored is the label of the data packet that it
+	// answers; rerouted says that a switch rerouted that packet around a dead uplink.
 	AckLabel(now fabric.Time, peer fabric.NodeID, mirrored fabric.Label, rerouted bool) fabric.Label
-	// Tick does what is due; Deadline returns when to call it next; ok is false if no timer runs.
+	// Tick processes expired timers; Deadline returns when to call it next; its ok is false if no timer runs.
 	Tick(now fabric.Time)
 	Deadline() (at fabric.Time, ok bool)
-	// Ready returns the requests of the calls since the last Ready, once. The slices are valid until the next call.
-	// A piece of no bytes is a probe.
+	// Ready returns the caller's work since the last call. The slices are valid until the next call. A piece without
+	// bytes is a probe.
 	Ready() hostagent.Ready
 }
 
-// LossHost is a [Host] that leaves paths because of losses. Its methods are its queue pairs'
-// [transport.PathWatcher], and can make requests that Ready returns.
+// LossHost is a [Host] that leaves paths because of losses. Its methods are those of [transport.PathWatcher]; after
+// them [Host].Ready may return requests.
 type LossHost interface {
 	Host
 	Lost(now fabric.Time, qp hostagent.QP, l hostagent.Loss)
@@ -43,32 +43,31 @@ type LossHost interface {
 	Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool)
 }
 
-// PacketHost is a [Host] that chooses a label for every data packet. All its queue pairs are balanced ones in the
-// sense of package transport, and these two methods are their [transport.Balancer]. Echo can make requests that Ready
-// returns.
+// PacketHost is a [Host] that chooses the path of every data packet. All its queue pairs are
+// [transport.Message].Balanced, and its methods are those of [transport.Balancer]. After Echo, [Host].Ready may return
+// requests.
 type PacketHost interface {
 	Host
 	Label(now fabric.Time, qp hostagent.QP) fabric.Label
 	Echo(now fabric.Time, qp hostagent.QP, e transport.Echo)
 }
 
-// PathLossHost is a [PacketHost] that uses the labels of lost packets: LostBy is its queue pairs'
+// PathLossHost is a [PacketHost] that uses the path labels of lost packets. Its method is that of
 // [transport.PathLosses].
 type PathLossHost interface {
 	PacketHost
 	LostBy(now fabric.Time, qp hostagent.QP, l fabric.Label)
 }
 
-// RoomyHost is a [PacketHost] with a window per path: Room is its queue pairs' [transport.Roomy].
+// RoomyHost is a [PacketHost] with a window per path. Its method is that of [transport.Roomy].
 type RoomyHost interface {
 	PacketHost
 	Room(qp hostagent.QP, onTheWay int32) bool
 }
 
-// Holder is a [PacketHost] that can make queue pairs send nothing for a time.
+// Holder is a [PacketHost] that can make queue pairs pause.
 type Holder interface {
-	// Holds returns the holds that the calls since the last Holds requested, once. The slice is valid until the
-	// next call.
+	// Holds returns the pauses requested since the last call. The slice is valid until the next call.
 	Holds() []Hold
 }
 
@@ -79,7 +78,7 @@ type Ender interface {
 	Ends() []hostagent.QP
 }
 
-// Hold makes a queue pair send nothing before a time.
+// Hold is the request that a queue pair sends nothing before a time.
 type Hold struct {
 	QP    hostagent.QP
 	Until fabric.Time

@@ -14,50 +14,51 @@ import (
 // ErrScheme is wrapped by every error about a scheme's name or parameters.
 var ErrScheme = errors.New("scheme: bad scheme")
 
-// FlowModel is how a scheme's queue pairs use paths, in a world without packets.
+// FlowModel is how a scheme's queue pairs use paths, for the simulation without packets.
 type FlowModel uint8
 
 // Flow models.
 const (
-	NoFlowModel FlowModel = iota // it depends on queues: there is no model
+	NoFlowModel FlowModel = iota // it depends on queues, so that it cannot be simulated without packets
 	Labelled                     // one path per queue pair, by its label, which the host changes
 	Hashed                       // one path per queue pair, chosen by the switches' hash
-	Spread                       // all paths evenly
+	Spread                       // flow-level model: a flow's bytes use all paths evenly
 )
 
-// Spec describes a scheme. All code about schemes uses their Spec, so that a scheme is one file and a line of
-// [Specs].
+// Spec describes a load-balancing scheme: its name, parameters, and what it requires. A new scheme needs one file and a
+// line of [Specs].
 type Spec struct {
 	Name    string
-	Summary string // a phrase, for display
+	Summary string // one-phrase description of the scheme, for tables
 	Params  []transport.Param
-	// Receiver and Control are the receiver and the rate control that its authors assume; an empty control: none is
-	// assumed.
+	// Receiver is the transport, and Control the rate control, that its authors assume; an empty control: none.
 	Receiver transport.Receiver
 	Control  transport.Control
 	// Late says that its authors' hosts detect losses by time; see [transport.Config].LateLoss.
 	Late bool
 	// Flows is its model without packets.
 	Flows FlowModel
-	// Holds says that its hosts are [Holder]s.
+	// Holds says that the scheme's hosts implement [Holder].
 	Holds bool
 	// Suspicion says that it has the parameter suspicion; see [Spec.SharesSuspicion].
 	Suspicion bool
 
 	// host makes the hosts' balancers; nil: hosts behave as those of ecmp.
-	host func(a *params.Reader) factory
+	host func(a *params.Reader) hostFactory
+	// source returns what source switches do; nil: nothing.
+	source func(a *params.Reader) Source
 	// switches returns the switches' configuration; nil: switches hash packets without label.
 	switches func(a *params.Reader, c SwitchConfig) controller.Balancing
 }
 
-// factory makes the balancer of a host after its parameters have been read.
-type factory func(c Config) (Host, error)
+// hostFactory makes the balancer of a host after its parameters have been read.
+type hostFactory func(c Config) (Host, error)
 
 // Specs returns all schemes.
 func Specs() []Spec {
 	return []Spec{
 		etherealSpec(), ecmpSpec(), mprdmaSpec(), spraySpec(), repsSpec(), drbSpec(), hopperSpec(), flowcutSpec(), lptSpec(), mrcSpec(), srdSpec(), falconSpec(),
-		switchSpraySpec(), switchSprayRandomSpec(), jsqSpec(), flowletSpec(), ofanSpec(),
+		switchSpraySpec(), switchSprayRandomSpec(), jsqSpec(), flowletSpec(), ofanSpec(), ugalSpec(),
 	}
 }
 
@@ -89,8 +90,29 @@ func (s Spec) ParamNames() []string {
 	return names
 }
 
-// InSwitches reports whether switches balance: they may then send the packets of any queue pair on several paths.
+// Source is how the switches above hosts label the hosts' packets before the P4 program sees them, in the virtual
+// world.
+type Source struct {
+	Adaptive bool // switches label unlabelled packets by the lengths of their queues
+	ByFlow   bool // they label all packets of a queue pair as its first
+}
+
+// Source returns how the switches above hosts label packets, for parameters that [Spec.Check] accepts.
+func (s Spec) Source(given map[string]string) Source {
+	if s.source == nil {
+		return Source{}
+	}
+	return s.source(s.args(given))
+}
+
+// InSwitches reports whether switches choose paths, not hosts.
 func (s Spec) InSwitches() bool { return s.switches != nil }
+
+// Reorders reports whether switches may send the packets of any queue pair on several paths.
+func (s Spec) Reorders(given map[string]string) bool {
+	source := s.Source(given)
+	return s.InSwitches() || source.Adaptive && !source.ByFlow
+}
 
 // SharesSuspicion reports whether agents report the paths on which they time out, so that a controller finds the
 // link and notifies all agents.
@@ -114,7 +136,7 @@ func (s Spec) New(given map[string]string, c Config) (Host, error) {
 }
 
 // read reads parameters for a host.
-func (s Spec) read(given map[string]string) (factory, error) {
+func (s Spec) read(given map[string]string) (hostFactory, error) {
 	a := s.args(given)
 	build := hashedBy(1)
 	if s.host != nil {
@@ -125,7 +147,10 @@ func (s Spec) read(given map[string]string) (factory, error) {
 	if entropy, _ := a.Text("entropy"); fair.news && entropy == byPort {
 		a.Bad(newsParam, "ignored with entropy: port, whose packets choose no path")
 	}
-	if s.switches != nil { // to report its errors
+	if s.source != nil { // to report its errors
+		s.source(a)
+	}
+	if s.switches != nil {
 		s.switches(a, SwitchConfig{Ports: 1, Unit: 1})
 	}
 	return func(c Config) (Host, error) {
@@ -134,7 +159,7 @@ func (s Spec) read(given map[string]string) (factory, error) {
 	}, a.Err()
 }
 
-// Switches returns the scheme's configuration of switches for the parameters. Errors wrap [ErrScheme].
+// Switches returns how switches choose uplinks, for the given parameters. Errors wrap [ErrScheme].
 func (s Spec) Switches(given map[string]string, c SwitchConfig) (controller.Balancing, error) {
 	a := s.args(given)
 	if s.switches == nil || a.Err() != nil {

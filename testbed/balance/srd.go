@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	srdPaths     = 64 // of a queue pair, in the paper
+	srdPaths     = 64 // number of paths of a queue pair, as in the paper
 	maxSRDPaths  = 256
 	srdPenalties = 8 // doublings of the time for which a path that loses packets is avoided
 )
@@ -26,8 +26,8 @@ type srd struct {
 	n     int
 	ports bool
 	slack fabric.Time // 0: half an idle round trip
-	wire  wire
-	qps   book[srdQP]
+	wire  wireLengths
+	qps   qpStates[srdQP]
 }
 
 type srdQP struct {
@@ -45,7 +45,7 @@ type srdPath struct {
 	losses int8        // since the last answer
 }
 
-// SRD is the name of the path choice of Amazon's Scalable Reliable Datagram.
+// SRD is the name of the scheme by which Amazon's Scalable Reliable Datagram chooses paths.
 const SRD = "srd"
 
 func srdSpec() Spec {
@@ -60,7 +60,7 @@ func srdSpec() Spec {
 	}
 }
 
-func readSRD(a *params.Reader) factory {
+func readSRD(a *params.Reader) hostFactory {
 	n, entropy := a.Integer("paths", srdPaths, 1, maxSRDPaths), a.Choice("entropy", byPath, byPort)
 	slack := a.Time("slack", 0, 5*fabric.Microsecond)
 	return func(c Config) (Host, error) {
@@ -74,13 +74,13 @@ func readSRD(a *params.Reader) factory {
 
 // Post opens a queue pair per flow.
 func (s *srd) Post(now fabric.Time, batch []hostagent.Flow) error {
-	return s.post(now, batch, 1, func(p *hostagent.Piece) {
+	return s.postPieces(now, batch, 1, func(p *hostagent.Piece) {
 		q := s.qps.begin(p.QP)
 		*q = srdQP{dst: p.Dst, base: s.baseRTT(p.Dst, s.wire), slack: s.slack, paths: q.paths[:0]}
 		if q.slack == 0 {
 			q.slack = q.base / 2
 		}
-		for _, l := range s.draw(p.Dst, s.n, s.ports) {
+		for _, l := range s.drawLabels(p.Dst, s.n, s.ports) {
 			q.paths = append(q.paths, srdPath{label: l})
 		}
 		p.Label = q.paths[0].label
@@ -91,7 +91,7 @@ func (s *srd) Post(now fabric.Time, batch []hostagent.Flow) error {
 // Label implements [PacketHost].
 func (s *srd) Label(now fabric.Time, qp hostagent.QP) fabric.Label {
 	q := s.qps.open[qp]
-	return s.alive(q.dst, q.pick(now))
+	return s.livePath(q.dst, q.pick(now))
 }
 
 // pick returns the next path that is not avoided; if all are, the one that is soonest not.

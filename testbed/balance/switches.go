@@ -16,10 +16,10 @@ const (
 	defaultGap       = 16 * fabric.Microsecond
 )
 
-// SwitchConfig has the values on which switches' balancers depend.
+// SwitchConfig is the properties of a switch on which its balancer's parameters depend.
 type SwitchConfig struct {
-	Buffer fabric.Bytes // of a switch
-	Ports  int          // number of ports that share it
+	Buffer fabric.Bytes // shared buffer of a switch
+	Ports  int          // number of ports that share the buffer
 	Unit   fabric.Bytes // unit of the queue depth in the P4 program
 }
 

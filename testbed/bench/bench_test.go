@@ -4,6 +4,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,26 +16,30 @@ import (
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
 )
 
-// workload is a collective of scheme ethereal: in 4 KiB packets on [FatTree], or, of the reference evaluation, in 9000-byte
-// packets between 256 GPUs under 16 ToRs and 16 spines.
+// workload is a collective: in 4 KiB packets on [FatTree], or, of the reference evaluation, in
+// 9000-byte packets between 256 GPUs under 16 ToRs and 16 spines.
 type workload struct {
 	Kind  string // of a collective, or an algorithm of all-reduce
 	GPUs  int    // 0: of the reference evaluation
 	Bytes int64
+	NSCC  int // packets per ACK of Ultra Ethernet's transport; 0: RoCEv2 with DCTCP
+
+	Scheme string // "": ethereal
 }
 
 // Cases that several benchmarks share.
 var (
-	permutation     = workload{"permutation", 512, 4 << 20}
-	halving512      = workload{"halving-doubling", 512, 4 << 20}
-	allToAll        = workload{"all-to-all", 512, 8 << 20} // 261,632 flows of 16 KiB
-	direct          = workload{"direct", 0, 4e6}
-	halvingDoubling = workload{"halving-doubling", 0, 64e6}
+	permutation     = workload{"permutation", 512, 4 << 20, 0, ""}
+	halving512      = workload{"halving-doubling", 512, 4 << 20, 0, ""}
+	allToAll        = workload{"all-to-all", 512, 8 << 20, 0, ""} // 261,632 flows of 16 KiB
+	direct          = workload{"direct", 0, 4e6, 0, ""}
+	halvingDoubling = workload{"halving-doubling", 0, 64e6, 0, ""}
 )
 
 func (w workload) String() string {
@@ -56,6 +61,11 @@ func (w workload) run() (scenario.Run, error) {
 		}
 		s.Host.Payload = 4096
 	}
+	if w.NSCC > 0 { // as testbed/sweeps/ultra-ethernet.yaml
+		s.Switch.Trim, s.Switch.ECN = 220480, scenario.ECN{KMin: 45760, KMax: 178880, PMax: 1}
+		s.Host.Headers, s.Host.CongestionControl, s.Host.Receiver = 64, transport.NSCC, scenario.IdealReceiver
+		s.Host.RTO, s.Host.Completion, s.Host.AckEvery = 10*fabric.Millisecond, scenario.OnAck, w.NSCC
+	}
 	op := scenario.Collective{Kind: w.Kind, Bytes: fabric.Bytes(w.Bytes)}
 	switch w.Kind {
 	case "permutation":
@@ -64,7 +74,7 @@ func (w workload) run() (scenario.Run, error) {
 		op.Kind, op.Algorithm = "all-reduce", w.Kind
 	}
 	s.Collectives = []scenario.Collective{op}
-	s.Schemes = []scenario.Scheme{{Name: "ethereal"}}
+	s.Schemes = []scenario.Scheme{{Name: cmp.Or(w.Scheme, "ethereal")}}
 	s.Failures = []scenario.Failure{{Name: "healthy"}}
 	s.Seeds = scenario.Seeds{1}
 	runs, err := s.Expand()
@@ -195,7 +205,8 @@ func BenchmarkReference(b *testing.B) {
 	}
 }
 
-// BenchmarkCores is what regions save, and what a second core does: the time of a whole run, its fabric's tables included.
+// BenchmarkCores is what regions save, and what a second core does: the time of a whole run, its fabric's tables
+// included.
 func BenchmarkCores(b *testing.B) {
 	for _, w := range []workload{permutation, allToAll, direct, halvingDoubling} {
 		hashes := map[string]bool{}

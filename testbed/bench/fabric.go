@@ -2,9 +2,9 @@ package bench
 
 import "github.com/ethereal-fabric/ethereal/fabric"
 
-// FatTree returns the fabric on which growth is measured, for 64 GPUs or a multiple of
-// 128 up to 32,768: a fat-tree of the reference evaluation's kind, 16 GPUs a ToR, 16
-// paths between pods, not oversubscribed, 400 Gb/s. ok is false for other numbers.
+// FatTree returns the fabric on which the growth of time and memory with the number of GPUs is measured, for 64 GPUs or
+// a multiple of 128 up to 32,768: a fat-tree with 16 GPUs per ToR, 16 paths between pods, no oversubscription, and
+// links of 400 Gb/s. ok is false for other numbers.
 func FatTree(gpus int) (spec fabric.Spec, ok bool) {
 	spec = fabric.Spec{Kind: fabric.KindFatTree, Pods: gpus / 64, ToRsPerPod: 4, AggsPerPod: 4, Cores: 16, HostsPerToR: 16}
 	link := func(r fabric.Rate) fabric.LinkSpec {

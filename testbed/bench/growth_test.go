@@ -25,8 +25,8 @@ const (
 )
 
 // BenchmarkGrowth is what a run costs, packet by packet, as the fabric grows and as the message does: each point in a
-// process of its own, and once more without the collective, which is the fabric, its tables and the result. ETHEREAL_GROWTH
-// names a directory for growth.svg.
+// process of its own, and once more without the collective, which is the fabric, its tables and the result.
+// ETHEREAL_GROWTH names a directory for growth.svg.
 func BenchmarkGrowth(b *testing.B) {
 	seconds := plot.Panel{Title: "CPU time by GPUs, 1 MiB messages", X: "GPUs", Log: true, Y: plot.Nanoseconds}
 	memory := plot.Panel{Title: "Resident memory by GPUs, 1 MiB messages", X: "GPUs", Log: true, Y: plot.Megabytes}
@@ -35,13 +35,13 @@ func BenchmarkGrowth(b *testing.B) {
 		var ns, mb, ofSize plot.Series
 		ns.Name, mb.Name, ofSize.Name = kind, kind, kind
 		for _, gpus := range numbers(b, *growthGPUs) {
-			if c, ok := grow(b, workload{kind, gpus, growthAtBytes}); ok {
+			if c, ok := grow(b, workload{kind, gpus, growthAtBytes, 0, ""}); ok {
 				ns.Add(gpus, c.seconds*1e9)
 				mb.Add(gpus, c.mb)
 			}
 		}
 		for _, bytes := range numbers(b, *growthBytes) {
-			if c, ok := grow(b, workload{kind, growthAtGPUs, int64(bytes)}); ok {
+			if c, ok := grow(b, workload{kind, growthAtGPUs, int64(bytes), 0, ""}); ok {
 				ofSize.Add(bytes>>10, c.seconds*1e9)
 			}
 		}
@@ -54,7 +54,8 @@ func BenchmarkGrowth(b *testing.B) {
 	}
 }
 
-// grow returns what a run took beyond its set-up, and the memory of all; not ok if the command line does not ask for it.
+// grow returns what a run took beyond its set-up, and the memory of all; not ok if the command line does not ask for
+// it.
 func grow(b *testing.B, w workload) (last cost, ok bool) {
 	b.Run(w.String(), func(b *testing.B) {
 		for b.Loop() {

@@ -12,32 +12,48 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// BenchmarkHtsim runs the same messages through uet-htsim (HTSIM names its htsim_uec) and through the virtual world: 512
-// GPUs, 32 ToRs, 32 aggregation switches, 16 cores, not oversubscribed, 400 Gb/s hosts, 4 KiB packets. Packet-hops are data
-// packets and acknowledgements, one for every link crossed.
+// BenchmarkHtsim runs the same messages through uet-htsim (HTSIM names its htsim_uec) and through the virtual world:
+// fat-trees of [FatTree], of 512 GPUs with 32 ToRs, 32 aggregation switches and 16 cores, 400 Gb/s, 4 KiB packets.
+// Packet-hops are data packets and acknowledgements, one for every link crossed. With nscc both have Ultra Ethernet's
+// rate control and trimming; htsim then acknowledges every 16 KiB, the virtual world every packet and, beside it, every
+// fourth.
 func BenchmarkHtsim(b *testing.B) {
 	htsim := os.Getenv("HTSIM")
 	if htsim == "" {
 		b.Skip("HTSIM does not name an htsim_uec; see docs/results/performance.md")
 	}
-	for _, w := range []workload{permutation, halving512, allToAll} {
-		b.Run(w.Kind+"/htsim", func(b *testing.B) {
+	nscc := []workload{
+		{"permutation", 128, 2 << 20, 1, ""}, {"permutation", 1024, 2 << 20, 1, ""}, {"all-to-all", 128, 4 << 20, 1, ""},
+		{"incast", 128, 2 << 20, 1, ""}, {"incast", 128, 2 << 20, 1, "reps"},
+	}
+	for _, w := range slices.Concat([]workload{permutation, halving512, allToAll}, nscc) {
+		name := w.Kind
+		if w.NSCC > 0 {
+			name = strings.TrimSuffix(fmt.Sprintf("nscc-%s-%d-%s", w.Kind, w.GPUs, w.Scheme), "-")
+		}
+		b.Run(name+"/htsim", func(b *testing.B) {
 			for b.Loop() {
 				w.htsim(b, htsim).report(b)
 			}
 		})
-		b.Run(w.Kind+"/ethereal", func(b *testing.B) {
+		ours := func(b *testing.B) {
 			for b.Loop() {
 				took, _ := job{Workload: w}.start(b)
 				took.report(b)
 			}
-		})
+		}
+		b.Run(name+"/ethereal", ours)
+		if w.NSCC > 0 {
+			w.NSCC = 4
+			b.Run(name+"/ethereal-ack_every-4", ours)
+		}
 	}
 }
 
@@ -47,15 +63,18 @@ func (w workload) htsim(t *testing.B, binary string) cost {
 	t.Helper()
 	dir := t.TempDir()
 	topo, matrix := filepath.Join(dir, "fabric.topo"), filepath.Join(dir, "messages.cm")
-	if err := os.WriteFile(topo, []byte(htsimFabric), 0o600); err != nil {
+	if err := os.WriteFile(topo, fmt.Appendf(nil, htsimFabric, w.GPUs, w.GPUs/64*4), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	text, links, packets := w.matrix(t)
 	if err := os.WriteFile(matrix, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command(binary, "-topo", topo, "-tm", matrix, "-linkspeed", "400000", "-mtu", "4096",
-		"-end", "100000", "-o", filepath.Join(dir, "log"))
+	options := []string{"-topo", topo, "-tm", matrix, "-linkspeed", "400000", "-mtu", "4096", "-end", "100000", "-o", filepath.Join(dir, "log")}
+	if w.NSCC > 0 {
+		options = append(options, "-sender_cc_only", "-sender_cc_algo", "nscc")
+	}
+	c := exec.Command(binary, options...)
 	c.Dir = dir // it writes more files, wherever it is
 	out, took := measure(t, c)
 	m := regexp.MustCompile(`New: (\d+) Rtx: (\d+) .*ACKs: (\d+) NACKs: (\d+)`).FindSubmatch(out)
@@ -75,7 +94,8 @@ func (w workload) htsim(t *testing.B, binary string) cost {
 	return took
 }
 
-const htsimFabric = `Nodes 512
+// htsimFabric takes the number of GPUs, and of links of a core switch.
+const htsimFabric = `Nodes %d
 Tiers 3
 Podsize 64
 
@@ -96,7 +116,7 @@ Bundle 4
 
 Tier 2
 Downlink_speed_Gbps 400
-Radix_Down 32
+Radix_Down %d
 Downlink_Latency_ns 500
 Switch_Latency_ns 0
 Bundle 4
@@ -173,7 +193,7 @@ func (w workload) matrix(t *testing.B) (text []byte, links, packets float64) {
 			fmt.Fprintf(&triggers, "trigger id %d barrier count %d\n", barrier[root], count[root])
 		}
 	}
-	head := fmt.Sprintf("Nodes 512\nConnections %d\n", id)
+	head := fmt.Sprintf("Nodes %d\nConnections %d\n", w.GPUs, id)
 	if barriers > 0 {
 		head += fmt.Sprintf("Triggers %d\n", barriers)
 	}

@@ -31,8 +31,8 @@ var stages = []struct {
 
 const elsewhere = "elsewhere"
 
-// BenchmarkStages is where the CPU time of a packet-hop goes, from a profile of a whole run. Functions are not interrupted:
-// else half of the samples would be of the interruption.
+// BenchmarkStages is where the CPU time of a packet-hop goes, from a profile of a whole run. Functions are not
+// interrupted: else half of the samples would be of the interruption.
 func BenchmarkStages(b *testing.B) {
 	exe, err := os.Executable()
 	if err != nil {

@@ -14,8 +14,9 @@ import (
 // peerOf names, in the environment of the benchmark's second process, the address at which the first waits for it.
 const peerOf = "ETHEREAL_BENCH_PEER"
 
-// BenchmarkWindow measures what two processes that simulate one run together would pay for each window of one link delay:
-// both send the packets that cross between them, and go on when they have the other's. docs/clusters.md says what follows.
+// BenchmarkWindow measures what two processes that simulate one run together would pay for each window of one link
+// delay: both send the packets that cross between them, and go on when they have the other's. docs/clusters.md says
+// what follows.
 func BenchmarkWindow(b *testing.B) {
 	if addr := os.Getenv(peerOf); addr != "" {
 		peer(b, addr)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
 // Names of a case's two failure cases.
@@ -15,28 +16,28 @@ const (
 	failedCase  = "failed"
 )
 
-// Case is one scenario.
+// Case is a randomly drawn scenario.
 type Case struct {
 	Name  string // unique among all cases of all seeds
 	Seed  uint64
 	Index int
 	Class Class
-	What  string // what fails, in words
-	Text  string // the scenario, YAML
+	What  string // description of the failure in words
+	Text  string // the scenario, as YAML
 
-	Fabric, Collective, Control string // of the scenario
+	Fabric, Collective, Control string // the scenario's rate control
 
-	Jobs string // content of its workload file, if it has one
+	Jobs string // content of its workload file; "": it has none
 
-	// Allowed is how much longer than the healthy run a run with the failure may take, before it is compared: until
-	// hosts are notified, or, where they are not in time, four idle round trips.
+	// Allowed is by how much a failure may lengthen the run compared with the healthy one: until hosts are notified or,
+	// if they are not notified in time, four idle round trips.
 	Allowed fabric.Time
-	// Threshold is the least length in bytes at which a switch's queue can drop a packet: that of the dynamic threshold
-	// if all ports' queues are as long.
+	// Threshold is the shortest queue, in bytes, at which a switch may drop a packet: the dynamic threshold if all
+	// ports' queues are equally long.
 	Threshold int64
 
-	// Patient is the number of bytes that the slowest link carries in half the time of the retransmission timer. Behind a
-	// longer queue the timer may expire without a loss.
+	// Patient is the number of bytes that the slowest link carries in half the retransmission time-out. Behind a longer
+	// queue the timer may expire without a loss.
 	Patient int64
 
 	path string // of its file; "": none
@@ -45,16 +46,43 @@ type Case struct {
 // Delays of the control plane, which no case changes: gNMI notification, computation, push to the agents.
 const gnmiPush = 80 * fabric.Microsecond
 
-// File is the name of the scenario's file.
+// File returns the name of the scenario's file.
 func (c Case) File() string { return c.Name + ".yaml" }
 
-// JobsFile is the name of the workload's file.
+// JobsFile returns the name of the workload's file.
 func (c Case) JobsFile() string { return c.Name + "-jobs.yaml" }
 
-// Draw returns the case of a seed and an index.
+// Draw returns the case of a seed and an index, on a Clos fabric.
 func Draw(seed uint64, index int) Case {
+	return drawCase(seed, index, "", drawFabric(newDice(seed, index, "fabric")))
+}
+
+// Kinds returns the kinds of fabrics that [DrawKind] draws.
+func Kinds() []string { return []string{fabric.KindDragonfly, kindRails} }
+
+const kindRails = "rails" // a leaf-spine whose ToRs are rails, with traffic between rails by PXN
+
+// DrawKind is [Draw] on a fabric of one of [Kinds].
+func DrawKind(kind string, seed uint64, index int) Case {
+	n := drawnFabric{}
+	switch d := newDice(seed, index, kind); kind {
+	case fabric.KindDragonfly:
+		n = drawDragonfly(d)
+	case kindRails:
+		n = drawRails(d)
+	default:
+		panic("cases: no kind " + kind) // a programming error: callers choose of Kinds
+	}
+	return drawCase(seed, index, kind, n)
+}
+
+// drawCase draws all but the fabric. kind is that of the fabric if the command has to name it.
+func drawCase(seed uint64, index int, kind string, n drawnFabric) Case {
 	part := func(name string) *dice { return newDice(seed, index, name) }
-	n := drawFabric(part("fabric"))
+	name, option := "case", ""
+	if kind != "" {
+		name, option = name+"-"+kind, " --fabric-kind "+kind
+	}
 	var s settings
 	s.drawSwitches(part("switch"), n)
 	s.drawHosts(part("host"))
@@ -62,18 +90,21 @@ func Draw(seed uint64, index int) Case {
 	f := drawFailure(part("failure"), drawClass(part("class")), n, &s, t.takes)
 
 	c := Case{
-		Name: fmt.Sprintf("case-v%d-%d-%d", Version, seed, index), Seed: seed, Index: index,
+		Name: fmt.Sprintf("%s-v%d-%d-%d", name, Version, seed, index), Seed: seed, Index: index,
 		Class: f.class, What: f.what, Jobs: t.file, Fabric: n.yaml(), Control: s.control,
-		Allowed: allowed(f.class, f.detected, n.spec, s.payload), Threshold: threshold(n.spec, s.buffer, s.alpha),
-		Patient: patient(n.spec, s.rto),
+		Allowed: allowedTime(f.class, f.detected, n.spec, s.payload), Threshold: threshold(n.spec, s.buffer, s.alpha),
+		Patient: patientBytes(n.spec, s.rto),
 	}
 	if t.file != "" {
 		t.yaml = "{kind: workload, file: " + c.JobsFile() + "}"
 	}
 	c.Collective = t.yaml
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s, %s: ethereal cases --seed %d --first %d --count 1\n", f.class, f.what, seed, index)
+	fmt.Fprintf(&b, "# %s, %s: ethereal cases%s --seed %d --first %d --count 1\n", f.class, f.what, option, seed, index)
 	fmt.Fprintf(&b, "name: %s\nopponents: fair\nfabric: %s\n", c.Name, n.yaml())
+	if n.rails {
+		fmt.Fprintf(&b, "servers: %s\n", n.servers())
+	}
 	s.yaml(&b)
 	fmt.Fprintf(&b, "collectives: [%s]\nschemes: [%s]\n", t.yaml, strings.Join(opponents(n), ", "))
 	fmt.Fprintf(&b, "failures:\n  - name: %s\n", healthyCase)
@@ -89,20 +120,20 @@ func Draw(seed uint64, index int) Case {
 	return c
 }
 
-// allowed returns [Case.Allowed] of a class.
-func allowed(class Class, detected fabric.Time, spec fabric.Spec, payload int64) fabric.Time {
+// allowedTime returns [Case.Allowed] of a class.
+func allowedTime(class Class, detected fabric.Time, spec fabric.Spec, payload int64) fabric.Time {
 	switch class {
 	case Quench:
 		return detected
 	case GNMI:
 		return detected + gnmiPush
-	case Late, Nobody, Flap:
-		return 4 * 2 * network{spec: spec}.oneWay(payload+header)
+	case Late, NotNotified, Flap:
+		return 4 * 2 * drawnFabric{spec: spec}.oneWay(payload+header)
 	}
 	return 0
 }
 
-// header is about what a data packet has besides its payload.
+// header is the approximate length in bytes of a data packet's headers.
 const header = 90
 
 // threshold returns [Case.Threshold].
@@ -111,39 +142,38 @@ func threshold(spec fabric.Spec, buffer int64, alpha float64) int64 {
 	if err != nil {
 		panic("cases: " + err.Error()) // a programming error: the limits are within package fabric's
 	}
-	ports := 0
-	for i := range f.Switches() {
-		ports = max(ports, f.Node(fabric.NodeID(f.Hosts()+i)).Ports())
-	}
-	return int64(alpha * float64(buffer) / (1 + alpha*float64(ports)))
+	return int64(scenario.Switch{Buffer: fabric.Bytes(buffer), Alpha: alpha}.QueueLimit(f.MostPorts()))
 }
 
-// patient returns [Case.Patient].
-func patient(s fabric.Spec, rto fabric.Time) int64 {
+// patientBytes returns [Case.Patient].
+func patientBytes(s fabric.Spec, rto fabric.Time) int64 {
 	slowest := min(s.HostLink.Rate, s.ToRUplink.Rate)
-	if s.Kind == fabric.KindFatTree {
+	if s.Kind != fabric.KindLeafSpine {
 		slowest = min(slowest, s.AggUplink.Rate)
 	}
 	return int64(float64(slowest) / 8 * float64(rto) / 2 / float64(fabric.Second))
 }
 
 // opponents returns Ethereal and the schemes that it is compared with.
-func opponents(n network) []string {
+func opponents(n drawnFabric) []string {
 	if n.planes() > 1 {
 		return []string{"ethereal", "ecmp", "mp-rdma"} // schemes that choose per packet do not support planes
+	}
+	if n.spec.Kind == fabric.KindDragonfly {
+		return []string{"ethereal", "ecmp", "spray", "ugal"}
 	}
 	return []string{"ethereal", "ecmp", "spray", "reps"}
 }
 
-// violates begins the first line of a case's file, which lists the invariants that it violates.
-const violates = "# violates: "
+// violatesPrefix is the prefix of a case file's first line, which lists the violated invariants.
+const violatesPrefix = "# violates: "
 
 // Write writes the case's files into a folder and returns the scenario's path. Its first
 // line lists the invariants that the case violates, if any.
 func (c Case) Write(dir string, violated ...string) (string, error) {
 	path := filepath.Join(dir, c.File())
 	if len(violated) > 0 {
-		c.Text = violates + strings.Join(violated, ", ") + "\n" + c.Text
+		c.Text = violatesPrefix + strings.Join(violated, ", ") + "\n" + c.Text
 	}
 	if c.Jobs != "" {
 		if err := os.WriteFile(filepath.Join(dir, c.JobsFile()), []byte(c.Jobs), 0o644); err != nil {

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
 )
 
@@ -23,7 +26,7 @@ func TestScenarios(t *testing.T) {
 		if i%20 == 0 {
 			same(t, c)
 		}
-		runs, err := c.runs(nil)
+		runs, err := c.runs(Options{})
 		if err != nil {
 			t.Fatalf("%s\n%s%v", c.Text, c.Jobs, err)
 		}
@@ -38,6 +41,46 @@ func TestScenarios(t *testing.T) {
 		if classes[class] < 40 {
 			t.Errorf("%d of 2000 cases are %s", classes[class], class)
 		}
+	}
+}
+
+// TestKinds: every case drawn on a fabric of a kind is a scenario that can be run.
+func TestKinds(t *testing.T) {
+	for _, kind := range Kinds() {
+		for i := range 500 {
+			c := DrawKind(kind, 1, i)
+			if i%20 == 0 {
+				same(t, c)
+			}
+			runs, err := c.runs(Options{})
+			if err != nil {
+				t.Fatalf("%s\n%s%v", c.Text, c.Jobs, err)
+			}
+			for _, r := range runs {
+				pxn := r.Scenario.Servers.CrossRail == scenario.ByServer
+				if err := r.Ready(); err != nil || r.Fabric.Clos() == (kind == fabric.KindDragonfly) || pxn != (kind == kindRails) {
+					t.Fatalf("%s\n%v", c.Text, err)
+				}
+			}
+		}
+	}
+}
+
+// TestControl: any rate control may replace the one of a case, and a wrong name is refused.
+func TestControl(t *testing.T) {
+	for i := range 300 {
+		runs, err := Draw(1, i).runs(Options{Control: transport.CSIG, Opponents: []string{"srd"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range runs {
+			if err := r.Ready(); err != nil || r.Scenario.Host.CongestionControl != transport.CSIG {
+				t.Fatalf("%s, %v", r.Scenario.Host.CongestionControl, err)
+			}
+		}
+	}
+	if _, err := Draw(1, 0).runs(Options{Control: "cisg"}); err == nil || !strings.Contains(err.Error(), "csig") {
+		t.Errorf("an unknown rate control: %v", err)
 	}
 }
 

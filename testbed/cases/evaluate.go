@@ -11,29 +11,37 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
+	"github.com/ethereal-fabric/ethereal/roce/transport"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/runner"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// Limit is the wall-clock time after which a run is stopped; its record then says so.
+// Limit is the wall-clock time after which a run is stopped, which its record says.
 const Limit = 2 * time.Minute
 
 // Options choose what [Evaluate] runs.
 type Options struct {
-	Run     runner.Run // executes a run in the virtual world
-	Program string     // its version
-	Alone   bool       // no opponents
-	// Opponents, if any, replace the case's, unless it has planes. See [scenario.ParseScheme] for their form.
+	Run     runner.Run // carries out a run in the virtual world
+	Program string     // version of the program
+	Alone   bool       // do not run the other schemes
+	// Opponents, if not empty, are the schemes that Ethereal is compared with, instead of the case's, unless the fabric
+	// has planes. [scenario.ParseScheme] says how they are written.
 	Opponents []string
+	// Control, if not empty, replaces the case's rate control.
+	Control transport.Control
 }
 
-// Evaluate carries a case out, on one core. What goes wrong is in the record; the error is that of ctx.
+// Evaluate runs a case, on one core, with Ethereal and the schemes to compare. Errors of runs are in the record; the
+// returned error is that of ctx.
 func Evaluate(ctx context.Context, c Case, o Options) (*Record, error) {
 	r := &Record{
 		Name: c.Name, Seed: c.Seed, Index: c.Index, Class: c.Class, What: c.What, Program: o.Program,
 		Allowed:   c.Allowed.Micros(),
 		Threshold: c.Threshold, Patient: c.Patient, Fabric: c.Fabric, Collective: c.Collective, Control: c.Control,
+	}
+	if o.Control != "" {
+		r.Control = string(o.Control)
 	}
 	err := evaluate(ctx, c, o, r)
 	if ctx.Err() != nil {
@@ -47,7 +55,7 @@ func Evaluate(ctx context.Context, c Case, o Options) (*Record, error) {
 }
 
 func evaluate(ctx context.Context, c Case, o Options, r *Record) error {
-	runs, err := c.runs(o.Opponents)
+	runs, err := c.runs(o)
 	if err != nil {
 		return err
 	}
@@ -64,7 +72,7 @@ func evaluate(ctx context.Context, c Case, o Options, r *Record) error {
 		if !ethereal {
 			run = cutShort(run, r.Subject())
 		}
-		f, err := one(ctx, run, do)
+		f, err := runOne(ctx, run, do)
 		if err != nil {
 			return fmt.Errorf("%v: %w", run, err)
 		}
@@ -80,9 +88,9 @@ func evaluate(ctx context.Context, c Case, o Options, r *Record) error {
 	return nil
 }
 
-// patience is how many times Ethereal's completion time an opponent may take before it is stopped. Only those that are
-// faster count.
-const patience = 2
+// slowdownLimit is how many times Ethereal's completion time an opponent may take before it is stopped. Only those that
+// are faster count.
+const slowdownLimit = 2
 
 // cutShort returns an opponent's run with a deadline that Ethereal's run gives.
 func cutShort(run scenario.Run, ethereal *Figures) scenario.Run {
@@ -90,13 +98,14 @@ func cutShort(run scenario.Run, ethereal *Figures) scenario.Run {
 		return run
 	}
 	s := *run.Scenario
-	s.Deadline = min(s.Deadline, fabric.Time(patience**ethereal.CCT*float64(fabric.Microsecond)))
+	s.Deadline = min(s.Deadline, fabric.Time(slowdownLimit**ethereal.CCT*float64(fabric.Microsecond)))
 	run.Scenario = &s
 	return run
 }
 
-// runs returns the case's runs, with other opponents if there are any. A workload is read from a file, which is there only meanwhile.
-func (c Case) runs(opponents []string) ([]scenario.Run, error) {
+// runs returns the case's runs, with the options' opponents and rate control if there are any. A workload is read from
+// a file, which is there only meanwhile.
+func (c Case) runs(o Options) ([]scenario.Run, error) {
 	name := c.path
 	if name == "" {
 		name = c.File()
@@ -115,17 +124,21 @@ func (c Case) runs(opponents []string) ([]scenario.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(opponents) > 0 && s.Fabric.Planes <= 1 {
-		s, err = s.Override(scenario.Override{Schemes: append([]string{string(scenario.Ethereal)}, opponents...)})
-		if err != nil {
-			return nil, err
-		}
+	if o.Control != "" {
+		s.Host.CongestionControl = o.Control
+	}
+	var other scenario.Override
+	if len(o.Opponents) > 0 && s.Fabric.Planes <= 1 {
+		other.Schemes = append([]string{string(scenario.Ethereal)}, o.Opponents...)
+	}
+	if s, err = s.Override(other); err != nil {
+		return nil, err
 	}
 	return s.Expand()
 }
 
-// one carries out a run. A panic is an error.
-func one(ctx context.Context, run scenario.Run, do runner.Run) (_ *Figures, err error) {
+// runOne executes a run. A panic becomes an error.
+func runOne(ctx context.Context, run scenario.Run, do runner.Run) (_ *Figures, err error) {
 	limited, cancel := context.WithTimeoutCause(ctx, Limit, errLimit)
 	defer cancel()
 	defer func() {

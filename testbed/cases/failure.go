@@ -8,29 +8,29 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Class is what the invariants of a case depend on.
+// Class is the kind of failure of a case, on which the invariants that it must satisfy depend.
 type Class string
 
 // Classes.
 const (
-	Healthy  Class = "healthy"
-	Quench   Class = "quench"   // cut, detected within 30 us, hosts notified by switches (or also by the controller)
-	GNMI     Class = "gnmi"     // cut, detected within 30 us, hosts notified by the controller alone
-	Late     Class = "late"     // cut, detected after 100 us to 10 ms
-	Nobody   Class = "nobody"   // cut, no host is notified
-	Flap     Class = "flap"     // a link is cut several times
-	Gray     Class = "gray"     // links lose packets at random
-	Degraded Class = "degraded" // links are slower
-	Other    Class = "other"    // chaos, drains, controllers and agents that stop, pause storms, a cut beside a gray link
+	Healthy     Class = "healthy"
+	Quench      Class = "quench"   // cut, detected within 30 us, hosts notified by switches (or also by the controller)
+	GNMI        Class = "gnmi"     // cut, detected within 30 us, hosts notified by the controller alone
+	Late        Class = "late"     // cut, detected after 100 us to 10 ms
+	NotNotified Class = "nobody"   // cut; hosts are not notified
+	Flap        Class = "flap"     // a link is cut and restored several times
+	Gray        Class = "gray"     // links lose packets at random
+	Degraded    Class = "degraded" // links are slower
+	Other       Class = "other"    // chaos, drains, controllers and agents that stop, pause storms, a cut beside a gray link
 )
 
 // Classes returns all classes.
 func Classes() []Class {
-	return []Class{Healthy, Quench, GNMI, Late, Nobody, Flap, Gray, Degraded, Other}
+	return []Class{Healthy, Quench, GNMI, Late, NotNotified, Flap, Gray, Degraded, Other}
 }
 
-// failure is a drawn failure case.
-type failure struct {
+// drawnFailure is a drawn failure case.
+type drawnFailure struct {
 	class    Class
 	what     string // in words
 	notifier string
@@ -41,16 +41,16 @@ type failure struct {
 func drawClass(d *dice) Class {
 	return weighted(d,
 		share[Class]{24, Healthy}, share[Class]{20, Quench}, share[Class]{12, GNMI}, share[Class]{10, Late},
-		share[Class]{14, Nobody},
+		share[Class]{14, NotNotified},
 		share[Class]{4, Flap}, share[Class]{8, Gray}, share[Class]{5, Degraded}, share[Class]{3, Other})
 }
 
 // drawFailure draws a failure of a class.
-func drawFailure(d *dice, class Class, n network, s *settings, takes fabric.Time) failure {
-	f := failure{class: class, notifier: "timeout", detected: 10 * fabric.Microsecond}
+func drawFailure(d *dice, class Class, n drawnFabric, s *settings, takes fabric.Time) drawnFailure {
+	f := drawnFailure{class: class, notifier: "timeout", detected: 10 * fabric.Microsecond}
 	switch class {
 	case Healthy:
-		return failure{class: Healthy, what: "nothing"}
+		return drawnFailure{class: Healthy, what: "nothing"}
 	case Quench:
 		f.notifier = pick(d, "quench", "quench", "quench", "all")
 		f.detected = fabric.Time(pick(d, 1, 10, 10, 10, 30)) * fabric.Microsecond
@@ -63,7 +63,7 @@ func drawFailure(d *dice, class Class, n network, s *settings, takes fabric.Time
 	case Flap:
 		f.notifier = pick(d, "timeout", "quench", "gnmi", "all")
 	}
-	at := moment(d, takes)
+	at := failureTime(d, takes)
 	switch class {
 	case Gray:
 		f.gray(d, n, at)
@@ -72,9 +72,9 @@ func drawFailure(d *dice, class Class, n network, s *settings, takes fabric.Time
 	case Flap:
 		f.flap(d, n, at)
 	case Other:
-		f.other(d, n, s, at, takes)
+		f.drawOther(d, n, s, at, takes)
 	default:
-		f.cut(d, n, at, takes)
+		f.drawCut(d, n, at, takes)
 	}
 	if f.notifier == "timeout" {
 		f.detected = 0
@@ -82,20 +82,23 @@ func drawFailure(d *dice, class Class, n network, s *settings, takes fabric.Time
 	return f
 }
 
-// moment draws the time of a failure: mostly within the collective.
-func moment(d *dice, takes fabric.Time) fabric.Time {
+// failureTime draws the time of a failure: mostly within the collective.
+func failureTime(d *dice, takes fabric.Time) fabric.Time {
 	if d.percent(5) {
 		return fabric.Microsecond
 	}
 	return max(takes*fabric.Time(d.between(2, 85))/100/(100*fabric.Nanosecond)*(100*fabric.Nanosecond), fabric.Microsecond)
 }
 
-// cut draws which links are cut. What would part hosts is drawn again.
-func (f *failure) cut(d *dice, n network, at, takes fabric.Time) {
+// drawCut draws which links are cut. What would part hosts is drawn again.
+func (f *drawnFailure) drawCut(d *dice, n drawnFabric, at, takes fabric.Time) {
 	type kind = string
 	for {
 		kinds := []share[kind]{
-			{40, "uplink"}, {8, "one direction"}, {10, "restored"}, {10, "two ToRs"}, {3, "restored switch"},
+			{40, "uplink"}, {8, "one direction"}, {10, "restored"}, {10, "two ToRs"},
+		}
+		if n.spec.Kind != fabric.KindDragonfly { // whose switches all have hosts
+			kinds = append(kinds, share[kind]{3, "restored switch"})
 		}
 		if n.uplinks() > 2 {
 			kinds = append(kinds, share[kind]{15, "two uplinks"}, share[kind]{4, "random"})
@@ -103,12 +106,14 @@ func (f *failure) cut(d *dice, n network, at, takes fabric.Time) {
 		if n.spec.Kind == fabric.KindFatTree {
 			kinds = append(kinds, share[kind]{15, "core link"}, share[kind]{6, "aggregation switch"})
 		}
-		kinds = append(kinds, share[kind]{6, "top switch"})
+		if n.spec.Kind != fabric.KindDragonfly {
+			kinds = append(kinds, share[kind]{6, "top switch"})
+		}
 		if n.planes() > 1 {
 			kinds = append(kinds, share[kind]{40, "host port"})
 		}
 		f.what, f.events = weighted(d, kinds...), nil
-		p := places{n}
+		p := fabricPlaces{n}
 		var dead []string
 		again := at + takes*fabric.Time(d.between(0, 30))/100/fabric.Microsecond*fabric.Microsecond
 		switch f.what {
@@ -160,13 +165,14 @@ func (f *failure) cut(d *dice, n network, at, takes fabric.Time) {
 			dead = []string{p.hostPort(d)}
 			f.link(dead[0], at, "action: cut")
 		}
-		if p.connected(dead) {
+		same := f.what == "two ToRs" && dead[0] == dead[1] // of a dragonfly
+		if !same && p.connected(dead) {
 			return
 		}
 	}
 }
 
-func (f *failure) link(link string, at fabric.Time, action string) {
+func (f *drawnFailure) link(link string, at fabric.Time, action string) {
 	event := fmt.Sprintf("{at: %v, link: %s, %s", at, link, action)
 	if _, silent := strings.CutPrefix(action, "action: gray"); !silent && !strings.HasPrefix(action, "action: degrade") {
 		event += fmt.Sprintf(", detection: %v", f.detected)
@@ -174,12 +180,12 @@ func (f *failure) link(link string, at fabric.Time, action string) {
 	f.events = append(f.events, event+"}")
 }
 
-func (f *failure) node(node string, at fabric.Time) {
+func (f *drawnFailure) node(node string, at fabric.Time) {
 	f.events = append(f.events, fmt.Sprintf("{at: %v, node: %s, action: cut, detection: %v}", at, node, f.detected))
 }
 
-func (f *failure) flap(d *dice, n network, at fabric.Time) {
-	p := places{n}
+func (f *drawnFailure) flap(d *dice, n drawnFabric, at fabric.Time) {
+	p := fabricPlaces{n}
 	period := d.octaves(20, 4)
 	f.what = "flapping uplink"
 	f.link(p.uplink(d.below(n.planes()), d.below(n.racks()), d.below(n.uplinks())), at,
@@ -187,8 +193,8 @@ func (f *failure) flap(d *dice, n network, at fabric.Time) {
 			period, max(1, period*int64(d.between(10, 80))/100), d.between(2, 6)))
 }
 
-func (f *failure) gray(d *dice, n network, at fabric.Time) {
-	p := places{n}
+func (f *drawnFailure) gray(d *dice, n drawnFabric, at fabric.Time) {
+	p := fabricPlaces{n}
 	loss := pick(d, "0.1%", "0.3%", "1%", "1%", "3%", "5%", "10%")
 	f.what = loss + " loss"
 	if d.percent(40) {
@@ -214,14 +220,14 @@ func (f *failure) gray(d *dice, n network, at fabric.Time) {
 	}
 }
 
-func (f *failure) degrade(d *dice, n network, at fabric.Time) {
-	p := places{n}
+func (f *drawnFailure) degrade(d *dice, n drawnFabric, at fabric.Time) {
+	p := fabricPlaces{n}
 	if d.percent(40) {
 		at = fabric.Microsecond
 	}
 	by := pick(d, 2, 4, 4, 10)
 	f.what = fmt.Sprintf("an uplink at 1/%d", by)
-	how := fmt.Sprintf("action: degrade, rate: %v", n.spec.ToRUplink.Rate/fabric.Rate(by))
+	how := fmt.Sprintf("action: degrade, rate: %v", n.uplink().Rate/fabric.Rate(by))
 	if d.percent(25) {
 		f.what += ", reported"
 		f.notifier = "gnmi"
@@ -230,9 +236,9 @@ func (f *failure) degrade(d *dice, n network, at fabric.Time) {
 	f.link(p.uplink(d.below(n.planes()), d.below(n.racks()), d.below(n.uplinks())), at, how)
 }
 
-// other draws what the other classes leave out.
-func (f *failure) other(d *dice, n network, s *settings, at, takes fabric.Time) {
-	p := places{n}
+// drawOther draws failures of the classes that the other functions do not draw.
+func (f *drawnFailure) drawOther(d *dice, n drawnFabric, s *settings, at, takes fabric.Time) {
+	p := fabricPlaces{n}
 	kinds := []share[string]{{3, "chaos"}, {3, "agent down"}, {3, "cut and gray"}}
 	if n.planes() == 1 {
 		kinds = append(kinds, share[string]{3, "drain"}, share[string]{3, "controller down"})
@@ -261,7 +267,7 @@ func (f *failure) other(d *dice, n network, s *settings, at, takes fabric.Time) 
 		if n.uplinks() > 2 {
 			f.link(p.uplink(0, tor, ups[0]), later, "action: cut")
 		} else {
-			f.link(p.uplink(0, tor, ups[0]), later, "action: degrade, rate: "+(n.spec.ToRUplink.Rate/2).String())
+			f.link(p.uplink(0, tor, ups[0]), later, "action: degrade, rate: "+(n.uplink().Rate/2).String())
 		}
 	case "drain":
 		f.notifier = pick(d, "gnmi", "all")
@@ -279,10 +285,10 @@ func (f *failure) other(d *dice, n network, s *settings, at, takes fabric.Time) 
 	}
 }
 
-// places names the places of a fabric.
-type places struct{ network }
+// fabricPlaces names the places of a fabric.
+type fabricPlaces struct{ drawnFabric }
 
-func (p places) name(plane int, kind string, i int) string {
+func (p fabricPlaces) name(plane int, kind string, i int) string {
 	if plane > 0 {
 		return fmt.Sprintf("p%d%s%d", plane, kind, i)
 	}
@@ -290,22 +296,40 @@ func (p places) name(plane int, kind string, i int) string {
 }
 
 // uplink names uplink u of a ToR.
-func (p places) uplink(plane, tor, u int) string {
+func (p fabricPlaces) uplink(plane, tor, u int) string {
 	s := p.spec
+	if s.Kind == fabric.KindDragonfly {
+		pod := tor / s.ToRsPerPod
+		return p.globalLink(pod, (pod+tor%s.ToRsPerPod*s.GlobalLinks+u+1)%s.Pods)
+	}
 	if s.Kind == fabric.KindLeafSpine {
 		return p.name(plane, "tor", tor) + "-" + p.name(plane, "spine", u)
 	}
 	return p.name(plane, "tor", tor) + "-" + p.name(plane, "agg", tor/s.ToRsPerPod*s.AggsPerPod+u)
 }
 
+// globalLink names the link between two pods of a dragonfly.
+func (p fabricPlaces) globalLink(a, b int) string {
+	f := p.fabric()
+	return f.LinkName(f.GlobalLink(a, b))
+}
+
+func (p fabricPlaces) fabric() *fabric.Fabric {
+	f, err := fabric.New(p.spec)
+	if err != nil {
+		panic("cases: " + err.Error()) // a programming error: the limits are within package fabric's
+	}
+	return f
+}
+
 // coreLink names a link between an aggregation and a core switch.
-func (p places) coreLink(d *dice) string {
+func (p fabricPlaces) coreLink(d *dice) string {
 	s := p.spec
 	plane, agg, per := d.below(p.planes()), d.below(s.Pods*s.AggsPerPod), s.Cores/s.AggsPerPod
 	return p.name(plane, "agg", agg) + "-" + p.name(plane, "core", agg%s.AggsPerPod*per+d.below(per))
 }
 
-func (p places) top(d *dice) string {
+func (p fabricPlaces) top(d *dice) string {
 	plane := d.below(p.planes())
 	if p.spec.Kind == fabric.KindLeafSpine {
 		return p.name(plane, "spine", d.below(p.spec.Spines))
@@ -313,17 +337,14 @@ func (p places) top(d *dice) string {
 	return p.name(plane, "core", d.below(p.spec.Cores))
 }
 
-func (p places) hostPort(d *dice) string {
+func (p fabricPlaces) hostPort(d *dice) string {
 	h := d.below(p.hosts())
 	return fmt.Sprintf("h%d-%s", h, p.name(d.below(p.planes()), "tor", h/p.spec.HostsPerToR))
 }
 
 // connected reports whether a path is left between all hosts without dead links and nodes.
-func (p places) connected(dead []string) bool {
-	f, err := fabric.New(p.spec)
-	if err != nil {
-		panic("cases: " + err.Error()) // a programming error: the limits are within package fabric's
-	}
+func (p fabricPlaces) connected(dead []string) bool {
+	f := p.fabric()
 	gone := map[fabric.LinkID]bool{}
 	ends := []fabric.NodeID{}
 	for _, name := range dead {
@@ -352,7 +373,7 @@ func (p places) connected(dead []string) bool {
 	}
 	for _, a := range ends {
 		for _, b := range ends {
-			if a != b && !joined(f, gone, a, b) {
+			if a != b && !pathAlive(f, gone, a, b) {
 				return false
 			}
 		}
@@ -360,8 +381,8 @@ func (p places) connected(dead []string) bool {
 	return true
 }
 
-// joined reports whether a label's path between two hosts has no dead link.
-func joined(f *fabric.Fabric, gone map[fabric.LinkID]bool, a, b fabric.NodeID) bool {
+// pathAlive reports whether a label's path between two hosts has no dead link.
+func pathAlive(f *fabric.Fabric, gone map[fabric.LinkID]bool, a, b fabric.NodeID) bool {
 	var hops []fabric.Hop
 	for l := range f.LabelSpan() {
 		var ok bool

@@ -6,20 +6,20 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 )
 
-// Figures are the measurements of one run, as in [report.Result].
+// Figures is the measured values of one run, as in [report.Result].
 type Figures struct {
 	Scheme string   `json:"scheme"`
-	CCT    *float64 `json:"cct_us"`   // nil: not finished
-	Bound  *float64 `json:"bound_us"` // nil: hosts are unreachable
+	CCT    *float64 `json:"cct_us"`   // collective completion time; nil: not finished
+	Bound  *float64 `json:"bound_us"` // lower bound of the completion time; nil: hosts are unreachable
 	// StepBound is at least Bound; nil in records of builds without it.
 	StepBound *float64 `json:"step_bound_us,omitempty"`
 	End       string   `json:"end"`
 
-	Flips           map[string]int `json:"flips,omitempty"` // by reason
+	Flips           map[string]int `json:"flips,omitempty"` // number of moves of queue pairs, by reason
 	Retransmissions int64          `json:"retransmissions"`
 	Timeouts        int64          `json:"timeouts"`
-	Drops           int64          `json:"drops"` // in switches, not by the failure
-	Lost            int64          `json:"lost"`  // to the failure, gray links included
+	Drops           int64          `json:"drops"` // packets dropped in switches, without those that the failure lost
+	Lost            int64          `json:"lost"`  // packets lost on cut or gray links
 	NAKs            int64          `json:"naks"`
 	Quenches        int64          `json:"quenches"`
 	Marked          int64          `json:"ecn_marked"`
@@ -29,7 +29,7 @@ type Figures struct {
 	WallMS          float64        `json:"wall_ms"`
 	Run             string         `json:"run_sha256"`
 	Events          string         `json:"events_sha256"`
-	AfterEnd        bool           `json:"after_end,omitempty"` // the failure came after the end
+	AfterEnd        bool           `json:"after_end,omitempty"` // the failure happened after the run's end
 }
 
 func figuresOf(r *report.Result) *Figures {
@@ -70,7 +70,7 @@ func (f *Figures) flips() int {
 	return sum
 }
 
-// Record is the outcome of a case: one line of JSON.
+// Record is the result of a case: one line of JSON.
 type Record struct {
 	Name    string `json:"name"`
 	Seed    uint64 `json:"seed"`
@@ -83,22 +83,22 @@ type Record struct {
 	Collective string `json:"collective"`
 	Control    string `json:"congestion_control"`
 
-	Allowed float64 `json:"allowed_us"` // see [Case.Allowed]
+	Allowed float64 `json:"allowed_us"` // time that a failure may add: see [Case.Allowed]
 	// Threshold and Patient are [Case.Threshold] and [Case.Patient].
 	Threshold int64 `json:"threshold"`
 	Patient   int64 `json:"patient"`
 
-	Healthy   *Figures   `json:"healthy,omitempty"`   // Ethereal, on the healthy fabric
-	Failed    *Figures   `json:"failed,omitempty"`    // Ethereal, with the failure
-	Opponents []*Figures `json:"opponents,omitempty"` // on the fabric that the case is about
+	Healthy   *Figures   `json:"healthy,omitempty"`   // Ethereal's run on the healthy fabric
+	Failed    *Figures   `json:"failed,omitempty"`    // Ethereal's run with the failure
+	Opponents []*Figures `json:"opponents,omitempty"` // other schemes, with the failure if there is one
 
-	Error    string   `json:"error,omitempty"` // of a run that could not be carried out
+	Error    string   `json:"error,omitempty"` // why a run could not be carried out
 	Violated []string `json:"violated,omitempty"`
 
 	reference *float64 // healthy completion time to compare with; nil: Healthy's
 }
 
-// clone copies what [common] changes.
+// clone copies what [commonCases] changes.
 func (r *Record) clone() *Record {
 	out := *r
 	for _, f := range []**Figures{&out.Healthy, &out.Failed} {
@@ -126,7 +126,7 @@ func (r *Record) runs() []*Figures {
 	return out
 }
 
-// Subject is Ethereal's run that the case is about.
+// Subject returns Ethereal's run with the failure, or the healthy one of a case without failures.
 func (r *Record) Subject() *Figures {
 	if r.Class == Healthy {
 		return r.Healthy

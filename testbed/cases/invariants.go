@@ -4,26 +4,26 @@ import "slices"
 
 // Limits of the invariants.
 const (
-	behindHealthy  = 1.05 // of the best opponent, healthy
-	behindFailed   = 1.10 // of the best opponent, with a failure
-	notifiedWithin = 1.3  // of the reference, if a link is cut
-	impairedWithin = 2    // of the reference, if a link is gray or degraded
+	maxRatioHealthy  = 1.05 // largest allowed ratio to the best opponent's completion time on a healthy fabric
+	maxRatioFailed   = 1.10 // of the best opponent, with a failure
+	maxRatioNotified = 1.3  // of the reference, if a link is cut
+	maxRatioImpaired = 2    // of the reference, if a link is gray or degraded
 )
 
 // Invariant is a property that a record of some classes should have.
 type Invariant struct {
 	Name    string
 	Meaning string
-	Classes []Class // empty: all
+	Classes []Class // classes of cases that must satisfy it; empty: all
 	Holds   func(*Record) bool
 
-	// Listed: a violation is worth a look, and no fault by itself.
+	// Listed:: a violation is worth a look, but is not a fault by itself.
 	Listed bool
 }
 
 // Invariants returns all invariants.
 func Invariants() []Invariant {
-	notified, failed := []Class{Quench, GNMI}, []Class{Quench, GNMI, Late, Nobody, Flap, Gray, Degraded}
+	notified, failed := []Class{Quench, GNMI}, []Class{Quench, GNMI, Late, NotNotified, Flap, Gray, Degraded}
 	return []Invariant{
 		{Name: "runs", Meaning: "every run can be carried out, without panic and within the time limit",
 			Holds: func(r *Record) bool { return r.Error == "" && r.Subject() != nil && r.Subject().End != "interrupted" }},
@@ -34,7 +34,7 @@ func Invariants() []Invariant {
 		{Name: "healthy-no-flip", Meaning: "no queue pair leaves a path of a healthy fabric that drops nothing",
 			Holds: func(r *Record) bool { return r.Healthy.flips() == 0 || r.Healthy.Drops > 0 }},
 		{Name: "healthy-no-drop", Meaning: "a healthy fabric drops only without PFC, and only if a queue reached its limit",
-			Holds: func(r *Record) bool { return r.Healthy.Lost == 0 && (r.Healthy.Drops == 0 || explained(r)) }},
+			Holds: func(r *Record) bool { return r.Healthy.Lost == 0 && (r.Healthy.Drops == 0 || dropsExplained(r)) }},
 		{Name: "healthy-no-retransmission", Meaning: "nothing is retransmitted on a healthy fabric that drops nothing",
 			Holds: func(r *Record) bool {
 				return r.Healthy.Retransmissions == 0 || r.Healthy.Drops > 0 || r.impatient(r.Healthy)
@@ -44,19 +44,19 @@ func Invariants() []Invariant {
 		{Name: "healthy-flip-on-loss", Meaning: "no queue pair leaves a path of a healthy fabric whose buffers overflow",
 			Holds: func(r *Record) bool { return r.Healthy.flips() == 0 || r.Healthy.Drops == 0 }},
 		{Name: "healthy-as-fast", Meaning: "Ethereal takes at most 5 % longer than the best opponent",
-			Classes: []Class{Healthy}, Holds: within((*Record).Behind, behindHealthy)},
+			Classes: []Class{Healthy}, Holds: withinLimit((*Record).Behind, maxRatioHealthy)},
 
 		{Name: "notified-in-time", Meaning: "at most 1.3 times the reference",
-			Classes: notified, Holds: within((*Record).Ratio, notifiedWithin)},
+			Classes: notified, Holds: withinLimit((*Record).Ratio, maxRatioNotified)},
 		{Name: "no-timeout", Meaning: "no timer expires if no buffer overflows and no link loses single packets",
-			Classes: append(notified, Late, Nobody, Flap, Degraded),
+			Classes: append(notified, Late, NotNotified, Flap, Degraded),
 			Holds:   func(r *Record) bool { return r.Failed.Timeouts == 0 || r.Failed.Drops > 0 || r.impatient(r.Failed) }},
 		{Name: "unnotified-in-time", Meaning: "at most 1.3 times the reference", Listed: true,
-			Classes: []Class{Late, Nobody, Flap}, Holds: within((*Record).Ratio, notifiedWithin)},
+			Classes: []Class{Late, NotNotified, Flap}, Holds: withinLimit((*Record).Ratio, maxRatioNotified)},
 		{Name: "impaired-in-time", Meaning: "at most 2 times the reference", Listed: true,
-			Classes: []Class{Gray, Degraded}, Holds: within((*Record).Ratio, impairedWithin)},
+			Classes: []Class{Gray, Degraded}, Holds: withinLimit((*Record).Ratio, maxRatioImpaired)},
 		{Name: "failed-as-fast", Meaning: "Ethereal takes at most 10 % longer than the best opponent", Listed: true,
-			Classes: failed, Holds: within((*Record).Behind, behindFailed)},
+			Classes: failed, Holds: withinLimit((*Record).Behind, maxRatioFailed)},
 	}
 }
 
@@ -72,8 +72,8 @@ func (r *Record) impatient(f *Figures) bool {
 	return f.Timeouts > 0 && r.Patient > 0 && int64(f.QueueMax) > r.Patient
 }
 
-// explained reports whether a healthy run's drops can be the buffer's.
-func explained(r *Record) bool {
+// dropsExplained reports whether a healthy run's drops can be the buffer's.
+func dropsExplained(r *Record) bool {
 	return r.Healthy.Pauses == 0 && int64(r.Healthy.QueueMax)+largestPacket >= r.Threshold
 }
 
@@ -91,8 +91,8 @@ func Faults(violated []string) []string {
 	return out
 }
 
-// within returns a property that also holds where there is no ratio.
-func within(ratio func(*Record) (float64, bool), limit float64) func(*Record) bool {
+// withinLimit returns a property that also holds where there is no ratio.
+func withinLimit(ratio func(*Record) (float64, bool), limit float64) func(*Record) bool {
 	return func(r *Record) bool {
 		x, ok := ratio(r)
 		return !ok || x <= limit

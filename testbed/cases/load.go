@@ -10,9 +10,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// Load reads a case from a scenario file, which has one collective, one seed, and the failure "healthy". A case of
-// another class has one failure more, with events and one notifier. violated are the names of the invariants that the
-// case broke when it was written: its first line lists them.
+// Load reads a case from a scenario file. The file must have one collective and one seed, and the failure "healthy". A
+// case of another class has one more failure, with events and one notifier. violated are the names of the invariants
+// that the case violated when the file was written, as its first line lists them.
 func Load(path string) (c Case, violated []string, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -40,7 +40,7 @@ func Load(path string) (c Case, violated []string, err error) {
 		Class: Healthy, What: "nothing", Text: string(text),
 		Fabric: fabricText(s.Fabric), Collective: s.Collectives[0].String(), Control: string(s.Host.CongestionControl),
 		Threshold: threshold(f.Spec(), int64(s.Switch.Buffer), s.Switch.Alpha),
-		Patient:   patient(f.Spec(), s.Host.RTO), path: path,
+		Patient:   patientBytes(f.Spec(), s.Host.RTO), path: path,
 	}
 	if len(s.Failures) == 2 {
 		failed := s.Failures[1]
@@ -50,19 +50,19 @@ func Load(path string) (c Case, violated []string, err error) {
 		var detected fabric.Time
 		c.Class, detected = classOf(failed)
 		c.What = failed.Events[0].String()
-		c.Allowed = allowed(c.Class, detected, f.Spec(), int64(s.Host.Payload))
+		c.Allowed = allowedTime(c.Class, detected, f.Spec(), int64(s.Host.Payload))
 	}
-	if list, ok := strings.CutPrefix(c.Text, violates); ok {
+	if list, ok := strings.CutPrefix(c.Text, violatesPrefix); ok {
 		list, c.Text, _ = strings.Cut(list, "\n")
 		violated = strings.Split(list, ", ")
 	}
 	return c, violated, nil
 }
 
-func fabricText(s fabric.Spec) string { return network{spec: s}.yaml() }
+func fabricText(s fabric.Spec) string { return drawnFabric{spec: s}.yaml() }
 
-// inTime is the latest detection of the classes quench and gnmi.
-const inTime = 30 * fabric.Microsecond
+// timelyDetection is the latest detection of the classes quench and gnmi.
+const timelyDetection = 30 * fabric.Microsecond
 
 // classOf returns a failure's class, and the latest detection of its events.
 func classOf(f scenario.Failure) (_ Class, detected fabric.Time) {
@@ -83,8 +83,8 @@ func classOf(f scenario.Failure) (_ Class, detected fabric.Time) {
 	}
 	switch n := f.Notifiers[0]; {
 	case n == scenario.NotifyTimeout:
-		return Nobody, detected
-	case detected > inTime:
+		return NotNotified, detected
+	case detected > timelyDetection:
 		return Late, detected
 	case n == scenario.NotifyGNMI:
 		return GNMI, detected

@@ -22,7 +22,7 @@ type settings struct {
 const kilo, mega = 1000, 1000 * 1000
 
 // drawSwitches draws buffers, marks and flow control.
-func (s *settings) drawSwitches(d *dice, n network) {
+func (s *settings) drawSwitches(d *dice, n drawnFabric) {
 	s.buffer, s.alpha = 64*mega, 1
 	if !d.percent(55) {
 		s.buffer = pick[int64](d, 512*kilo, mega, 2*mega, 4*mega, 8*mega, 16*mega, 32*mega)
@@ -39,7 +39,7 @@ func (s *settings) drawSwitches(d *dice, n network) {
 		kmin, kmax = min(kmin, least), min(kmax, least)
 		s.set("ecn", fmt.Sprintf("{kmin: %s, kmax: %s, pmax: %s}", size(kmin), size(kmax), pick(d, "1", "0.2", "0.1")))
 	}
-	if d.percent(25) && n.planes() == 1 && s.buffer >= 32*mega {
+	if d.percent(25) && n.planes() == 1 && s.buffer >= 32*mega && n.spec.Kind != fabric.KindDragonfly {
 		s.pfc = true
 		s.set("pfc", fmt.Sprintf("{alpha: %s}", pick(d, "0.125", "0.5", "1")))
 	}

@@ -12,11 +12,11 @@ import (
 // within are the ratios whose shares the table shows.
 func ratios() []float64 { return []float64{1.05, 1.15, 1.3, 2} }
 
-// listed is the number of worst cases in a list.
-const listed = 10
+// worstListed is the number of worst cases in a list.
+const worstListed = 10
 
-// row is the summary of a class.
-type row struct {
+// classSummary is the summary of a class.
+type classSummary struct {
 	cases, compared     int
 	within              []int // by [ratios]
 	worst               float64
@@ -29,8 +29,8 @@ type row struct {
 	opposed, afterwards int
 }
 
-func summarize(rs []*Record) row {
-	w := row{cases: len(rs), within: make([]int, len(ratios()))}
+func summarize(rs []*Record) classSummary {
+	w := classSummary{cases: len(rs), within: make([]int, len(ratios()))}
 	for _, r := range rs {
 		s := r.Subject()
 		if r.Error != "" || s == nil {
@@ -69,10 +69,10 @@ func summarize(rs []*Record) row {
 		}
 		if ratio, ok := r.Behind(); ok {
 			w.opposed++
-			if ratio > behindHealthy {
+			if ratio > maxRatioHealthy {
 				w.behind5++
 			}
-			if ratio > behindFailed {
+			if ratio > maxRatioFailed {
 				w.behind10++
 			}
 		}
@@ -81,7 +81,7 @@ func summarize(rs []*Record) row {
 }
 
 // cells returns the row's cells, in the order of headings.
-func (w row) cells() []string {
+func (w classSummary) cells() []string {
 	out := []string{fmt.Sprint(w.cases)}
 	for _, n := range w.within {
 		out = append(out, percent(n, w.compared))
@@ -118,7 +118,7 @@ the fastest fair opponent. drops: a buffer overflowed in one of Ethereal's runs.
 func Summary(w io.Writer, rs, against []*Record) error {
 	var b strings.Builder
 	if against != nil {
-		rs, against = common(rs, against)
+		rs, against = commonCases(rs, against)
 		fmt.Fprintf(&b, "%d cases in both files; %s -> %s\n", len(rs), programs(against), programs(rs))
 	} else {
 		fmt.Fprintf(&b, "%d cases; %s\n", len(rs), programs(rs))
@@ -155,15 +155,15 @@ func Summary(w io.Writer, rs, against []*Record) error {
 	if against != nil {
 		changes(&b, rs, against)
 	} else {
-		worst(&b, rs)
+		listWorst(&b, rs)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// common returns the records of the cases that both have, in the same order, with the later bound and the earlier
+// commonCases returns the records of the cases that both have, in the same order, with the later bound and the earlier
 // healthy completion of both, so that both are compared with one reference.
-func common(rs, against []*Record) (a, b []*Record) {
+func commonCases(rs, against []*Record) (a, b []*Record) {
 	other := map[string]*Record{}
 	for _, r := range against {
 		other[r.Name] = r
@@ -221,7 +221,7 @@ func violations(b *strings.Builder, rs, against []*Record) {
 	count := func(rs []*Record, name string) (n int, first []string) {
 		for _, r := range rs {
 			if slices.Contains(Violations(r), name) {
-				if n++; len(first) < listed {
+				if n++; len(first) < worstListed {
 					first = append(first, strings.TrimPrefix(r.Name, prefix))
 				}
 			}
@@ -246,8 +246,8 @@ func violations(b *strings.Builder, rs, against []*Record) {
 	}
 }
 
-// worst lists the cases with the largest ratios by class, those farthest behind an opponent, and errors.
-func worst(b *strings.Builder, rs []*Record) {
+// listWorst lists the cases with the largest ratios by class, those farthest behind an opponent, and errors.
+func listWorst(b *strings.Builder, rs []*Record) {
 	list := func(title string, rs []*Record, ratio func(*Record) (float64, bool)) {
 		rs = filter(rs, func(r *Record) bool {
 			x, ok := ratio(r)
@@ -261,7 +261,7 @@ func worst(b *strings.Builder, rs []*Record) {
 		if len(rs) > 0 {
 			fmt.Fprintf(b, "\n%s:\n", title)
 		}
-		for _, r := range rs[:min(listed, len(rs))] {
+		for _, r := range rs[:min(worstListed, len(rs))] {
 			x, _ := ratio(r)
 			fmt.Fprintf(b, "  %6.2f  %s\n", x, r)
 		}
@@ -316,12 +316,12 @@ func changes(b *strings.Builder, rs, against []*Record) {
 			}
 		}
 	}
-	show("slower", all[:min(2*listed, len(all))])
+	show("slower", all[:min(2*worstListed, len(all))])
 	slices.Reverse(all)
-	show("faster", all[:min(2*listed, len(all))])
+	show("faster", all[:min(2*worstListed, len(all))])
 }
 
-// String names a case in a list.
+// String returns the case's name for a list.
 func (r *Record) String() string {
 	text := fmt.Sprintf("%s %s, %s, %s, %s", r.Name, r.Class, r.What, r.Control, r.Collective)
 	if s := r.Subject(); s != nil && len(s.Flips) > 0 {

@@ -9,15 +9,15 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// traffic is a drawn collective.
-type traffic struct {
+// drawnTraffic is a drawn collective.
+type drawnTraffic struct {
 	yaml  string      // the value of collectives[0]
 	file  string      // content of its workload file; "": none
 	takes fabric.Time // estimated completion time without failure
 }
 
-// part is one collective over some ranks, of which the estimate is made.
-type part struct {
+// drawnCollective is one collective over some ranks, of which the estimate is made.
+type drawnCollective struct {
 	kind, algorithm string
 	ranks           int
 	senders         int // of an incast; 0: all others
@@ -25,7 +25,7 @@ type part struct {
 }
 
 // drawTraffic draws a collective whose packets cross links about hops times, acknowledgements included.
-func drawTraffic(d *dice, n network, s *settings) traffic {
+func drawTraffic(d *dice, n drawnFabric, s *settings) drawnTraffic {
 	hops := d.octaves(16*kilo, 5)
 	if d.percent(8) {
 		hops *= 4
@@ -46,7 +46,7 @@ func drawTraffic(d *dice, n network, s *settings) traffic {
 			p.extra = append(p.extra, fmt.Sprintf("stride: %d", stride))
 		}
 	}
-	p.settle()
+	p.fixRankCount()
 	if d.percent(5) {
 		p.extra = append(p.extra, fmt.Sprintf("start_skew: %dus", d.between(1, 20)))
 	}
@@ -55,11 +55,11 @@ func drawTraffic(d *dice, n network, s *settings) traffic {
 	}
 	groups := max(1, ranks/p.ranks)
 	bytes := p.bytes(n, s, hops/int64(groups))
-	return traffic{yaml: p.text(bytes), takes: p.takes(n, s, bytes)}
+	return drawnTraffic{yaml: p.text(bytes), takes: p.estimatedTime(n, s, bytes)}
 }
 
 // drawPart draws the kind and the algorithm.
-func drawPart(d *dice, ranks int) part {
+func drawPart(d *dice, ranks int) drawnCollective {
 	type kind struct{ kind, algorithm string }
 	of := func(weight int, name, algorithm string) share[kind] {
 		return share[kind]{weight, kind{name, algorithm}}
@@ -71,7 +71,7 @@ func drawPart(d *dice, ranks int) part {
 		of(3, collective.AllGather, collective.Direct), of(2, collective.AllGather, collective.Ring),
 		of(4, collective.ReduceScatter, collective.Direct),
 		of(8, collective.Permutation, ""), of(7, collective.Incast, ""))
-	p := part{kind: k.kind, algorithm: k.algorithm, ranks: ranks}
+	p := drawnCollective{kind: k.kind, algorithm: k.algorithm, ranks: ranks}
 	switch {
 	case k.algorithm == "uneven":
 		p.algorithm = ""
@@ -94,8 +94,8 @@ func drawPart(d *dice, ranks int) part {
 	return p
 }
 
-// settle replaces halving-doubling where the number of ranks is no power of two.
-func (p *part) settle() {
+// fixRankCount replaces halving-doubling where the number of ranks is no power of two.
+func (p *drawnCollective) fixRankCount() {
 	if p.algorithm == collective.HalvingDoubling && bits.OnesCount(uint(p.ranks)) != 1 {
 		p.algorithm = collective.Ring
 	}
@@ -115,8 +115,8 @@ func divide(d *dice, ranks int) int {
 	return pick(d, sizes...)
 }
 
-// vectors returns how many times all ranks' vectors are sent, and the number of steps that wait for each other.
-func (p part) vectors() (times, steps int64) {
+// vectorsAndSteps returns how many times all ranks' vectors are sent, and the number of steps that wait for each other.
+func (p drawnCollective) vectorsAndSteps() (times, steps int64) {
 	n := int64(p.ranks)
 	log := int64(bits.Len(uint(p.ranks - 1)))
 	both := int64(1)
@@ -135,9 +135,9 @@ func (p part) vectors() (times, steps int64) {
 }
 
 // messages returns the least number of packets.
-func (p part) messages() int64 {
+func (p drawnCollective) messages() int64 {
 	n := int64(p.ranks)
-	_, steps := p.vectors()
+	_, steps := p.vectorsAndSteps()
 	switch {
 	case p.kind == collective.Permutation, p.kind == collective.Incast:
 		return n
@@ -147,7 +147,7 @@ func (p part) messages() int64 {
 	return steps * n
 }
 
-func (p part) sending() int64 {
+func (p drawnCollective) sending() int64 {
 	if p.kind == collective.Incast && p.senders > 0 {
 		return int64(p.senders)
 	}
@@ -155,17 +155,17 @@ func (p part) sending() int64 {
 }
 
 // bytes returns the size with which packets and acknowledgements cross links about hops times.
-func (p part) bytes(n network, s *settings, hops int64) int64 {
+func (p drawnCollective) bytes(n drawnFabric, s *settings, hops int64) int64 {
 	perPacket := int64(n.links()) * (s.ackEvery + 1) / s.ackEvery
 	packets := max(hops/perPacket, p.messages())
-	times, _ := p.vectors()
+	times, _ := p.vectorsAndSteps()
 	bytes := packets * s.payload / (times * p.sending())
 	bytes = min(max(bytes, 64*int64(p.ranks)), 64*mega)
-	return round(bytes)
+	return threeDigits(bytes)
 }
 
-// round keeps three digits.
-func round(n int64) int64 {
+// threeDigits keeps three digits.
+func threeDigits(n int64) int64 {
 	unit := int64(1)
 	for n/unit >= 1000 {
 		unit *= 10
@@ -173,23 +173,23 @@ func round(n int64) int64 {
 	return n / unit * unit
 }
 
-// takes estimates the completion time: the hosts' links or the oversubscribed fabric, and the steps' latencies.
-func (p part) takes(n network, s *settings, bytes int64) fabric.Time {
-	times, steps := p.vectors()
+// estimatedTime estimates the completion time: the hosts' links or the oversubscribed fabric, and the steps' latencies.
+func (p drawnCollective) estimatedTime(n drawnFabric, s *settings, bytes int64) fabric.Time {
+	times, steps := p.vectorsAndSteps()
 	rate := n.spec.HostLink.Rate * fabric.Rate(n.planes())
 	wire := func(b int64) int64 { return b + (b/s.payload+1)*header }
 	t := rate.TimeFor(times * wire(bytes))
 	switch {
 	case p.kind == collective.Incast:
 		t = rate.TimeFor(p.sending() * wire(bytes))
-	case p.algorithm != collective.Ring && n.over() > 100:
-		t = t * fabric.Time(n.over()) / 100
+	case p.algorithm != collective.Ring && n.oversubscription() > 100:
+		t = t * fabric.Time(n.oversubscription()) / 100
 	}
 	return t + fabric.Time(steps)*n.oneWay(min(s.payload, bytes)+header)
 }
 
 // text writes the collective's value.
-func (p part) text(bytes int64) string {
+func (p drawnCollective) text(bytes int64) string {
 	keys := []string{"kind: " + p.kind}
 	if p.algorithm != "" && p.algorithm != collective.Direct {
 		keys = append(keys, "algorithm: "+p.algorithm)
@@ -199,18 +199,18 @@ func (p part) text(bytes int64) string {
 }
 
 // severalJobs draws two or three collectives at once, on ranks that interleave or stand beside each other.
-func severalJobs(d *dice, n network, s *settings, hops int64) traffic {
+func severalJobs(d *dice, n drawnFabric, s *settings, hops int64) drawnTraffic {
 	ranks, jobs := n.hosts(), d.between(2, 3)
 	each := ranks / jobs
 	var b strings.Builder
 	b.WriteString("jobs:\n")
-	t := traffic{}
+	t := drawnTraffic{}
 	interleaved := d.percent(50)
 	for j := range jobs {
-		p := part{kind: pick(d, collective.AllReduce, collective.AllToAll), ranks: each}
+		p := drawnCollective{kind: pick(d, collective.AllReduce, collective.AllToAll), ranks: each}
 		if p.kind == collective.AllReduce {
 			p.algorithm = pick(d, collective.Ring, collective.HalvingDoubling, collective.Direct)
-			p.settle()
+			p.fixRankCount()
 		}
 		bytes := p.bytes(n, s, hops/int64(jobs))
 		who := fmt.Sprintf("%d..%d", j*each, (j+1)*each-1)
@@ -218,7 +218,7 @@ func severalJobs(d *dice, n network, s *settings, hops int64) traffic {
 			who = fmt.Sprintf("%d..%d/%d", j, j+(each-1)*jobs, jobs)
 		}
 		p.extra = []string{"ranks: " + who}
-		takes := p.takes(n, s, bytes)
+		takes := p.estimatedTime(n, s, bytes)
 		if j > 0 && d.percent(40) {
 			at := t.takes * fabric.Time(d.between(0, 60)) / 100 / fabric.Microsecond
 			p.extra = append(p.extra, fmt.Sprintf("at: %dus", int64(at)))

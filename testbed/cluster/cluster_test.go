@@ -18,7 +18,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 )
 
-// TestDeal: every job is dealt once, the order of the jobs does not matter, and no shard has more than the mean and the longest.
+// TestDeal: every job is dealt once, the order of the jobs does not matter, and no shard has more than the mean and the
+// longest.
 func TestDeal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 20).Draw(t, "shards")

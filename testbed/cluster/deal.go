@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// Job is one run as its cost counts.
+// Job is one run of a sweep with its expected cost.
 type Job struct {
-	Hash    string  // of the run
-	Name    string  // for people
-	Seconds float64 // of one core, estimated
-	Bytes   int64   // resident at most, estimated; without the program itself
+	Hash    string  // identifies the run
+	Name    string  // for display
+	Seconds float64 // expected CPU time on one core
+	Bytes   int64   // expected largest resident memory, without that of the program itself
 }
 
-// Shard is task Index, counted from 0, of Of tasks.
+// Shard is one of the tasks into which a sweep is divided: number Index, from 0, of Of.
 type Shard struct{ Index, Of int }
 
 // ParseShard reads I/N, as in 0/8.
@@ -37,18 +37,18 @@ const maxShards = 100_000
 // String returns I/N.
 func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.Of) }
 
-// File is the name of the shard's file of results.
+// File returns the name of the shard's file of results.
 func (s Shard) File() string { return fmt.Sprintf("shard-%d-of-%d.jsonl", s.Index, s.Of) }
 
-// Deal returns which shard of n each job belongs to. The longest job goes first, each to the shard with the least work so
-// far. The result depends on the jobs alone: every machine finds the same.
+// Deal divides jobs among n shards, and returns each job's shard. The longest job goes first, each to the shard with
+// the least work. The result depends on the jobs alone, so that every machine computes the same.
 func Deal(jobs []Job, n int) []int {
 	order := make([]int, len(jobs))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(milliseconds(jobs[b]), milliseconds(jobs[a])), cmp.Compare(jobs[a].Hash, jobs[b].Hash))
+		return cmp.Or(cmp.Compare(jobWeight(jobs[b]), jobWeight(jobs[a])), cmp.Compare(jobs[a].Hash, jobs[b].Hash))
 	})
 	shards := make([]int, len(jobs))
 	work := make([]int64, n)
@@ -60,18 +60,18 @@ func Deal(jobs []Job, n int) []int {
 			}
 		}
 		shards[i] = least
-		work[least] += milliseconds(jobs[i])
+		work[least] += jobWeight(jobs[i])
 	}
 	return shards
 }
 
-// milliseconds is what a job counts when jobs are dealt. Whole numbers, since processors differ in how they round.
-func milliseconds(j Job) int64 { return max(1, int64(math.Round(j.Seconds*1000))) }
+// jobWeight is a job's weight when jobs are distributed. It is a whole number, because processors round differently.
+func jobWeight(j Job) int64 { return max(1, int64(math.Round(j.Seconds*1000))) }
 
-// Need is what one task asks its engine for.
+// Need is the resources that one task requests from Slurm or Kubernetes.
 type Need struct {
 	CPUs    int
-	Seconds float64 // of wall time
+	Seconds float64 // expected wall-clock time in seconds
 	Bytes   int64
 }
 
@@ -79,13 +79,13 @@ type Need struct {
 const (
 	sparedMemory = 1.5
 	sparedTime   = 4
-	leastTime    = 300 // seconds
+	minTime      = 300 // minimum time limit of a task, in seconds
 )
 
-// Needs returns what the largest of n tasks needs on so many CPUs, each of which carries out one run at a time. program
-// is the memory of the program itself, in bytes.
+// Needs returns the resources of the largest of n tasks on so many CPUs, each of which carries out one run at a time.
+// program is the memory of the program itself, in bytes.
 func Needs(jobs []Job, n, cpus int, program int64) Need {
-	need := Need{CPUs: cpus, Seconds: leastTime}
+	need := Need{CPUs: cpus, Seconds: minTime}
 	of := Deal(jobs, n)
 	for s := range n {
 		var sizes []int64

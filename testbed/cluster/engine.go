@@ -15,21 +15,22 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 )
 
-// Order is what an engine is to carry out: tasks of one folder, and then a merge.
+// Order is the tasks of a sweep that Slurm or Kubernetes is to run: shards that write into one folder, and then a
+// merge.
 type Order struct {
-	Name   string   // of the sweep
-	Dir    string   // the folder, absolute
+	Name   string   // the sweep's name
+	Dir    string   // folder of the results, absolute
 	Merged string   // file that the merge writes, absolute
-	Tasks  int      // of the whole sweep
-	Left   []int    // those that have something to do
-	Need   Need     // of each
-	Bench  []string // command of a task, but for --shard
-	Merge  []string // command of the merge
-	// Options are lines of #SBATCH, without their dashes, as in partition=long.
+	Tasks  int      // number of tasks of the whole sweep
+	Left   []int    // numbers of the tasks that have missing runs
+	Need   Need     // resources of each task
+	Bench  []string // command of a task, without --shard
+	Merge  []string // command that merges the results
+	// Options are #SBATCH options without their dashes, such as partition=long.
 	Options     []string
-	Image       string // of the container
-	VolumeClaim string // persistent volume claim on which sweep and folder are
-	Mount       string // where it is mounted, here and there
+	Image       string // container image
+	VolumeClaim string // persistent volume claim that has the sweep and the folder
+	Mount       string // where the volume is mounted, here and in the containers
 }
 
 // minutes rounds up.
@@ -38,8 +39,8 @@ func (n Need) minutes() int { return int(math.Ceil(n.Seconds / 60)) }
 // mebibytes rounds up.
 func (n Need) mebibytes() int64 { return (n.Bytes + 1<<20 - 1) >> 20 }
 
-// ranges writes numbers as Slurm takes them: 0-2,5.
-func ranges(numbers []int) string {
+// slurmRanges writes numbers as Slurm takes them: 0-2,5.
+func slurmRanges(numbers []int) string {
 	var parts []string
 	for i := 0; i < len(numbers); {
 		j := i
@@ -168,8 +169,8 @@ spec:
 `))
 )
 
-// text carries out a template.
-func (o Order) text(t *template.Template) ([]byte, error) {
+// expandTemplate executes a template.
+func (o Order) expandTemplate(t *template.Template) ([]byte, error) {
 	if err := oneLine(slices.Concat([]string{o.Name, o.Dir, o.Image, o.VolumeClaim, o.Mount}, o.Bench, o.Merge, o.Options)...); err != nil {
 		return nil, err
 	}
@@ -180,7 +181,7 @@ func (o Order) text(t *template.Template) ([]byte, error) {
 	words = append(words, "--shard", strconv.Quote("$(SHARD)/"+strconv.Itoa(o.Tasks)))
 	var out bytes.Buffer
 	err := t.Execute(&out, map[string]any{
-		"Name": o.Name, "Label": label(o.Name), "Dir": o.Dir, "Tasks": o.Tasks, "Array": ranges(o.Left),
+		"Name": o.Name, "Label": kubernetesName(o.Name), "Dir": o.Dir, "Tasks": o.Tasks, "Array": slurmRanges(o.Left),
 		"CPUs": o.Need.CPUs, "MiB": o.Need.mebibytes(), "Minutes": o.Need.minutes(), "Seconds": 60 * o.Need.minutes(),
 		"Bench": report.Quote(o.Bench), "Merge": report.Quote(o.Merge), "Words": words, "Options": o.Options,
 		"Image": strconv.Quote(o.Image), "Claim": strconv.Quote(o.VolumeClaim), "Mount": strconv.Quote(o.Mount),
@@ -188,8 +189,8 @@ func (o Order) text(t *template.Template) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// label turns a name into one that Kubernetes takes, with room for what it adds.
-func label(name string) string {
+// kubernetesName converts a name to a valid Kubernetes name, with room for a suffix.
+func kubernetesName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
@@ -210,28 +211,28 @@ const (
 	JobFile   = "job.yaml"
 )
 
-// Slurm writes the array of the tasks that have something to do, and the merge that depends on it.
+// Slurm writes a job array of the unfinished tasks, and the merge that depends on it.
 func (o Order) Slurm() error {
 	if strings.ContainsAny(o.Dir, " %\\'\"#") {
 		return fmt.Errorf("--dir: %q has a space or one of %%, \\, ', \" and #, which #SBATCH --output does not take; name another folder", o.Dir)
 	}
 	for name, t := range map[string]*template.Template{ArrayFile: arrayText, MergeFile: mergeText} {
-		text, err := o.text(t)
+		text, err := o.expandTemplate(t)
 		if err != nil {
 			return err
 		}
-		if err := write(filepath.Join(o.Dir, name), text, 0o755); err != nil {
+		if err := writeFile(filepath.Join(o.Dir, name), text, 0o755); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Kubernetes writes the Indexed Job of all tasks.
+// Kubernetes writes an Indexed Job of all tasks.
 func (o Order) Kubernetes() error {
-	text, err := o.text(jobText)
+	text, err := o.expandTemplate(jobText)
 	if err != nil {
 		return err
 	}
-	return write(filepath.Join(o.Dir, JobFile), text, 0o644)
+	return writeFile(filepath.Join(o.Dir, JobFile), text, 0o644)
 }

@@ -17,18 +17,18 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 )
 
-// Plan is what the tasks of a folder have in common.
+// Plan is what all tasks of a sweep in one folder must agree on.
 type Plan struct {
-	Sweep   string `json:"sweep"` // file, absolute
+	Sweep   string `json:"sweep"` // the sweep's file, absolute
 	Only    string `json:"only"`
 	Schemes string `json:"schemes"`
 	Seeds   string `json:"seeds"`
 	Tasks   int    `json:"tasks"`
-	// Runs is the hash over the hashes of all runs, in order: two tasks of one plan have the same sweep.
+	// Runs is the hash of the hashes of all runs, in order: equal for tasks of the same sweep.
 	Runs string `json:"runs_sha256"`
 }
 
-// RunsHash is the hash over the jobs' hashes.
+// RunsHash returns the hash of the jobs' hashes, in order.
 func RunsHash(jobs []Job) string {
 	h := sha256.New()
 	for _, j := range jobs {
@@ -37,13 +37,13 @@ func RunsHash(jobs []Job) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Folder is a folder of results that all tasks of a sweep see.
+// Folder is the path of a folder of results that all tasks of a sweep share.
 type Folder string
 
 // planFile has a name that is no results file's.
 const planFile = "plan.json"
 
-// Plan returns the folder's plan. The error is fs.ErrNotExist when it has none.
+// Plan reads the folder's plan. The error is fs.ErrNotExist if it has none.
 func (f Folder) Plan() (Plan, error) {
 	var p Plan
 	name := filepath.Join(string(f), planFile)
@@ -57,7 +57,8 @@ func (f Folder) Plan() (Plan, error) {
 	return p, nil
 }
 
-// Begin makes the folder and its plan. When it has a plan it must be of the same runs; the number of tasks may differ.
+// Begin creates the folder and writes the plan. If the folder has a plan, it must be of the same runs; the number of
+// tasks may differ.
 func (f Folder) Begin(p Plan) error {
 	if err := os.MkdirAll(string(f), 0o777); err != nil {
 		return fmt.Errorf("--dir: %w", err)
@@ -76,11 +77,11 @@ func (f Folder) Begin(p Plan) error {
 	if err != nil {
 		return err
 	}
-	return write(filepath.Join(string(f), planFile), append(text, '\n'), 0o644)
+	return writeFile(filepath.Join(string(f), planFile), append(text, '\n'), 0o644)
 }
 
-// write replaces a file at once, so that no task reads half of it.
-func write(name string, text []byte, mode fs.FileMode) error {
+// writeFile replaces a file at once, so that no task reads half of it.
+func writeFile(name string, text []byte, mode fs.FileMode) error {
 	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
 	if err != nil {
 		return err
@@ -96,14 +97,14 @@ func write(name string, text []byte, mode fs.FileMode) error {
 	return nil
 }
 
-// Results returns the folder's files of results, in order of their names.
+// Results returns the folder's files of results, sorted by name.
 func (f Folder) Results() ([]string, error) {
 	names, err := filepath.Glob(filepath.Join(string(f), "shard-*.jsonl"))
 	slices.Sort(names)
 	return names, err
 }
 
-// Failure is a run that failed: there is no result.
+// Failure is a run that failed, and so has no result.
 type Failure struct {
 	Hash    string        `json:"run_sha256"`
 	Run     string        `json:"run"`
@@ -112,16 +113,16 @@ type Failure struct {
 	RanOn   *report.Place `json:"ran_on"`
 }
 
-// failures is the name of the file of failures beside a file of results.
-func failures(results string) string { return strings.TrimSuffix(results, ".jsonl") + ".failed" }
+// failureFile is the name of the file of failures beside a file of results.
+func failureFile(results string) string { return strings.TrimSuffix(results, ".jsonl") + ".failed" }
 
-// Failed adds a failure to those of a shard.
+// Failed appends a failed run to a shard's file.
 func (f Folder) Failed(s Shard, what Failure) error {
 	line, err := json.Marshal(what)
 	if err != nil {
 		return err
 	}
-	file, err := os.OpenFile(failures(filepath.Join(string(f), s.File())), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
+	file, err := os.OpenFile(failureFile(filepath.Join(string(f), s.File())), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
 		return err
 	}
@@ -129,19 +130,19 @@ func (f Folder) Failed(s Shard, what Failure) error {
 	return errors.Join(err, file.Close())
 }
 
-// Status is how far the runs of a folder are.
+// Status is how many runs of a folder are done, missing or failed.
 type Status struct {
 	Runs    int       `json:"runs"`
 	Done    int       `json:"done"`
-	Missing []Missing `json:"missing"` // in the order of the sweep
-	Failed  []Failure `json:"failed"`  // of those that are missing
+	Missing []Missing `json:"missing"` // runs without result, in the order of the sweep
+	Failed  []Failure `json:"failed"`  // the missing runs that failed
 	Tasks   []Task    `json:"tasks"`
 	Damaged []string  `json:"damaged"` // lines of results that cannot be read
-	// Seconds of one core that are left, and of the task with most, one run at a time: estimates, in the proportion in which those of
-	// the runs that are done were wrong.
+	// Seconds is the CPU time of the missing runs, Longest that of the task with most, one run at a time. Both are
+	// estimates, corrected by how wrong those of the finished runs were.
 	Seconds float64 `json:"seconds_left"`
 	Longest float64 `json:"seconds_left_longest_task"`
-	// Places are where results were made, with how many.
+	// number of results by the machine that made them
 	Places map[string]int `json:"ran_on"`
 	Builds map[string]int `json:"versions"`
 }
@@ -153,17 +154,17 @@ type Missing struct {
 	Task int    `json:"task"`
 }
 
-// Task is how far one task is.
+// Task is the progress of one task.
 type Task struct {
 	Index   int       `json:"task"`
 	Runs    int       `json:"runs"`
 	Done    int       `json:"done"`
 	Failed  int       `json:"failed"`
 	Seconds float64   `json:"seconds_left"`
-	Last    time.Time `json:"last_result"` // zero: none
+	Last    time.Time `json:"last_result"` // time of its last result; zero: none
 }
 
-// Status compares what the folder has with the jobs, dealt to so many tasks.
+// Status compares the folder's results with the jobs of a sweep divided into so many tasks.
 func (f Folder) Status(jobs []Job, tasks int) (*Status, error) {
 	s := &Status{Runs: len(jobs), Missing: []Missing{}, Failed: []Failure{}, Damaged: []string{}, Places: map[string]int{}, Builds: map[string]int{}}
 	names, err := f.Results()

@@ -12,10 +12,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 )
 
-// Line is one result as a file has it.
+// Line is one result, as a line of a file.
 type Line struct {
 	File    string
-	Number  int // from 1
+	Number  int // line number, from 1
 	Text    []byte
 	Hash    string        `json:"run_sha256"`
 	Version string        `json:"version"`
@@ -31,15 +31,14 @@ func (l *Line) place() string {
 	return l.RanOn.Host
 }
 
-// where says where a line is and who made it.
-func (l *Line) where() string {
+// origin returns the file, line and machine of a result, as text.
+func (l *Line) origin() string {
 	return fmt.Sprintf("%s:%d (version %s, ran on %s)", l.File, l.Number, l.Version, l.place())
 }
 
-// Read returns what files of results have, by the hash of the run. Results of the same run stand in the order of the files;
-// of one file the last counts, as `bench --again` has it. Runs that were interrupted, and a last line that was not written
-// to its end, count as not there. So do damaged lines, which are returned: a disk or a killed writer may leave one in a
-// folder that many tasks share.
+// Read returns the results in files, by the hash of the run. Results of the same run are in the order of the files;
+// within a file only the last counts. Results of interrupted runs, and an incomplete last line, are ignored. So are
+// damaged lines, which are returned: a disk or a killed writer can leave one in a folder that many tasks share.
 func Read(files ...string) (out map[string][]*Line, damaged []error, err error) {
 	out = map[string][]*Line{}
 	for _, name := range files {
@@ -74,12 +73,12 @@ func Read(files ...string) (out map[string][]*Line, damaged []error, err error) 
 	return out, damaged, nil
 }
 
-// Varies are the keys of a result that may differ between two results of one run: how long it took and where, by which
-// build and sweep. All others follow from the run.
+// Varies returns the keys of a result that may differ between two results of one run: duration, machine, program
+// version, sweep. All others are determined by the run.
 func Varies() []string { return []string{"wall_ms", "ran_on", "version", "sweep", "variant"} }
 
-// details are keys that `bench --full` keeps and other results have empty.
-func details() []string { return []string{"links", "flip_records", "timeline"} }
+// detailKeys are keys that `bench --full` keeps and other results have empty.
+func detailKeys() []string { return []string{"links", "flip_records", "timeline"} }
 
 // differences returns the keys in which two results of one run differ.
 func differences(a, b *Line) ([]string, error) {
@@ -89,7 +88,7 @@ func differences(a, b *Line) ([]string, error) {
 		into *map[string]any
 	}{{a, &x}, {b, &y}} {
 		if err := json.Unmarshal(in.l.Text, in.into); err != nil {
-			return nil, fmt.Errorf("%s: %w", in.l.where(), err)
+			return nil, fmt.Errorf("%s: %w", in.l.origin(), err)
 		}
 	}
 	empty := func(v any) bool { list, ok := v.([]any); return ok && len(list) == 0 }
@@ -103,7 +102,7 @@ func differences(a, b *Line) ([]string, error) {
 	for k := range keys {
 		switch {
 		case slices.Contains(Varies(), k):
-		case slices.Contains(details(), k) && (empty(x[k]) || empty(y[k])):
+		case slices.Contains(detailKeys(), k) && (empty(x[k]) || empty(y[k])):
 		case !reflect.DeepEqual(x[k], y[k]):
 			out = append(out, k)
 		}
@@ -112,14 +111,14 @@ func differences(a, b *Line) ([]string, error) {
 	return out, nil
 }
 
-// Merged is what came of a merge.
+// Merged is the output of [Merge].
 type Merged struct {
-	Lines      []*Line // one for each run
-	Duplicates int     // that were dropped
+	Lines      []*Line // one result line for each run
+	Duplicates int     // number of further results of the same runs
 }
 
-// Merge takes one result of each run. The order is that of the hashes given; runs that are not among them come last,
-// in order of their hashes. Two results of one run that differ are an error that says where each was made and by what.
+// Merge takes one result of each run. They are in the order of the given hashes, and then other runs by their hashes.
+// Two different results of one run are an error, which says where each was made.
 func Merge(results map[string][]*Line, order []string) (*Merged, error) {
 	m := &Merged{}
 	place := map[string]int{}
@@ -145,7 +144,7 @@ func Merge(results map[string][]*Line, order []string) (*Merged, error) {
 				return nil, err
 			}
 			if len(differ) > 0 {
-				wrong = append(wrong, fmt.Sprintf("run %.12s differs in %s: %s and %s", h, strings.Join(differ, ", "), first.where(), other.where()))
+				wrong = append(wrong, fmt.Sprintf("run %.12s differs in %s: %s and %s", h, strings.Join(differ, ", "), first.origin(), other.origin()))
 			}
 			m.Duplicates++
 		}
@@ -157,8 +156,8 @@ func Merge(results map[string][]*Line, order []string) (*Merged, error) {
 	return m, nil
 }
 
-// Encode returns the merged lines. When bare is set, they lack what varies between machines and builds, so that two merges of the
-// same runs are equal to the byte.
+// Encode returns the merged results as lines of JSON. If bare is set, what varies between machines and program versions
+// is left out, so that merges of the same runs are equal to the byte.
 func (m *Merged) Encode(bare bool) ([]byte, error) {
 	var out bytes.Buffer
 	for _, l := range m.Lines {
@@ -182,16 +181,16 @@ func (m *Merged) Encode(bare bool) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Write writes the merged lines into a file, at once.
+// Write replaces a file by the merged results.
 func (m *Merged) Write(name string, bare bool) error {
 	text, err := m.Encode(bare)
 	if err != nil {
 		return err
 	}
-	return write(name, text, 0o644)
+	return writeFile(name, text, 0o644)
 }
 
-// Lacks counts the jobs that have no result.
+// Lacks returns the number of jobs without a result.
 func (m *Merged) Lacks(jobs []Job) int {
 	have := map[string]bool{}
 	for _, l := range m.Lines {
@@ -206,7 +205,7 @@ func (m *Merged) Lacks(jobs []Job) int {
 	return n
 }
 
-// Hashes returns the hashes of the jobs' runs, in their order.
+// Hashes returns the hashes that identify the jobs' runs, in order.
 func Hashes(jobs []Job) []string {
 	out := make([]string, len(jobs))
 	for i, j := range jobs {

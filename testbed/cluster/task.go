@@ -11,19 +11,19 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
 )
 
-// Member is one of the tasks that carry out a sweep together. It implements [sweep.Tasks].
+// Member is one of the tasks that carry out a sweep together, through a shared folder. It implements [sweep.Tasks].
 type Member struct {
 	Folder Folder
 	Shard  Shard
-	Jobs   []Job  // of the whole sweep
-	Plan   Plan   // what all have in common; Begin fills in the rest
-	Merge  string // file for all results, written by the task that ends last; "" for none
+	Jobs   []Job  // all runs of the sweep
+	Plan   Plan   // what all tasks agree on; Begin completes it
+	Merge  string // file for all results, written by the task that ends last; "": none
 	Work   *sweep.Work
-	Alone  bool                             // no shard was asked for: it does what the others left
-	Say    func(format string, args ...any) // a line for people
+	Alone  bool                             // no shard was requested: it carries out all missing runs
+	Say    func(format string, args ...any) // prints a line
 }
 
-// JobsOf returns what cases cost.
+// JobsOf returns the expected costs of the cases of a sweep.
 func JobsOf(cases []sweep.Case) []Job {
 	jobs := make([]Job, len(cases))
 	for i, e := range virtual.Estimates(sweep.Runs(cases)) {
@@ -32,7 +32,7 @@ func JobsOf(cases []sweep.Case) []Job {
 	return jobs
 }
 
-// Divide leaves the work the cases of the member's shard, those that take longest first.
+// Divide selects the cases of the member's shard, the longest first.
 func (m *Member) Divide() {
 	of := Deal(m.Jobs, m.Shard.Of)
 	var mine []int
@@ -49,8 +49,8 @@ func (m *Member) Divide() {
 	m.Work.Cases = cases
 }
 
-// Begin makes the folder of the results and writes the plan into it: the sweep, its runs and the number of tasks. It is
-// an error if the folder's plan is of other runs.
+// Begin creates the folder of results and writes the plan: the sweep, its runs and the number of tasks. If the folder
+// has a plan of other runs, it is an error.
 func (m *Member) Begin() error {
 	p := m.Plan
 	var err error
@@ -64,7 +64,7 @@ func (m *Member) Begin() error {
 	return m.Folder.Begin(p)
 }
 
-// Add adds what is in the folder.
+// Add adds the results in the folder to those that the task already has.
 func (m *Member) Add(have sweep.Results) error {
 	files, err := m.Folder.Results()
 	if err != nil {
@@ -78,14 +78,14 @@ func (m *Member) Add(have sweep.Results) error {
 	return err
 }
 
-// Failed notes that a run failed.
+// Failed records that a run failed.
 func (m *Member) Failed(c sweep.Case, why string) error {
 	return m.Folder.Failed(m.Shard, Failure{
 		Hash: c.Hash, Run: c.String(), Error: why, Version: m.Work.Version, RanOn: m.Work.Place,
 	})
 }
 
-// End merges the folder when nothing is missing in it.
+// End merges the folder's results if none is missing.
 func (m *Member) End() error {
 	if m.Merge == "" {
 		return nil
@@ -119,7 +119,7 @@ func (m *Member) warn(lines []error) {
 // ErrMerge is wrapped by errors about results that cannot be merged.
 var ErrMerge = errors.New("merge")
 
-// MergeFiles merges the results of files, in the order of the jobs.
+// MergeFiles merges the results in files, in the order of the jobs.
 func (m *Member) MergeFiles(files []string, jobs []Job) (*Merged, error) {
 	results, damaged, err := Read(files...)
 	if err == nil && len(results) == 0 && len(damaged) > 0 {

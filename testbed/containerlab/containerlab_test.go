@@ -25,8 +25,8 @@ func fabricOf(t *testing.T, s fabric.Spec) *fabric.Fabric {
 	return f
 }
 
-// TestWrite holds the files of a small fabric; .ci/containerlab has containerlab's own parser read them. Every link stands once as a
-// pair of interfaces or twice as a tunnel of one number, and the controller reads its files.
+// TestWrite holds the files of a small fabric; .ci/containerlab has containerlab's own parser read them. Every link
+// stands once as a pair of interfaces or twice as a tunnel of one number, and the controller reads its files.
 func TestWrite(t *testing.T) {
 	f := fabricOf(t, fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 2, HostsPerToR: 1})
 	c := Config{Fabric: f, Name: "small", Image: "ethereal:1", MTU: 1450}

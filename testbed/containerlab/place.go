@@ -9,8 +9,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Ports at which a machine publishes its containers': the controller's for agents and for its status on the first machine,
-// and those of switches and agents, to which the node's device id is added.
+// Ports at which a machine publishes its containers': the controller's for agents and for its status on the first
+// machine, and those of switches and agents, to which the node's device id is added.
 const (
 	agentsPort  = 9562
 	adminPort   = 9560
@@ -28,8 +28,8 @@ type placement struct {
 	at        []int        // the machine of each node
 }
 
-// place puts a fabric on the machines of these addresses.
-func place(f *fabric.Fabric, addresses []netip.Addr) (*placement, error) {
+// newPlacement assigns a fabric's nodes to the machines with these addresses.
+func newPlacement(f *fabric.Fabric, addresses []netip.Addr) (*placement, error) {
 	seen := map[netip.Addr]bool{}
 	for _, a := range addresses {
 		if seen[a] || !a.IsValid() {
@@ -40,14 +40,14 @@ func place(f *fabric.Fabric, addresses []netip.Addr) (*placement, error) {
 	if f.Nodes() > agentPorts-switchPorts {
 		return nil, fmt.Errorf("%d nodes; each takes a port, and there are %d", f.Nodes(), agentPorts-switchPorts)
 	}
-	at, err := divide(f, len(addresses))
+	at, err := machineOf(f, len(addresses))
 	return &placement{f, addresses, at}, err
 }
 
-// divide returns the machine of each node. Pods, or ToRs with their hosts where there are two tiers, go to machines in
-// order, as evenly as they divide. A core or spine goes where most of its links end, among equals to the machine with
-// fewest of them.
-func divide(f *fabric.Fabric, machines int) ([]int, error) {
+// machineOf returns the machine of each node. Pods, or ToRs with their hosts where there are two tiers, go to machines
+// in order, as evenly as they divide. A core or spine goes where most of its links end, among equals to the machine
+// with fewest of them.
+func machineOf(f *fabric.Fabric, machines int) ([]int, error) {
 	whole, what := f.ToRs(), "ToRs"
 	if f.ThreeTier() {
 		whole, what = f.Spec().Pods, "pods"
@@ -93,8 +93,8 @@ func divide(f *fabric.Fabric, machines int) ([]int, error) {
 	return at, nil
 }
 
-// crossing returns the links whose ends are on two machines.
-func (p *placement) crossing() (out []fabric.LinkID) {
+// crossMachineLinks returns the links whose ends are on two machines.
+func (p *placement) crossMachineLinks() (out []fabric.LinkID) {
 	for i := range p.Links() {
 		if l := p.Link(fabric.LinkID(i)); p.at[l.A.Node] != p.at[l.B.Node] {
 			out = append(out, l.ID)
@@ -114,33 +114,33 @@ func (p *placement) port(id fabric.NodeID) int {
 	return switchPorts + int(id) + 1
 }
 
-// reached returns the address of a node.
-func (p *placement) reached(id fabric.NodeID) string {
+// nodeAddress returns the address of a node.
+func (p *placement) nodeAddress(id fabric.NodeID) string {
 	return net.JoinHostPort(p.addresses[p.at[id]].String(), strconv.Itoa(p.port(id)))
 }
 
-// target is how the controller reaches a switch.
-type target struct {
+// controllerTarget is how the controller reaches a switch.
+type controllerTarget struct {
 	P4Runtime string `yaml:"p4runtime"`
 	DeviceID  int    `yaml:"device_id"`
 }
 
 // targets are the switches and hosts of the controller's file.
 func (p *placement) targets() map[string]any {
-	switches, hosts := map[string]target{}, map[string]map[string]string{}
+	switches, hosts := map[string]controllerTarget{}, map[string]map[string]string{}
 	for i := range p.Nodes() {
 		id := fabric.NodeID(i)
 		if name := p.Name(id); p.isHost(id) {
-			hosts[name] = map[string]string{"admin": p.reached(id)}
+			hosts[name] = map[string]string{"admin": p.nodeAddress(id)}
 		} else {
-			switches[name] = target{p.reached(id), i + 1}
+			switches[name] = controllerTarget{p.nodeAddress(id), i + 1}
 		}
 	}
 	return map[string]any{"switches": switches, "hosts": hosts}
 }
 
-// holders are the holders of certificates, as scripts/lab-ca takes them.
-func (p *placement) holders() []string {
+// certificateHolders are the holders of certificates, as scripts/lab-ca takes them.
+func (p *placement) certificateHolders() []string {
 	out := []string{fmt.Sprintf("controller@controller,%v", p.addresses[0])}
 	for i := range p.Nodes() {
 		id, role := fabric.NodeID(i), "switch"

@@ -6,8 +6,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// TestDivide: links cross only above what stays whole, and no more of them than must: each core or spine keeps the machine to which most
-// of its links go.
+// TestDivide: links cross only above what stays whole, and no more of them than must: each core or spine keeps the
+// machine to which most of its links go.
 func TestDivide(t *testing.T) {
 	for _, c := range []struct {
 		spec              fabric.Spec
@@ -20,11 +20,11 @@ func TestDivide(t *testing.T) {
 		{fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 2, HostsPerToR: 2}, 2, 4},
 	} {
 		f := fabricOf(t, c.spec)
-		at, err := divide(f, c.machines)
+		at, err := machineOf(f, c.machines)
 		if err != nil {
 			t.Fatal(err)
 		}
-		crossing := (&placement{Fabric: f, at: at}).crossing()
+		crossing := (&placement{Fabric: f, at: at}).crossMachineLinks()
 		if len(crossing) != c.crosses {
 			t.Errorf("%+v on %d machines: %d links cross, want %d", c.spec, c.machines, len(crossing), c.crosses)
 		}
@@ -43,7 +43,7 @@ func TestDivide(t *testing.T) {
 	}
 	f := fabricOf(t, fabric.Spec{Kind: fabric.KindFatTree, K: 4})
 	for _, n := range []int{0, 5} {
-		if _, err := divide(f, n); err == nil {
+		if _, err := machineOf(f, n); err == nil {
 			t.Errorf("%d machines for four pods", n)
 		}
 	}

@@ -16,13 +16,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4src"
 )
 
-// Config is what a fabric of containers is to be like.
+// Config describes a fabric of containers for containerlab.
 type Config struct {
 	Fabric    *fabric.Fabric
-	Name      string       // of the topologies
-	Addresses []netip.Addr // of the machines, as they reach each other
-	Image     string       // of the program, from scripts/dist/Containerfile
-	MTU       int          // bytes, of all links
+	Name      string       // name of the topologies
+	Addresses []netip.Addr // IP addresses of the machines, by which they reach each other
+	Image     string       // container image of this program, from scripts/dist/Containerfile
+	MTU       int          // MTU of all links, in bytes
 }
 
 // The keys of a topology that are written, as containerlab has them.
@@ -61,11 +61,11 @@ type (
 	}
 )
 
-// Write writes into a folder a topology for each machine, NAME-0.clab.yml and so on, fabric.yaml, targets.yaml, and the
-// arguments of scripts/lab-ca that make the certificates. It returns the machine of each node, and the number of links
-// between machines.
+// Write writes into a folder: a topology file for each machine (NAME-0.clab.yml and so on), fabric.yaml, targets.yaml,
+// and the arguments with which scripts/lab-ca makes the certificates. It returns the number of the machine of each
+// node, and the number of links between machines.
 func (c *Config) Write(dir string) (at []int, crossing int, err error) {
-	p, err := place(c.Fabric, c.Addresses)
+	p, err := newPlacement(c.Fabric, c.Addresses)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -84,12 +84,12 @@ func (c *Config) Write(dir string) (at []int, crossing int, err error) {
 		}
 		errs = append(errs, err)
 	}
-	holders := strings.Join(p.holders(), "\n") + "\n"
-	return p.at, len(p.crossing()), errors.Join(append(errs, os.WriteFile(filepath.Join(dir, "certificates"), []byte(holders), 0o666))...)
+	holders := strings.Join(p.certificateHolders(), "\n") + "\n"
+	return p.at, len(p.crossMachineLinks()), errors.Join(append(errs, os.WriteFile(filepath.Join(dir, "certificates"), []byte(holders), 0o666))...)
 }
 
-// inside is the folder of a container's files.
-const inside = "/etc/ethereal/"
+// containerFolder is the folder of a container's files.
+const containerFolder = "/etc/ethereal/"
 
 // node returns a container that waits for its interfaces and then carries out a command.
 func (c *Config) node(name string, interfaces int, ports []string, command ...string) node {
@@ -107,7 +107,7 @@ func (c *Config) node(name string, interfaces int, ports []string, command ...st
 		{"certs/" + name + ".pem", "own.pem"}, {"certs/" + name + ".key", "own.key"},
 	} {
 		if file[0] != "targets.yaml" || name == "controller" {
-			binds = append(binds, file[0]+":"+inside+file[1]+":ro")
+			binds = append(binds, file[0]+":"+containerFolder+file[1]+":ro")
 		}
 	}
 	return node{Cmd: strings.Join(append(words, command...), " "), Binds: binds, Ports: ports}
@@ -116,10 +116,10 @@ func (c *Config) node(name string, interfaces int, ports []string, command ...st
 func (c *Config) topology(p *placement, machine int) lab {
 	f, at := c.Fabric, p.at
 	t := topology{Defaults: defaults{"linux", c.Image}, Nodes: map[string]node{}}
-	tls := []string{"--tls-ca", inside + "ca.pem", "--tls-cert", inside + "own.pem", "--tls-key", inside + "own.key"}
+	tls := []string{"--tls-ca", containerFolder + "ca.pem", "--tls-cert", containerFolder + "own.pem", "--tls-key", containerFolder + "own.key"}
 	if machine == 0 {
-		t.Nodes["controller"] = c.node("controller", 0, []string{published(agentsPort, agentsPort), published(adminPort, adminPort)}, append([]string{
-			"controller", "--fabric", inside + "fabric.yaml", "--targets", inside + "targets.yaml",
+		t.Nodes["controller"] = c.node("controller", 0, []string{publishedPort(agentsPort, agentsPort), publishedPort(adminPort, adminPort)}, append([]string{
+			"controller", "--fabric", containerFolder + "fabric.yaml", "--targets", containerFolder + "targets.yaml",
 			"--listen-agents", fmt.Sprintf("0.0.0.0:%d", agentsPort), "--listen-admin", fmt.Sprintf("0.0.0.0:%d", adminPort),
 		}, tls...)...)
 	}
@@ -129,8 +129,8 @@ func (c *Config) topology(p *placement, machine int) lab {
 		}
 		id := fabric.NodeID(i)
 		if p.isHost(id) {
-			t.Nodes[f.Name(id)] = c.node(f.Name(id), 1, []string{published(p.port(id), 9561)}, append([]string{
-				"host", "agent", "--fabric", inside + "fabric.yaml", "--host", f.Name(id), "--interface", "eth1",
+			t.Nodes[f.Name(id)] = c.node(f.Name(id), 1, []string{publishedPort(p.port(id), 9561)}, append([]string{
+				"host", "agent", "--fabric", containerFolder + "fabric.yaml", "--host", f.Name(id), "--interface", "eth1",
 				"--controller", net.JoinHostPort(p.addresses[0].String(), strconv.Itoa(agentsPort)),
 				"--listen-admin", "0.0.0.0:9561", "--listen-socket", "unix:/control.sock",
 			}, tls...)...)
@@ -142,13 +142,13 @@ func (c *Config) topology(p *placement, machine int) lab {
 			command = append(command, "-i", fmt.Sprintf("%d@eth%d", n, n))
 		}
 		command = append(command, "--", "--cpu-port", strconv.Itoa(p4src.CPUPort), "--grpc-server-addr", "0.0.0.0:9559", "--grpc-server-ssl",
-			"--grpc-server-cacert", inside+"ca.pem", "--grpc-server-cert", inside+"own.pem", "--grpc-server-key", inside+"own.key",
+			"--grpc-server-cacert", containerFolder+"ca.pem", "--grpc-server-cert", containerFolder+"own.pem", "--grpc-server-key", containerFolder+"own.key",
 			"--grpc-server-with-client-auth")
-		t.Nodes[f.Name(id)] = c.node(f.Name(id), ports, []string{published(p.port(id), 9559)}, command...)
+		t.Nodes[f.Name(id)] = c.node(f.Name(id), ports, []string{publishedPort(p.port(id), 9559)}, command...)
 	}
 	for i := range f.Links() {
 		l := f.Link(fabric.LinkID(i))
-		a, b := end(p, l.A), end(p, l.B)
+		a, b := linkEnd(p, l.A), linkEnd(p, l.B)
 		switch {
 		case at[l.A.Node] == machine && at[l.B.Node] == machine:
 			t.Links = append(t.Links, link{Type: "veth", Endpoints: []endpoint{a, b}, MTU: c.MTU})
@@ -161,10 +161,10 @@ func (c *Config) topology(p *placement, machine int) lab {
 	return lab{fmt.Sprintf("%s-%d", c.Name, machine), t}
 }
 
-func published(outside, inside int) string { return fmt.Sprintf("%d:%d", outside, inside) }
+func publishedPort(outside, inside int) string { return fmt.Sprintf("%d:%d", outside, inside) }
 
-// end returns one end of a link. A host's has the addresses that the fabric knows it by.
-func end(p *placement, e fabric.End) endpoint {
+// linkEnd returns one end of a link. A host's has the addresses that the fabric knows it by.
+func linkEnd(p *placement, e fabric.End) endpoint {
 	out := endpoint{Node: p.Name(e.Node), Interface: fmt.Sprintf("eth%d", e.Port)}
 	if p.isHost(e.Node) {
 		mac := p.MAC(e.Node)

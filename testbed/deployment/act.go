@@ -11,22 +11,22 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// Act is one action on a fabric during a run.
+// Act is one action on a running fabric, such as a cut, as a scenario's run requires it.
 type Act struct {
 	At          fabric.Time
 	Name        string // a scenario event's action, such as cut; or detect: the ends notice it
 	Where, Text string
 	Timeline    report.Kind // its kind on the result's timeline; empty: not shown
-	// Links are its effects on links, which bound the run's time.
+	// Links are its effects on links, from which the bound of the run's time is computed.
 	Links []scenario.LinkEvent
-	// Do carries it out. An error ends the run; [ErrChanged] skips the act.
+	// Do carries it out. An error ends the run, except [ErrChanged], which means that the action was skipped.
 	Do func(context.Context) error
 }
 
-// ErrChanged means that a link has changed again before its ends were to notice.
+// ErrChanged means that a link changed again before the switches at its ends were to notice the first change.
 var ErrChanged = errors.New("deployment: the link has changed again since")
 
-// Cutting is how links fail.
+// Cutting is how links are made to fail.
 type Cutting uint8
 
 // Kinds of cutting.
@@ -38,10 +38,10 @@ const (
 	BySilence
 )
 
-// Acts returns a run's events as acts on this fabric. It returns an error with the reason for an event that this
+// Acts converts a run's events into actions on this fabric. It returns an error with the reason for an event that this
 // fabric cannot carry out.
 func (a *Actuator) Acts(run scenario.Run) ([]Act, error) {
-	p := &plan{Actuator: a, run: run, hurt: map[fabric.LinkID]bool{}, lost: map[fabric.LinkID]bool{}}
+	p := &actPlan{Actuator: a, run: run, hurt: map[fabric.LinkID]bool{}, lost: map[fabric.LinkID]bool{}}
 	for _, e := range run.Events {
 		if err := p.link(e); err != nil {
 			return nil, fmt.Errorf("%s: %w", run.Fabric.LinkName(e.Link), err)
@@ -55,7 +55,7 @@ func (a *Actuator) Acts(run scenario.Run) ([]Act, error) {
 	return p.acts, nil
 }
 
-// Refuses returns why no running fabric can carry out a run's events, whatever its deployment names; nil: one can.
+// Refuses returns why a run's events cannot be carried out on any running fabric, or nil.
 func Refuses(run scenario.Run) error {
 	all := &Actuator{
 		Control: func(context.Context, Order) error { return nil }, Admin: "any", Client: adminhttp.Client{Token: "any"},
@@ -64,8 +64,8 @@ func Refuses(run scenario.Run) error {
 	return err
 }
 
-// plan converts a run's events to acts.
-type plan struct {
+// actPlan converts a run's events to acts.
+type actPlan struct {
 	*Actuator
 	run  scenario.Run
 	acts []Act
@@ -74,7 +74,7 @@ type plan struct {
 }
 
 // link adds an event of a link.
-func (p *plan) link(e scenario.LinkEvent) error {
+func (p *actPlan) link(e scenario.LinkEvent) error {
 	f := p.run.Fabric
 	if e.Switch != 0 && p.Cuts == BySet && (e.Cuts() || e.Up) {
 		return p.node(e)
@@ -104,7 +104,7 @@ func (p *plan) link(e scenario.LinkEvent) error {
 		act.Name, act.Timeline = string(scenario.Restore), report.KindRestore
 	}
 	if p.Cuts == BySilence {
-		return p.silence(e, act)
+		return p.addSilentFailure(e, act)
 	}
 	if e.Direction != scenario.BothDirections {
 		return errors.New("one direction of a link alone cannot be cut here; remove direction")
@@ -126,8 +126,9 @@ func (p *plan) link(e scenario.LinkEvent) error {
 	return p.canSet(e.Link)
 }
 
-// silence adds a link's failure that is noticed later, or its end. With time-outs alone nobody notices.
-func (p *plan) silence(e scenario.LinkEvent, act Act) error {
+// addSilentFailure adds a link failure that switches detect later, or its end. With notifier timeout they never detect
+// it.
+func (p *actPlan) addSilentFailure(e scenario.LinkEvent, act Act) error {
 	if e.Direction != scenario.BothDirections {
 		act.Text = string(e.Direction) + "ward only"
 	}
@@ -154,7 +155,7 @@ func (p *plan) silence(e scenario.LinkEvent, act Act) error {
 }
 
 // node adds the death of a switch, or its return, once for all of its links.
-func (p *plan) node(e scenario.LinkEvent) error {
+func (p *actPlan) node(e scenario.LinkEvent) error {
 	where := p.run.Fabric.Name(e.Switch)
 	if n := len(p.acts) - 1; n >= 0 && p.acts[n].Where == where && p.acts[n].At == e.At {
 		p.acts[n].Links = append(p.acts[n].Links, e)
@@ -172,7 +173,7 @@ func (p *plan) node(e scenario.LinkEvent) error {
 }
 
 // control adds an event of the control plane.
-func (p *plan) control(e scenario.Event) error {
+func (p *actPlan) control(e scenario.Event) error {
 	if e.Action.OfLinks() {
 		return nil
 	}

@@ -17,12 +17,12 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// Actuator carries out a run's events on a fabric, and remembers how to undo them. It is not safe for concurrent
-// use.
+// Actuator carries out a run's events on a running fabric, and remembers how to undo them. It is not safe for
+// concurrent use.
 type Actuator struct {
 	Fabric *Fabric
 	Cuts   Cutting
-	// Control makes the fabric's maker carry out an order. Nil: there is none.
+	// Control sends a request to the process that started the fabric. Nil: there is none.
 	Control func(context.Context, Order) error
 	// Interface is the pattern of the switches' interface names in this network namespace, as in [File]. Empty:
 	// they are elsewhere, and the maker is asked to slow links or make them lose packets.
@@ -33,24 +33,24 @@ type Actuator struct {
 
 	gray  gray.Losses
 	rates limiter
-	after []undoing
+	after []undoAction
 }
 
-// undoing undoes an action; it has a name.
-type undoing struct {
+// undoAction undoes an action; it has a name.
+type undoAction struct {
 	what string
 	do   func(context.Context) error
 }
 
-// did records how to undo an action, unless the action itself undid another one.
-func (a *Actuator) did(what string, undoes bool, undo func(context.Context) error) {
-	a.after = slices.DeleteFunc(a.after, func(u undoing) bool { return u.what == what })
+// recordUndo records how to undo an action, unless the action undid another one.
+func (a *Actuator) recordUndo(what string, undoes bool, undo func(context.Context) error) {
+	a.after = slices.DeleteFunc(a.after, func(u undoAction) bool { return u.what == what })
 	if !undoes {
-		a.after = append(a.after, undoing{what, undo})
+		a.after = append(a.after, undoAction{what, undo})
 	}
 }
 
-// Undo undoes the remaining actions, the last first.
+// Undo undoes the actions that are still in effect, the last first.
 func (a *Actuator) Undo(ctx context.Context) error {
 	for _, u := range slices.Backward(slices.Clone(a.after)) {
 		if err := u.do(ctx); err != nil {
@@ -76,35 +76,35 @@ func (a *Actuator) Whole(ctx context.Context) error {
 	}
 }
 
-// Close ends the impairments of interfaces here.
+// Close ends losses and rate limits of this machine's interfaces.
 func (a *Actuator) Close() error { return errors.Join(a.gray.Heal(""), a.rates.heal("")) }
 
 // Enable takes a link up, or down, by a Set.
 func (a *Actuator) Enable(ctx context.Context, id fabric.LinkID, up bool) error {
 	err := a.Fabric.SetEnabled(ctx, id, up)
 	if err == nil {
-		a.did("link "+a.Fabric.LinkName(id), up, func(ctx context.Context) error { return a.Enable(ctx, id, true) })
+		a.recordUndo("link "+a.Fabric.LinkName(id), up, func(ctx context.Context) error { return a.Enable(ctx, id, true) })
 	}
 	return err
 }
 
 // carrier removes the carrier from a link's ends, or restores it.
 func (a *Actuator) carrier(ctx context.Context, id fabric.LinkID, up bool) error {
-	return a.switched(ctx, "link", a.Fabric.LinkName(id), up)
+	return a.setPower(ctx, "link", a.Fabric.LinkName(id), up)
 }
 
 // Lose makes a link silently lose a share of its packets, 1 being all; 0 ends that.
 func (a *Actuator) Lose(ctx context.Context, id fabric.LinkID, dir scenario.Direction, loss float64) error {
 	name := a.Fabric.LinkName(id)
 	if a.Interface == "" {
-		return a.order(ctx, Order{Do: "gray", Name: name, Direction: dir, Loss: loss}, loss == 0, Order{Do: "gray", Name: name})
+		return a.carryOut(ctx, Order{Do: "gray", Name: name, Direction: dir, Loss: loss}, loss == 0, Order{Do: "gray", Name: name})
 	}
-	ends, err := a.ends(id, dir)
+	ends, err := a.sendingInterfaces(id, dir)
 	if err != nil {
 		return err
 	}
 	if err = a.gray.Set(name, ends, loss); err == nil {
-		a.did("gray "+name, loss == 0, func(context.Context) error { return a.gray.Heal(name) })
+		a.recordUndo("gray "+name, loss == 0, func(context.Context) error { return a.gray.Heal(name) })
 	}
 	return err
 }
@@ -113,25 +113,25 @@ func (a *Actuator) Lose(ctx context.Context, id fabric.LinkID, dir scenario.Dire
 func (a *Actuator) Slow(ctx context.Context, id fabric.LinkID, dir scenario.Direction, rate fabric.Rate) error {
 	name := a.Fabric.LinkName(id)
 	if a.Interface == "" {
-		return a.order(ctx, Order{Do: "rate", Name: name, Direction: dir, Rate: int64(rate)}, rate == 0, Order{Do: "rate", Name: name})
+		return a.carryOut(ctx, Order{Do: "rate", Name: name, Direction: dir, Rate: int64(rate)}, rate == 0, Order{Do: "rate", Name: name})
 	}
-	ends, err := a.ends(id, dir)
+	ends, err := a.sendingInterfaces(id, dir)
 	if err != nil {
 		return err
 	}
 	if err = a.rates.set(name, ends, rate); err == nil {
-		a.did("rate "+name, rate == 0, func(context.Context) error { return a.rates.heal(name) })
+		a.recordUndo("rate "+name, rate == 0, func(context.Context) error { return a.rates.heal(name) })
 	}
 	return err
 }
 
-// Mend ends the effects of Lose and Slow on a link.
+// Mend undoes Lose and Slow on a link.
 func (a *Actuator) Mend(ctx context.Context, id fabric.LinkID) error {
 	return errors.Join(a.Slow(ctx, id, scenario.BothDirections, 0), a.Lose(ctx, id, scenario.BothDirections, 0))
 }
 
-// ends returns the interfaces that send into a link between switches, one way or both.
-func (a *Actuator) ends(id fabric.LinkID, dir scenario.Direction) ([]string, error) {
+// sendingInterfaces returns the interfaces that send into a link between switches, in one direction or both.
+func (a *Actuator) sendingInterfaces(id fabric.LinkID, dir scenario.Direction) ([]string, error) {
 	l := a.Fabric.Link(id)
 	var names []string
 	for _, e := range []struct {
@@ -150,37 +150,37 @@ func (a *Actuator) ends(id fabric.LinkID, dir scenario.Direction) ([]string, err
 
 // Node kills a switch, or starts it.
 func (a *Actuator) Node(ctx context.Context, id fabric.NodeID, up bool) error {
-	return a.switched(ctx, "node", a.Fabric.Name(id), up)
+	return a.setPower(ctx, "node", a.Fabric.Name(id), up)
 }
 
 // Controller kills the controller, or starts one.
 func (a *Actuator) Controller(ctx context.Context, up bool) error {
-	return a.switched(ctx, "controller", "", up)
+	return a.setPower(ctx, "controller", "", up)
 }
 
 // Agent stops a host's agent, or lets it continue.
 func (a *Actuator) Agent(ctx context.Context, id fabric.NodeID, up bool) error {
-	return a.switched(ctx, "agent", a.Fabric.Name(id), up)
+	return a.setPower(ctx, "agent", a.Fabric.Name(id), up)
 }
 
-// switched orders a part of the fabric down, or up.
-func (a *Actuator) switched(ctx context.Context, thing, name string, up bool) error {
+// setPower orders a part of the fabric down, or up.
+func (a *Actuator) setPower(ctx context.Context, thing, name string, up bool) error {
 	back := Order{Do: thing + "-up", Name: name}
 	if up {
-		return a.order(ctx, back, true, back)
+		return a.carryOut(ctx, back, true, back)
 	}
-	return a.order(ctx, Order{Do: thing + "-down", Name: name}, false, back)
+	return a.carryOut(ctx, Order{Do: thing + "-down", Name: name}, false, back)
 }
 
-// order has an order carried out, and remembers its inverse unless the order itself undoes another one.
-func (a *Actuator) order(ctx context.Context, o Order, undoes bool, undo Order) error {
+// carryOut has an order carried out, and remembers its inverse unless the order itself undoes another one.
+func (a *Actuator) carryOut(ctx context.Context, o Order, undoes bool, undo Order) error {
 	if err := a.canOrder(); err != nil {
 		return err
 	}
 	if err := a.Control(ctx, o); err != nil {
 		return err
 	}
-	a.did(strings.TrimSpace(undo.Do+" "+undo.Name), undoes, func(ctx context.Context) error { return a.order(ctx, undo, true, undo) })
+	a.recordUndo(strings.TrimSpace(undo.Do+" "+undo.Name), undoes, func(ctx context.Context) error { return a.carryOut(ctx, undo, true, undo) })
 	return nil
 }
 
@@ -199,7 +199,7 @@ func (a *Actuator) Drain(ctx context.Context, name string, drained bool) error {
 	err := a.Client.Ask(ctx, http.MethodPost, a.Admin, "/drain", query, drainLimit, new(json.RawMessage))
 	// Without an answer, or without a switch's acknowledgement, the drain is kept nevertheless.
 	if refused, ok := errors.AsType[*adminhttp.Refusal](err); !ok || refused.Code == http.StatusGatewayTimeout {
-		a.did("drain "+name, !drained, func(ctx context.Context) error { return a.Drain(ctx, name, false) })
+		a.recordUndo("drain "+name, !drained, func(ctx context.Context) error { return a.Drain(ctx, name, false) })
 	}
 	return err
 }
@@ -223,7 +223,7 @@ func (a *Actuator) canSet(id fabric.LinkID) error {
 // canImpair returns an error if neither this process nor a maker has a link's interfaces.
 func (a *Actuator) canImpair(id fabric.LinkID) error {
 	if a.Interface != "" {
-		_, err := a.ends(id, scenario.BothDirections)
+		_, err := a.sendingInterfaces(id, scenario.BothDirections)
 		return err
 	}
 	if a.Control == nil {

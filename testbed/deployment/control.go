@@ -12,17 +12,17 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// Order is a request to the maker of a fabric, which can end and start its processes: a line of JSON, answered by
-// another line.
+// Order is a request to the process that started the fabric, and so can end and start its processes: a line of JSON,
+// answered by another line.
 type Order struct {
-	Do        string             `json:"do"` // gray, rate, or a part with -down or -up: node, link, agent, controller
+	Do        string             `json:"do"` // gray, rate, or node, link, agent or controller with -down or -up
 	Name      string             `json:"name,omitempty"`
-	Direction scenario.Direction `json:"way,omitempty"`  // for gray and rate; empty: both
-	Loss      float64            `json:"loss,omitempty"` // for gray, a share; 0: none
+	Direction scenario.Direction `json:"way,omitempty"`  // for gray and rate: the link's direction; empty: both
+	Loss      float64            `json:"loss,omitempty"` // for gray: fraction of packets to lose; 0: none
 	Rate      int64              `json:"rate,omitempty"` // for rate, bits/s; 0: the link's own
 }
 
-// Order sends an order to the maker of the fabric, over its control socket.
+// Order sends a request to the process that started the fabric, over its control socket, and waits for the answer.
 func (d *File) Order(ctx context.Context, o Order) error {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", d.Control)
 	if err != nil {

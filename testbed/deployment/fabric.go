@@ -14,7 +14,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4src"
 )
 
-// Fabric is a fabric whose switches can be reached.
+// Fabric is a running fabric whose switches can be reached over the network.
 type Fabric struct {
 	*fabric.Fabric
 	switches []*Switch // by NodeID - Hosts
@@ -41,7 +41,7 @@ func Open(cfg daemon.Config, dial Dialer) (*Fabric, error) {
 // Switch returns a switch.
 func (x *Fabric) Switch(id fabric.NodeID) *Switch { return x.switches[int(id)-x.Hosts()] }
 
-// Reporting returns the switches that report their ports' states.
+// Reporting yields the switches that report their ports' states over gNMI.
 func (x *Fabric) Reporting() iter.Seq[fabric.NodeID] {
 	return func(yield func(fabric.NodeID) bool) {
 		for i, s := range x.switches {
@@ -52,7 +52,7 @@ func (x *Fabric) Reporting() iter.Seq[fabric.NodeID] {
 	}
 }
 
-// SetEnabled takes a link down, or up again, at the end that accepts Sets: the lower one of two.
+// SetEnabled enables or disables a link's port at the end that accepts gNMI Sets: the lower one of two.
 func (x *Fabric) SetEnabled(ctx context.Context, id fabric.LinkID, enabled bool) error {
 	end, err := x.settable(id)
 	if err != nil {
@@ -99,7 +99,7 @@ func (x *Fabric) NotUp(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// askedAtOnce is the number of switches that are asked at the same time.
+// askedAtOnce is the maximum number of switches that are queried in parallel.
 const askedAtOnce = 16
 
 // Counters reads the counters of all switches, by NodeID - Hosts.

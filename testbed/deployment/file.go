@@ -13,7 +13,8 @@ import (
 
 // File describes where the parts of a fabric are. It is JSON; relative paths are relative to its folder.
 type File struct {
-	Fabric  string `yaml:"fabric" json:"fabric" required:"the fabric file that the controller reads"`    // file: what `ethereal topo` prints
+	// file with the fabric, as `ethereal topo` prints it
+	Fabric  string `yaml:"fabric" json:"fabric" required:"the fabric file that the controller reads"`
 	Targets string `yaml:"targets" json:"targets" required:"the targets file that the controller reads"` // file: the controller's, with the switches' addresses
 	// Hosts are the control sockets of the hosts' agents, by rank: UNIX sockets. ssh -L makes them for hosts on
 	// other machines.

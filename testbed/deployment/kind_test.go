@@ -37,8 +37,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/process"
 )
 
-// toy is a kind of switch that only this file knows: its program has other names for tables and counters and other numbers
-// for everything, it is loaded in a message of its own, and its controllers may write but few updates at once.
+// toy is a kind of switch that only this file knows: its program has other names for tables and counters and other
+// numbers for everything, it is loaded in a message of its own, and its controllers may write but few updates at once.
 type toy struct{}
 
 func (toy) Name() string { return "toy" }
@@ -258,9 +258,10 @@ func toyConfig(t *testing.T, f *fabric.Fabric) daemon.Config {
 	return cfg
 }
 
-// TestToyKind brings up a fabric of a kind of switch that this file alone defines: its program is packed and translated,
-// preflight looks at it and at its cables, a controller writes its tables, they are read back and proved, and its counters
-// are found. Nothing else knows of the toy, but for the list of kinds that the targets file is applied with.
+// TestToyKind brings up a fabric of a kind of switch that this file alone defines: its program is packed and
+// translated, preflight looks at it and at its cables, a controller writes its tables, they are read back and proved,
+// and its counters are found. Nothing else knows of the toy, but for the list of kinds that the targets file is applied
+// with.
 func TestToyKind(t *testing.T) {
 	f, err := fabric.New(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 1, HostsPerToR: 1})
 	if err != nil {

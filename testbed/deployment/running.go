@@ -14,7 +14,7 @@ const FileName = "deployment.json"
 // Folders of running fabrics on this machine.
 const (
 	LivePrefix = "ethereal-live-"        // of ethereal live up, among the system's temporary files
-	MininetDir = "/run/ethereal-mininet" // of ethereal mininet
+	MininetDir = "/run/ethereal-mininet" // folder of the fabric of `ethereal mininet`
 )
 
 // LiveFolders returns the folders of this user's live fabrics, of killed ones too, and the number of folders under
@@ -39,7 +39,7 @@ func Running() (up []*File) {
 		if Own(dir) != nil {
 			continue
 		}
-		if d, err := Load(filepath.Join(dir, FileName)); err == nil && accepts(d.Admin) {
+		if d, err := Load(filepath.Join(dir, FileName)); err == nil && isListening(d.Admin) {
 			up = append(up, d)
 		}
 	}
@@ -49,8 +49,8 @@ func Running() (up []*File) {
 // acceptLimit is the time allowed for a controller on this machine to accept a connection.
 const acceptLimit = time.Second
 
-// accepts reports whether a process listens at HOST:PORT or unix:PATH.
-func accepts(addr string) bool {
+// isListening reports whether a process listens at HOST:PORT or unix:PATH.
+func isListening(addr string) bool {
 	network := "tcp"
 	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
 		network, addr = "unix", path

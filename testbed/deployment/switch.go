@@ -87,8 +87,8 @@ func (s *Switch) NotUp(ctx context.Context) (names []string, err error) {
 // watchAgain is the pause before a switch that ended its subscription is asked again.
 const watchAgain = 100 * time.Millisecond
 
-// Watch hands on what changes at the switch's ports, a text for each notification, until ctx ends. synced is called when
-// the states at the beginning have come, again after each break; what differs then is no news.
+// Watch calls news with a text for each change at the switch's ports, until ctx ends. It calls synced when the states
+// at the beginning have been received, and again after each reconnection.
 func (s *Switch) Watch(ctx context.Context, synced func(), news func(text string)) error {
 	conn, err := s.gnmi()
 	if err != nil {
@@ -125,18 +125,18 @@ func (s *Switch) Watch(ctx context.Context, synced func(), news func(text string
 	return session.Run(ctx)
 }
 
-// Cell is one cell of a P4 counter.
+// Cell is the value of one cell of a P4 counter.
 type Cell struct{ Packets, Bytes int64 }
 
-// Counted is one switch's counts, by the counter's name and index: a port of the fabric, or a reason.
+// Counted is one switch's counters, by name and index: a port of the fabric, or a reason.
 type Counted map[string]map[int64]Cell
 
 // Names of the P4 program's counters.
 const (
-	CounterData     = p4rt.CounterData     // by egress port
-	CounterControl  = p4rt.CounterControl  // by egress port
-	CounterDrops    = p4rt.CounterDrops    // by reason
-	CounterFallback = p4rt.CounterFallback // by reason
+	CounterData     = p4rt.CounterData     // data packets sent, by egress port
+	CounterControl  = p4rt.CounterControl  // control packets sent, by egress port
+	CounterDrops    = p4rt.CounterDrops    // packets dropped, by reason
+	CounterFallback = p4rt.CounterFallback // packets rerouted around a dead port, by reason
 )
 
 // Counters reads the switch's counters without the primary role: those that its program has. If the program has
@@ -158,7 +158,7 @@ func (s *Switch) Counters(ctx context.Context) (Counted, error) {
 		}
 		cells := map[int64]Cell{}
 		err := p4rt.ReadCounter(ctx, client, s.target.DeviceID, id, func(index int64, data *p4.CounterData) {
-			if index, ok := s.index(name, index); ok && data.GetPacketCount() != 0 {
+			if index, ok := s.portIndex(name, index); ok && data.GetPacketCount() != 0 {
 				cells[index] = Cell{data.GetPacketCount(), data.GetByteCount()}
 			}
 		})
@@ -171,13 +171,13 @@ func (s *Switch) Counters(ctx context.Context) (Counted, error) {
 		out[name] = cells
 	}
 	if len(out) == 0 && s.ReportsPorts() {
-		return s.interfaces(ctx)
+		return s.readCounters(ctx)
 	}
 	return out, nil
 }
 
-// index returns the fabric's number for a counter's index; ok is false for a port that the fabric does not have.
-func (s *Switch) index(counter string, at int64) (_ int64, ok bool) {
+// portIndex returns the fabric's number for a counter's index; ok is false for a port that the fabric does not have.
+func (s *Switch) portIndex(counter string, at int64) (_ int64, ok bool) {
 	if counter != CounterData && counter != CounterControl {
 		return at, true
 	}
@@ -185,8 +185,8 @@ func (s *Switch) index(counter string, at int64) (_ int64, ok bool) {
 	return int64(p), ok
 }
 
-// interfaces reads the ports' sent packets and bytes, over gNMI.
-func (s *Switch) interfaces(ctx context.Context) (Counted, error) {
+// readCounters reads the ports' sent packets and bytes, over gNMI.
+func (s *Switch) readCounters(ctx context.Context) (Counted, error) {
 	conn, err := s.gnmi()
 	if err != nil {
 		return nil, err
@@ -216,8 +216,7 @@ func (s *Switch) subscription() linkstate.Subscription {
 	return linkstate.Subscription{Target: s.target.GNMITarget, Names: s.target.Ports}
 }
 
-// Since returns the counts since before, an earlier reading. A switch that was restarted meanwhile began at 0
-// again.
+// Since returns the counts since an earlier reading. A switch that was restarted meanwhile counts from 0.
 func (c Counted) Since(before Counted) Counted {
 	out := Counted{}
 	for name, cells := range c {

@@ -119,8 +119,8 @@ func (c *chip) install(t *testing.T) (client p4.P4RuntimeClient, w p4rt.Writer) 
 	return client, w
 }
 
-// TestCounters: counters are found by their names, whatever their ids, and those of ports are by the fabric's numbers. A
-// switch without a program, or that is not there, has counted nothing.
+// TestCounters: counters are found by their names, whatever their ids, and those of ports are by the fabric's numbers.
+// A switch without a program, or that is not there, has counted nothing.
 func TestCounters(t *testing.T) {
 	c := newChip(t)
 	counters := func(want Counted) {
@@ -191,7 +191,7 @@ func TestInterfaces(t *testing.T) {
 	c.ports.Counters = func(number uint32) portstate.Counters {
 		return portstate.Counters{OutPkts: uint64(number), OutOctets: 100 * uint64(number)}
 	}
-	got, err := c.f.Switch(c.tor).interfaces(t.Context())
+	got, err := c.f.Switch(c.tor).readCounters(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

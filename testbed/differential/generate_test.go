@@ -5,14 +5,15 @@ package differential
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"slices"
 
 	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 )
 
 // Entries returns up to n random inserts of table entries for a program, with
-// random actions. Tables with constant entries, without key, or with an action
-// profile get none.
+// random actions. Tables with constant entries, without key, with a key of no
+// bits, of which BMv2 ends, or with an action profile get none.
 func Entries(rng *rand.Rand, info *p4config.P4Info, n int) []*p4.Update {
 	actions := map[uint32]*p4config.Action{}
 	for _, a := range info.GetActions() {
@@ -20,7 +21,8 @@ func Entries(rng *rand.Rand, info *p4config.P4Info, n int) []*p4.Update {
 	}
 	var tables []*p4config.Table
 	for _, t := range info.GetTables() {
-		if !t.GetIsConstTable() && len(t.GetMatchFields()) > 0 && t.GetImplementationId() == 0 {
+		empty := func(f *p4config.MatchField) bool { return f.GetBitwidth() == 0 && f.GetTypeName() == nil }
+		if !t.GetIsConstTable() && len(t.GetMatchFields()) > 0 && t.GetImplementationId() == 0 && !slices.ContainsFunc(t.GetMatchFields(), empty) {
 			tables = append(tables, t)
 		}
 	}

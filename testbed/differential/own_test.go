@@ -60,6 +60,13 @@ func TestOwnPrograms(t *testing.T) {
 			f[2], f[3] = 0, byte(rng.IntN(8))
 			return f
 		}},
+		{"../../p4switch/interp/testdata/zero.p4", func(rng *rand.Rand) []byte {
+			f := noise(rng, 14, 60)
+			if len(f) > 15 {
+				f[14], f[15] = byte(rng.IntN(5)), byte(8+rng.IntN(3))
+			}
+			return f
+		}},
 		{"../../p4switch/stf/testdata/arith.p4", func(rng *rand.Rand) []byte {
 			f := noise(rng, 24, 60)
 			f[0] = byte(rng.IntN(5))
@@ -101,8 +108,8 @@ func TestOwnPrograms(t *testing.T) {
 	}
 }
 
-// checksIndices reports whether BMv2 checks indices of counters and meters. Built with NDEBUG, as by CMake's Release, it
-// does not, and an index outside the array ends it. Then the test keeps all indices inside.
+// checksIndices reports whether BMv2 checks indices of counters and meters. Built with NDEBUG, as by CMake's Release,
+// it does not, and an index outside the array ends it. Then the test keeps all indices inside.
 func checksIndices(t *testing.T, bmv2 string) bool {
 	t.Helper()
 	binary, err := os.ReadFile(bmv2)

@@ -14,9 +14,9 @@ import (
 // ErrEnded is returned by [Endpoint].Open for a message that has ended since it was posted.
 var ErrEnded = errors.New("host: the message has ended")
 
-// Endpoint is where a core opens its queue pairs. [transport.Endpoint] is one.
+// Endpoint is the interface on which a core opens queue pairs. [transport.Endpoint] is one.
 type Endpoint interface {
-	// Open opens a queue pair. A message's Address is the place of the queue pair's bytes in it. A message without
+	// Open opens a queue pair. The message's Address is the offset of the queue pair's bytes in it. A message without
 	// bytes is a probe.
 	Open(now fabric.Time, m transport.Message) error
 	// Resend and then Relabel move a queue pair off a dead path; Relabel alone moves
@@ -29,11 +29,11 @@ type Endpoint interface {
 	Hold(qp transport.QP, until fabric.Time) error
 	// Close ends a queue pair, which may have ended already.
 	Close(qp transport.QP) error
-	// Ask sends a path probe.
+	// Ask sends a path probe, as [transport.Endpoint.Ask] does.
 	Ask(dst fabric.NodeID, l fabric.Label, question uint32) error
 }
 
-// Shell is the core's environment. Its methods may call [Core.Post], and nothing else of the core.
+// Shell is what a core requires of its environment. Its methods may call [Core.Post], and nothing else of the core.
 type Shell interface {
 	// Alarm requests a call of [Core.Tick] at a time. A shell that asks [Core.Deadline] before it sleeps needs no
 	// alarms.
@@ -49,7 +49,7 @@ type Shell interface {
 	PathsFailed(now fabric.Time, failed []hostagent.Failed)
 	// Probed reports the result of a controller's probe.
 	Probed(now fabric.Time, r ProbeResult)
-	// Fault reports that a part broke its contract.
+	// Fault reports a violated contract, such as an endpoint that fails to open a queue pair.
 	Fault(now fabric.Time, err error)
 }
 
@@ -58,31 +58,31 @@ type Config struct {
 	balance.Config
 	Scheme string
 	Params map[string]string `json:",omitempty"`
-	// BatchWindow is the time for which messages are gathered into a batch.
+	// BatchWindow is how long messages are gathered into a batch.
 	BatchWindow fabric.Time `json:",omitempty"`
 	// ResendOnFlip makes a queue pair that leaves a dead path retransmit its packets in flight at once.
 	ResendOnFlip bool `json:",omitempty"`
 	Log          *Log `json:"-"` // nil: no log
 }
 
-// Inputs are the calls of a core: what happens to its host.
+// Inputs is the calls by which a host reports events to its core.
 type Inputs interface {
 	// Post adds a message to the batching window.
 	Post(now fabric.Time, m hostagent.Flow)
 	// Abandon ends a message that another host sends from now on: its queue pairs are closed, and [Shell.Sent] is not
 	// called for it.
 	Abandon(now fabric.Time, message uint64)
-	// Forget ends a message of which queue pairs were refused. [Shell.Sent] may still be called for it.
+	// Forget ends a message some of whose queue pairs were refused. [Shell.Sent] may still be called for it.
 	Forget(message uint64)
 
-	// Tick does what is due; see [Core.Deadline].
+	// Tick processes expired timers; see [Core.Deadline].
 	Tick(now fabric.Time)
 
-	// Received carries out the requests that the packet just received by the endpoint has caused.
+	// Received carries out the requests caused by the packet that the endpoint has just received.
 	Received(now fabric.Time)
 	// Acked, Done, Timeout and Refuse process the endpoint's reports about a queue pair: payload bytes are newly
-	// acknowledged; all of it is acknowledged; a retransmission timer expired; its message was permanently refused. Refuse
-	// returns the message; ok is false for a probe and for an unknown queue pair.
+	// acknowledged; all of it is acknowledged; a retransmission timer expired; its message was permanently refused.
+	// Refuse returns the message; ok is false for a probe and for an unknown queue pair.
 	Acked(now fabric.Time, qp transport.QP, bytes int64)
 	Done(now fabric.Time, qp transport.QP)
 	Timeout(now fabric.Time, qp transport.QP)
@@ -102,12 +102,13 @@ type Inputs interface {
 
 	// Leave reports that the agent has ended.
 	Leave(now fabric.Time)
-	// Return reports that the agent is back. It learns the state of all links from u, a snapshot or nil, and takes the
-	// messages posted meanwhile.
+	// Return reports that the agent runs again. u is a snapshot of the states of all links, or nil. The agent then
+	// splits the messages posted meanwhile.
 	Return(now fabric.Time, u *statepb.Update)
 }
 
-// Core is a host at run time; see the package comment.
+// Core is a host at run time: it gathers messages into batches, and executes the load balancer's decisions. See the
+// package comment.
 type Core struct {
 	Inputs // the logic's, logged if there is a log
 	logic  *logic
@@ -121,12 +122,12 @@ func New(c Config) (*Core, error) {
 	}
 	l := &logic{
 		cfg: c, scheme: s, tickAt: never,
-		qps: map[transport.QP]queuePair{}, sending: map[uint64]int32{}, asked: asked{open: map[transport.QP]*probe{}},
+		qps: map[transport.QP]queuePair{}, sending: map[uint64]int32{}, asked: openProbes{open: map[transport.QP]*probe{}},
 	}
 	if c.Log == nil {
 		return &Core{l, l}, nil
 	}
-	return &Core{&logged{l, c.Log}, l}, nil
+	return &Core{&loggedCore{l, c.Log}, l}, nil
 }
 
 // Attach sets the core's endpoint and shell. Call it first.
@@ -141,7 +142,8 @@ func (c *Core) Attach(e Endpoint, s Shell) {
 // Scheme returns the balancer, for tasks outside the core: labels of ACKs, and counts.
 func (c *Core) Scheme() balance.Host { return c.logic.scheme.Host }
 
-// PerPacket reports whether the scheme labels every packet: the core must then be the endpoint's balancer.
+// PerPacket reports whether the scheme chooses the path of every packet: the core must then be the endpoint's
+// [transport.Balancer].
 func (c *Core) PerPacket() bool { return c.logic.scheme.packets != nil }
 
 // Deadline returns when to call Tick next; ok is false if no timer runs.

@@ -15,8 +15,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/roce/transport"
 )
 
-// Record is a line of an event log: the configuration of a core, a call of its methods, or one effect. Effects
-// follow their call. Nodes and links are numbers; zero values are left out.
+// Record is a line of an event log: the configuration of a core, a call of one of its methods, or one effect of a call.
+// Effects follow their call. Nodes and links are numbers; zero values are left out.
 //
 //	{"new":{"Host":0,"Seed":1,"Scheme":"ethereal","BatchWindow":"100ns"}}
 //	{"at":"10us","call":"post","message":7,"dst":4,"bytes":8192}
@@ -27,7 +27,7 @@ import (
 // Label and Echo are logged one line per packet; their effect is the label.
 type Record struct {
 	New  *Start      `json:"new,omitempty"`
-	At   fabric.Time `json:"at,omitempty"`   // of a call
+	At   fabric.Time `json:"at,omitempty"`   // time of the recorded call
 	Call string      `json:"call,omitempty"` // post, tick, ...: a method of [Core]
 	Do   string      `json:"do,omitempty"`   // open, resend, ...: a method of [Endpoint] or [Shell]
 
@@ -39,7 +39,7 @@ type Record struct {
 	Label    fabric.Label  `json:"label,omitempty"`
 	Start    fabric.Time   `json:"start,omitempty"` // of a queue pair, an alarm, or the end of a hold
 	Inbound  bool          `json:"inbound,omitempty"`
-	Question uint32        `json:"question,omitempty"` // of a path probe
+	Question uint32        `json:"question,omitempty"` // number of a path probe
 	Fault    string        `json:"fault,omitempty"`
 
 	Lost    *hostagent.Loss    `json:"lost,omitempty"`
@@ -52,8 +52,8 @@ type Record struct {
 	Probed  *ProbeResult       `json:"probed,omitempty"`
 }
 
-// Start is the configuration of a core. Written times are not negative; two flags replace the negative values that
-// mean none.
+// Start is the configuration of a core, as written in the log. Its times are not negative: two flags replace the
+// negative values that mean "none".
 type Start struct {
 	Config
 	NoJitter bool `json:",omitempty"`
@@ -80,7 +80,7 @@ func (s *Start) restore(f *fabric.Fabric) error {
 	return nil
 }
 
-// Log writes an event log, one [Record] per line.
+// Log writes the event log of a core, one [Record] per line.
 type Log struct {
 	to  *json.Encoder
 	err error
@@ -104,7 +104,7 @@ var ErrLog = errors.New("host: bad line of an event log")
 // maxRecord is the maximum length of a line, in bytes.
 const maxRecord = 1 << 20
 
-// ReadLog calls each with the records of an event log. The first one is a New, whose host is one of f.
+// ReadLog calls each with the records of an event log. The first one is the configuration, of a host of f.
 func ReadLog(r io.Reader, f *fabric.Fabric, each func(Record) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxRecord)
@@ -140,7 +140,7 @@ func ReadLog(r io.Reader, f *fabric.Fabric, each func(Record) error) error {
 	return nil
 }
 
-// Play repeats a call. The error names what the record lacks.
+// Play repeats a recorded call on another core. The error names what the record lacks.
 func (r *Record) Play(c *Core) error {
 	switch {
 	case r.Call == "quench" && r.Quench == nil, r.Call == "echo" && r.Echo == nil, r.Call == "probe" && r.Probe == nil,

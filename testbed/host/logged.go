@@ -8,112 +8,112 @@ import (
 	"github.com/ethereal-fabric/ethereal/roce/transport"
 )
 
-// logged logs the calls of a core.
-type logged struct {
+// loggedCore logs the calls of a core.
+type loggedCore struct {
 	*logic
 	log *Log
 }
 
-func (x *logged) Post(now fabric.Time, m hostagent.Flow) {
+func (x *loggedCore) Post(now fabric.Time, m hostagent.Flow) {
 	x.log.add(Record{At: now, Call: "post", Message: m.ID, Dst: m.Dst, Bytes: m.Bytes})
 	x.logic.Post(now, m)
 }
 
-func (x *logged) Abandon(now fabric.Time, message uint64) {
+func (x *loggedCore) Abandon(now fabric.Time, message uint64) {
 	x.log.add(Record{At: now, Call: "abandon", Message: message})
 	x.logic.Abandon(now, message)
 }
 
-func (x *logged) Tick(now fabric.Time) {
+func (x *loggedCore) Tick(now fabric.Time) {
 	x.log.add(Record{At: now, Call: "tick"})
 	x.logic.Tick(now)
 }
 
-func (x *logged) Acked(now fabric.Time, qp transport.QP, bytes int64) {
+func (x *loggedCore) Acked(now fabric.Time, qp transport.QP, bytes int64) {
 	x.log.add(Record{At: now, Call: "acked", QP: qp, Bytes: bytes})
 	x.logic.Acked(now, qp, bytes)
 }
 
-func (x *logged) Done(now fabric.Time, qp transport.QP) {
+func (x *loggedCore) Done(now fabric.Time, qp transport.QP) {
 	x.log.add(Record{At: now, Call: "done", QP: qp})
 	x.logic.Done(now, qp)
 }
 
-func (x *logged) Timeout(now fabric.Time, qp transport.QP) {
+func (x *loggedCore) Timeout(now fabric.Time, qp transport.QP) {
 	x.log.add(Record{At: now, Call: "timeout", QP: qp})
 	x.logic.Timeout(now, qp)
 }
 
-func (x *logged) Refuse(now fabric.Time, qp transport.QP) (message uint64, ok bool) {
+func (x *loggedCore) Refuse(now fabric.Time, qp transport.QP) (message uint64, ok bool) {
 	x.log.add(Record{At: now, Call: "refuse", QP: qp})
 	return x.logic.Refuse(now, qp)
 }
 
-func (x *logged) Echo(now fabric.Time, qp transport.QP, e transport.Echo) {
+func (x *loggedCore) Echo(now fabric.Time, qp transport.QP, e transport.Echo) {
 	x.log.add(Record{At: now, Call: "echo", QP: qp, Echo: &e})
 	x.logic.Echo(now, qp, e)
 }
 
-func (x *logged) LostBy(now fabric.Time, qp transport.QP, l fabric.Label) {
+func (x *loggedCore) LostBy(now fabric.Time, qp transport.QP, l fabric.Label) {
 	x.log.add(Record{At: now, Call: "lost-by", QP: qp, Label: l})
 	x.logic.LostBy(now, qp, l)
 }
 
-func (x *logged) Lost(now fabric.Time, qp transport.QP, l transport.Loss) {
+func (x *loggedCore) Lost(now fabric.Time, qp transport.QP, l transport.Loss) {
 	x.log.add(Record{At: now, Call: "lost", QP: qp, Lost: (*hostagent.Loss)(&l)})
 	x.logic.Lost(now, qp, l)
 }
 
-func (x *logged) Overdue(now fabric.Time, qp transport.QP, o transport.Overdue) {
+func (x *loggedCore) Overdue(now fabric.Time, qp transport.QP, o transport.Overdue) {
 	x.log.add(Record{At: now, Call: "overdue", QP: qp, Overdue: (*hostagent.Overdue)(&o)})
 	x.logic.Overdue(now, qp, o)
 }
 
-func (x *logged) PathAnswered(now fabric.Time, peer fabric.NodeID, question uint32) {
+func (x *loggedCore) PathAnswered(now fabric.Time, peer fabric.NodeID, question uint32) {
 	x.log.add(Record{At: now, Call: "path-answered", Dst: peer, Question: question})
 	x.logic.PathAnswered(now, peer, question)
 }
 
-func (x *logged) Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool) {
+func (x *loggedCore) Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool) {
 	x.log.add(Record{At: now, Call: "congested", Dst: peer, Label: l, Inbound: inbound})
 	x.logic.Congested(now, peer, l, inbound)
 }
 
-func (x *logged) Quench(now fabric.Time, q frame.Quench) hostagent.Verdict {
+func (x *loggedCore) Quench(now fabric.Time, q frame.Quench) hostagent.Verdict {
 	x.log.add(Record{At: now, Call: "quench", Quench: &q})
 	return x.logic.Quench(now, q)
 }
 
-func (x *logged) Update(now fabric.Time, u *statepb.Update) {
+func (x *loggedCore) Update(now fabric.Time, u *statepb.Update) {
 	x.log.add(Record{At: now, Call: "update", Update: u})
 	x.logic.Update(now, u)
 }
 
-func (x *logged) Probe(now fabric.Time, r ProbeRequest) {
+func (x *loggedCore) Probe(now fabric.Time, r ProbeRequest) {
 	x.log.add(Record{At: now, Call: "probe", Probe: &r})
 	x.logic.Probe(now, r)
 }
 
-func (x *logged) Leave(now fabric.Time) {
+func (x *loggedCore) Leave(now fabric.Time) {
 	x.log.add(Record{At: now, Call: "leave"})
 	x.logic.Leave(now)
 }
 
-func (x *logged) Received(now fabric.Time) {
+func (x *loggedCore) Received(now fabric.Time) {
 	if x.scheme.packets != nil {
 		x.log.add(Record{At: now, Call: "received"})
 	}
 	x.logic.Received(now)
 }
 
-func (x *logged) Label(now fabric.Time, qp transport.QP) fabric.Label {
+func (x *loggedCore) Label(now fabric.Time, qp transport.QP) fabric.Label {
 	x.log.add(Record{At: now, Call: "label", QP: qp})
 	l := x.logic.Label(now, qp)
 	x.log.add(Record{Do: "label", QP: qp, Label: l})
 	return l
 }
 
-func (x *logged) Return(now fabric.Time, u *statepb.Update) {
+func (x *loggedCore) Return(now fabric.Time, u *statepb.Update) {
 	if x.away {
 		x.log.add(Record{At: now, Call: "return", Update: u})
 	}

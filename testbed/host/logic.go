@@ -16,7 +16,7 @@ import (
 
 const never = fabric.Time(math.MaxInt64)
 
-// logic is a core without its log: it implements [Inputs], and has their comments.
+// logic is a core without its event log: it implements [Inputs].
 type logic struct {
 	cfg      Config
 	scheme   scheme
@@ -32,7 +32,7 @@ type logic struct {
 	sending map[uint64]int32 // by message: number of open queue pairs
 	probes  int              // number of the scheme's probes among the queue pairs
 	peak    int              // largest number of queue pairs at once, without probes
-	asked   asked
+	asked   openProbes
 
 	away bool // the agent is absent
 }
@@ -62,7 +62,7 @@ func (c *logic) closeWindow(now fabric.Time) {
 	c.act(now)
 }
 
-// act carries out the scheme's requests.
+// act executes the scheme's requests.
 func (c *logic) act(now fabric.Time) {
 	if c.away {
 		return
@@ -73,6 +73,11 @@ func (c *logic) act(now fabric.Time) {
 	}
 	for _, f := range ready.Flip {
 		c.flip(now, f)
+	}
+	for _, qp := range ready.Resend {
+		if _, open := c.qps[transport.QP(qp)]; open {
+			c.moves(now, c.endpoint.Resend(transport.QP(qp)))
+		}
 	}
 	for _, h := range c.scheme.holds() {
 		if _, open := c.qps[transport.QP(h.QP)]; open {
@@ -88,7 +93,7 @@ func (c *logic) act(now fabric.Time) {
 	for _, a := range ready.Ask {
 		c.check(now, c.endpoint.Ask(a.Dst, a.Label, a.ID))
 	}
-	if len(ready.Open)+len(ready.Flip)+len(ready.Ask) > 0 {
+	if len(ready.Open)+len(ready.Flip)+len(ready.Resend)+len(ready.Ask) > 0 {
 		c.shell.Wake(now)
 	}
 	if at, ok := c.scheme.Deadline(); ok && at < c.tickAt {
@@ -111,7 +116,7 @@ func (c *logic) check(now fabric.Time, err error) bool {
 	return err == nil
 }
 
-// moves is check for an open queue pair of which all may be acknowledged: then Done follows.
+// moves is like check, for an open queue pair of which everything may be acknowledged: then Done follows.
 func (c *logic) moves(now fabric.Time, err error) bool {
 	if errors.Is(err, transport.ErrUnknown) {
 		return false
@@ -179,7 +184,7 @@ func (c *logic) Tick(now fabric.Time) {
 }
 
 func (c *logic) deadline() (at fabric.Time, ok bool) {
-	at = c.asked.next()
+	at = c.asked.nextDeadline()
 	if !c.away {
 		at = min(at, c.tickAt)
 		if c.gathering {

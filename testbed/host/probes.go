@@ -11,36 +11,36 @@ import (
 // firstAsked is the first queue pair number of controllers' probes; the scheme's queue pairs have smaller numbers.
 const firstAsked transport.QP = 1 << 31
 
-// Asked reports whether a queue pair is a controller's probe.
+// Asked reports whether a queue pair is a probe that a controller requested.
 func Asked(qp transport.QP) bool { return qp >= firstAsked }
 
 // Limits of controllers' probes.
 const (
-	maxAsked        = 64 // at the same time
-	maxAskedPackets = 64 // each
+	maxAsked        = 64 // maximum number of a controller's probe requests open at a time
+	maxAskedPackets = 64 // maximum number of packets of one probe request
 	maxAskedTime    = 10 * fabric.Second
 )
 
-// ProbeRequest requests zero-length writes to a host on a path, even if the scheme avoids that path.
+// ProbeRequest requests zero-length RDMA WRITEs to a host on a path, even if the load balancer avoids that path.
 type ProbeRequest struct {
 	ID      uint64
 	Dst     fabric.NodeID
 	Label   fabric.Label
 	Packets int
 	Timeout fabric.Time // packets without answer by then are lost
-	Early   bool        `json:",omitempty"` // report the result when all are answered, not at the end of that time
+	Early   bool        `json:",omitempty"` // report the result once all are answered, instead of at the end of Timeout
 }
 
 // ProbeResult is the result of a [ProbeRequest].
 type ProbeResult struct {
 	ID         uint64
-	Sent, Lost int // packets; Sent 0: nothing is known
-	// Trip is the mean round trip of the answered packets, Least the shortest; 0: no answer.
+	Sent, Lost int // packets sent, and of these lost; Sent 0: nothing is known
+	// Trip is the mean round-trip time of the answered packets, Least the shortest; 0: none was answered.
 	Trip, Least fabric.Time
 }
 
-// asked are the controllers' open probes.
-type asked struct {
+// openProbes are the open probes that controllers have requested.
+type openProbes struct {
 	probes []*probe // by end time
 	open   map[transport.QP]*probe
 	last   transport.QP // last number given, minus firstAsked
@@ -59,7 +59,7 @@ type probe struct {
 	until fabric.Time
 }
 
-func (a *asked) next() fabric.Time {
+func (a *openProbes) nextDeadline() fabric.Time {
 	if len(a.probes) == 0 {
 		return never
 	}
@@ -67,7 +67,7 @@ func (a *asked) next() fabric.Time {
 }
 
 // answer records the answer to a probe's packet, and reports whether the probe is thereby complete.
-func (a *asked) answer(now fabric.Time, qp transport.QP) (ended bool) {
+func (a *openProbes) answer(now fabric.Time, qp transport.QP) (ended bool) {
 	p := a.open[qp]
 	if p == nil {
 		return false

@@ -49,7 +49,7 @@ func newScheme(c Config) (scheme, error) {
 	return s, nil
 }
 
-// attach makes the core what its scheme needs of an endpoint.
+// attach registers the core with an endpoint for the callbacks that its scheme needs.
 func (s *scheme) attach(e *transport.Config, c *Core) {
 	if s.packets != nil {
 		e.Balancer = c

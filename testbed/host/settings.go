@@ -10,20 +10,21 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/balance"
 )
 
-// Settings are the settings of a host's endpoint and agent, in every world. A zero field means the default of its
-// part.
+// Settings is the settings of a host's endpoint and agent, the same type in every world. A zero field means the
+// default.
 type Settings struct {
 	Seed   uint64            `json:"seed"`
 	Scheme string            `json:"scheme"`
 	Params map[string]string `json:"params,omitempty"`
 
-	Payload   int         `json:"payload"` // bytes of a full packet
-	Rate      fabric.Rate `json:"rate"`    // of the link; 0: the fabric's
+	Payload   int         `json:"payload"` // bytes of payload in a full packet
+	Rate      fabric.Rate `json:"rate"`    // rate of the host's link; 0: the fabric's
 	IPv6      bool        `json:"ipv6"`
-	FlowLabel bool        `json:"flow_label"` // labels in the IPv6 flow label
-	USID      bool        `json:"usid"`       // as micro segments in an outer header
+	FlowLabel bool        `json:"flow_label"` // the IPv6 flow label also carries path labels
+	USID      bool        `json:"usid"`       // labels are carried as micro segments in an outer header
 
 	RTO           fabric.Time        `json:"rto"`
+	MostRTO       fabric.Time        `json:"most_rto"`
 	AckEvery      int                `json:"ack_every"`
 	AckWhenAsked  bool               `json:"ack_when_asked"`
 	Control       transport.Control  `json:"control"`
@@ -33,21 +34,21 @@ type Settings struct {
 	Reordered     bool               `json:"reordered"`           // switches reorder packets
 	LateLoss      bool               `json:"late_loss,omitempty"` // losses of reordered packets are detected by time
 	ResendOnFlip  bool               `json:"resend_on_flip"`      // else a flipped queue pair waits for a NAK
-	TailProbe     bool               `json:"tail_probe"`          // zero-length writes where an answer is late
-	// LeastTrip is the minimum round trip where wires are not its slowest part: no answer to a last packet is late
-	// before.
+	TailProbe     bool               `json:"tail_probe"`          // send zero-length WRITEs when an ACK is overdue
+	// LeastTrip is the shortest round-trip time to assume where software, not the wire, is slowest: before it no ACK
+	// counts as overdue.
 	LeastTrip fabric.Time `json:"least_trip"`
 
 	BatchWindow  fabric.Time `json:"window"`
 	StartJitter  fabric.Time `json:"jitter"`
 	NoJitter     bool        `json:"no_jitter"`
-	FailedMemory fabric.Time `json:"memory"` // time for which a path stays dead without new reports
+	FailedMemory fabric.Time `json:"memory"` // how long a path counts as dead without new reports
 	TimeoutGrace fabric.Time `json:"grace"`
 	QuenchBurst  int         `json:"quench_burst"`
-	// QuenchInterval is the time per additional believed quench.
+	// QuenchInterval is the time after which one more source quench is accepted.
 	QuenchInterval fabric.Time `json:"quench_interval"`
-	// Losses is the test that decides when a path is left because of losses. Disable it where switches drop packets
-	// without marking: such losses look like any other.
+	// Losses is the test by which a path is left because of losses. Disable it if switches drop packets without
+	// marking, since congestion then looks like a lossy path.
 	Losses hostagent.LossTest `json:"losses"`
 	// Slow is the test that decides which paths count as slow.
 	Slow       hostagent.SlowTest `json:"slow"`
@@ -62,8 +63,8 @@ type Settings struct {
 	// Nonce decides the first sessions of all hosts (package soft). It is the same at all hosts, and different each
 	// time, so that late packets of earlier runs are recognised. 0: hosts agree on sessions when they first send.
 	Nonce     uint64 `json:"nonce"`
-	NoQuench  bool   `json:"no_quench"`  // quenches are counted, not believed
-	NoUpdates bool   `json:"no_updates"` // controllers' updates are received, not believed
+	NoQuench  bool   `json:"no_quench"`  // source quenches are counted and ignored
+	NoUpdates bool   `json:"no_updates"` // controllers' updates are received and ignored
 	NoReports bool   `json:"no_reports"` // time-outs are not reported to controllers, and their suspicions are ignored
 }
 
@@ -88,7 +89,7 @@ func (s *Settings) Core(f *fabric.Fabric, id fabric.NodeID) Config {
 				Fabric: f, Host: id, Seed: s.Seed, FailedPathMemory: s.FailedMemory, StartJitter: jitter,
 				TimeoutGrace: s.TimeoutGrace, QuenchBurst: s.QuenchBurst, QuenchInterval: s.QuenchInterval,
 				Losses: s.Losses, Slow: s.Slow, Calm: s.Calm, ProbeEvery: s.ProbeEvery,
-				Asks: s.TailProbe, AskWait: s.AskWait, Packet: s.packet(),
+				Asks: s.TailProbe, AskWait: s.AskWait, Rate: s.Rate, Packet: s.packet(),
 			},
 			MTU: s.Payload,
 		},
@@ -102,7 +103,7 @@ func (s *Settings) Endpoint(c *Core) transport.Config {
 	f := c.logic.cfg.Fabric
 	e := transport.Config{
 		Fabric: f, Host: c.logic.cfg.Host, IPv6: s.IPv6, FlowLabel: s.FlowLabel, MTU: s.Payload, LineRate: s.Rate,
-		RTO: s.RTO, AckEvery: s.AckEvery, AckWhenAsked: s.AckWhenAsked, ProbeOnFlip: s.TailProbe,
+		RTO: s.RTO, MostRTO: s.MostRTO, AckEvery: s.AckEvery, AckWhenAsked: s.AckWhenAsked, ProbeOnFlip: s.TailProbe,
 		Receiver: s.Receiver, ReorderWindow: s.ReorderWindow, Reordered: s.Reordered, LateLoss: s.LateLoss,
 		Control: s.Control, ControlParams: s.ControlParams,
 		AckLabel: c.Scheme().AckLabel,

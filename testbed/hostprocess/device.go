@@ -8,13 +8,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/roce/transport"
 )
 
-// Device sends other programs' messages by a rank's endpoint and agent: a nic.NIC. It calls [Rank.PostFlow] and
-// [Rank.CloseFlow].
+// Device sends messages of other programs through a rank's endpoint and agent, such as an RDMA device in software. It
+// calls [Rank.PostFlow] and [Rank.CloseFlow].
 type Device interface {
 	// Reset ends everything in progress: endpoint and agent restart.
 	Reset(now fabric.Time)
-	// Open describes the bytes of a queue pair, their destination and their owner: From, Key, Address and Share; ok
-	// is false if they are no longer needed.
+	// Open describes the bytes that a queue pair carries: From, Key, Address and Share. ok is false if they are no
+	// longer needed.
 	Open(qp transport.QP, flow uint64, off, bytes int64) (m soft.Message, ok bool)
 	// Acked, Done and Refused report events of a queue pair, which may not be the device's.
 	Acked(now fabric.Time, qp transport.QP)
@@ -27,19 +27,19 @@ type Device interface {
 	Wake() (at fabric.Time, ok bool)
 }
 
-// ownFlow marks a device's flows among the messages.
-const ownFlow = 1 << 63
+// deviceFlowBit marks a device's flows among the messages.
+const deviceFlowBit = 1 << 63
 
-// wholeFlow is the largest size in bytes of a device's flow that is not split: most messages of programs are short,
+// maxWholeFlow is the largest size in bytes of a device's flow that is not split: most messages of programs are short,
 // and the receiver delivers all in order.
-const wholeFlow = 8 << 10
+const maxWholeFlow = 8 << 10
 
-// PostFlow makes the agent deal out a flow of the device. Its number is above 1<<63.
+// PostFlow has the agent split a flow of the device. The flow's number is above 1<<63.
 func (r *Rank) PostFlow(now fabric.Time, flow uint64, dst fabric.NodeID, bytes int64) {
-	r.core.Post(now, hostagent.Flow{ID: ownFlow | flow, Dst: dst, Bytes: bytes})
+	r.core.Post(now, hostagent.Flow{ID: deviceFlowBit | flow, Dst: dst, Bytes: bytes})
 }
 
-// CloseFlow ends a queue pair of a flow.
+// CloseFlow closes a queue pair of a device's flow.
 func (r *Rank) CloseFlow(now fabric.Time, qp transport.QP) {
 	r.engine.Close(qp)
 	if id, ok := r.core.Refuse(now, qp); ok {
@@ -47,7 +47,7 @@ func (r *Rank) CloseFlow(now fabric.Time, qp transport.QP) {
 	}
 }
 
-// Connected reports whether packets to a host are sent at once, or wait for its answer.
+// Connected reports whether packets to a host can be sent at once; otherwise they wait for its answer.
 func (r *Rank) Connected(dst fabric.NodeID) bool { return r.engine.Connected(dst) }
 
 func (r *Rank) placeForDevice() func(fabric.Time, *transport.Placement, []byte) transport.Placing {

@@ -11,22 +11,22 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/hostproto"
 )
 
-// effects is the rank as its core's endpoint and shell: it supplies queue pairs with bytes.
-type effects Rank
+// coreEffects is the rank as its core's endpoint and shell: it supplies queue pairs with bytes.
+type coreEffects Rank
 
 var (
-	_ host.Endpoint = (*effects)(nil)
-	_ host.Shell    = (*effects)(nil)
+	_ host.Endpoint = (*coreEffects)(nil)
+	_ host.Shell    = (*coreEffects)(nil)
 )
 
 // Open implements [host.Endpoint].
-func (x *effects) Open(now fabric.Time, p transport.Message) error {
+func (x *coreEffects) Open(now fabric.Time, p transport.Message) error {
 	m := soft.Message{QP: p.QP, ID: p.ID, Dst: p.Dst, Label: p.Label, Start: p.Start, Balanced: p.Balanced, Once: p.Once}
 	if p.Bytes == 0 {
 		return x.engine.Write(now, m)
 	}
-	if p.ID&ownFlow != 0 && x.device != nil {
-		of, ok := x.device.Open(p.QP, p.ID&^ownFlow, int64(p.Address), p.Bytes)
+	if p.ID&deviceFlowBit != 0 && x.device != nil {
+		of, ok := x.device.Open(p.QP, p.ID&^deviceFlowBit, int64(p.Address), p.Bytes)
 		if !ok {
 			return fmt.Errorf("%w: flow %#x", host.ErrEnded, p.ID)
 		}
@@ -44,36 +44,36 @@ func (x *effects) Open(now fabric.Time, p transport.Message) error {
 }
 
 // Resend implements [host.Endpoint].
-func (x *effects) Resend(qp transport.QP) error { return x.engine.Resend(qp) }
+func (x *coreEffects) Resend(qp transport.QP) error { return x.engine.Resend(qp) }
 
 // Restart implements [host.Endpoint].
-func (x *effects) Restart(qp transport.QP) error { return x.engine.Restart(qp) }
+func (x *coreEffects) Restart(qp transport.QP) error { return x.engine.Restart(qp) }
 
 // Relabel implements [host.Endpoint].
-func (x *effects) Relabel(qp transport.QP, l fabric.Label) error { return x.engine.Relabel(qp, l) }
+func (x *coreEffects) Relabel(qp transport.QP, l fabric.Label) error { return x.engine.Relabel(qp, l) }
 
 // Hold implements [host.Endpoint].
-func (x *effects) Hold(qp transport.QP, until fabric.Time) error { return x.engine.Hold(qp, until) }
+func (x *coreEffects) Hold(qp transport.QP, until fabric.Time) error { return x.engine.Hold(qp, until) }
 
 // Ask implements [host.Endpoint].
-func (x *effects) Ask(dst fabric.NodeID, l fabric.Label, question uint32) error {
+func (x *coreEffects) Ask(dst fabric.NodeID, l fabric.Label, question uint32) error {
 	return x.engine.Ask(dst, l, question)
 }
 
 // Close implements [host.Endpoint].
-func (x *effects) Close(qp transport.QP) error {
+func (x *coreEffects) Close(qp transport.QP) error {
 	x.engine.Close(qp)
 	return nil
 }
 
 // Alarm implements [host.Shell]. It is empty, because [Rank.Wake] asks the core.
-func (x *effects) Alarm(fabric.Time) {}
+func (x *coreEffects) Alarm(fabric.Time) {}
 
 // Wake implements [host.Shell]. It is empty, because the endpoint is asked after every call.
-func (x *effects) Wake(fabric.Time) {}
+func (x *coreEffects) Wake(fabric.Time) {}
 
 // Flipped implements [host.Shell]. A flip is reported when the first packet has left on the new path.
-func (x *effects) Flipped(now fabric.Time, f hostagent.Flip) {
+func (x *coreEffects) Flipped(now fabric.Time, f hostagent.Flip) {
 	if x.cfg.Flipped != nil {
 		x.cfg.Flipped(f)
 	}
@@ -81,26 +81,26 @@ func (x *effects) Flipped(now fabric.Time, f hostagent.Flip) {
 		x.notify(old) // no packet was sent on the new path
 	}
 	x.flipped[transport.QP(f.QP)] = hostproto.Event{
-		Kind: hostproto.Flip, At: (*Rank)(x).stamp(now), QP: uint32(f.QP), From: uint16(f.From), To: uint16(f.To), Reason: f.Reason.String(),
+		Kind: hostproto.Flip, At: (*Rank)(x).toMonotonic(now), QP: uint32(f.QP), From: uint16(f.From), To: uint16(f.To), Reason: f.Reason.String(),
 	}
 }
 
 // Sent implements [host.Shell].
-func (x *effects) Sent(now fabric.Time, message uint64) {
+func (x *coreEffects) Sent(now fabric.Time, message uint64) {
 	if o := x.sending[message]; o != nil {
 		(*Rank)(x).sentAll(now, o)
 	}
 }
 
 // PathsFailed implements [host.Shell].
-func (x *effects) PathsFailed(now fabric.Time, failed []hostagent.Failed) {
+func (x *coreEffects) PathsFailed(now fabric.Time, failed []hostagent.Failed) {
 	if x.cfg.Report != nil && !x.set.NoReports {
-		x.cfg.Report(failed, (*Rank)(x).stamp(now))
+		x.cfg.Report(failed, (*Rank)(x).toMonotonic(now))
 	}
 }
 
 // Probed implements [host.Shell].
-func (x *effects) Probed(_ fabric.Time, r host.ProbeResult) {
+func (x *coreEffects) Probed(_ fabric.Time, r host.ProbeResult) {
 	if a, ok := x.answers[r.ID]; ok {
 		delete(x.answers, r.ID)
 		a(r)
@@ -108,4 +108,4 @@ func (x *effects) Probed(_ fabric.Time, r host.ProbeResult) {
 }
 
 // Fault implements [host.Shell].
-func (x *effects) Fault(now fabric.Time, err error) { (*Rank)(x).fault(now, err) }
+func (x *coreEffects) Fault(now fabric.Time, err error) { (*Rank)(x).reportViolation(now, err) }

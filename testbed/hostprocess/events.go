@@ -34,13 +34,13 @@ func (r *Rank) Done(now fabric.Time, qp transport.QP) {
 }
 
 // sentAll records that a message is completely acknowledged.
-func (r *Rank) sentAll(now fabric.Time, o *outbound) {
+func (r *Rank) sentAll(now fabric.Time, o *outboundMessage) {
 	delete(r.sending, o.id)
 	r.sent++
-	r.notify(hostproto.Event{Kind: hostproto.Sent, At: r.stamp(now), ID: o.id, Peer: int(o.dst), Bytes: int64(len(o.data))})
+	r.notify(hostproto.Event{Kind: hostproto.Sent, At: r.toMonotonic(now), ID: o.id, Peer: int(o.dst), Bytes: int64(len(o.data))})
 	if o.job && r.job != nil {
 		if err := r.job.Sent(collective.ID(o.id)); err != nil {
-			r.fault(now, err)
+			r.reportViolation(now, err)
 		}
 		r.checkDone(now)
 	}
@@ -48,20 +48,20 @@ func (r *Rank) sentAll(now fabric.Time, o *outbound) {
 
 // Timeout implements [soft.Handler].
 func (r *Rank) Timeout(now fabric.Time, qp transport.QP) {
-	r.notify(hostproto.Event{Kind: hostproto.Timeout, At: r.stamp(now), QP: uint32(qp)})
+	r.notify(hostproto.Event{Kind: hostproto.Timeout, At: r.toMonotonic(now), QP: uint32(qp)})
 	r.core.Timeout(now, qp)
 }
 
 // Failed implements [soft.Handler].
 func (r *Rank) Failed(now fabric.Time, qp transport.QP, s frame.Syndrome) {
 	id, ok := r.core.Refuse(now, qp)
-	if id&ownFlow != 0 && r.device != nil {
+	if id&deviceFlowBit != 0 && r.device != nil {
 		r.core.Forget(id)
 		r.device.Refused(now, qp, s)
 		return
 	}
 	if o := r.sending[id]; ok && o != nil {
-		r.fault(now, fmt.Errorf("%s refused message %#x: syndrome %#x", r.cfg.Fabric.Name(o.dst), o.id, uint8(s)))
+		r.reportViolation(now, fmt.Errorf("%s refused message %#x: syndrome %#x", r.cfg.Fabric.Name(o.dst), o.id, uint8(s)))
 	}
 }
 
@@ -73,11 +73,11 @@ func (r *Rank) Written(now fabric.Time, src fabric.NodeID, key uint32, address u
 	}
 	s := g.at(int64(address), n)
 	if s == nil {
-		r.fault(now, fmt.Errorf("a WRITE of %d bytes at %d of key %#x from %s fits no message", n, address, key, r.cfg.Fabric.Name(src)))
+		r.reportViolation(now, fmt.Errorf("a WRITE of %d bytes at %d of key %#x from %s fits no message", n, address, key, r.cfg.Fabric.Name(src)))
 		return
 	}
 	if n > s.left {
-		r.fault(now, fmt.Errorf("%d bytes too many of message %#x", n-s.left, s.id))
+		r.reportViolation(now, fmt.Errorf("%d bytes too many of message %#x", n-s.left, s.id))
 		return
 	}
 	if s.left -= n; s.left == 0 {
@@ -93,13 +93,13 @@ func (r *Rank) Written(now fabric.Time, src fabric.NodeID, key uint32, address u
 func (r *Rank) arrived(now fabric.Time, src fabric.NodeID, id uint64, msg []byte) {
 	r.received++
 	r.notify(hostproto.Event{
-		Kind: hostproto.Received, At: r.stamp(now), ID: id, Peer: int(src), Bytes: int64(len(msg)), CRC: checksum(msg),
+		Kind: hostproto.Received, At: r.toMonotonic(now), ID: id, Peer: int(src), Bytes: int64(len(msg)), CRC: checksum(msg),
 	})
 	if r.job == nil || collective.ID(id).Dst() != int(r.cfg.Host) || !r.ofJob(collective.ID(id)) {
 		return
 	}
 	if err := r.job.Received(collective.ID(id), func(s collective.Send) { r.postJob(now, s) }); err != nil {
-		r.fault(now, err)
+		r.reportViolation(now, err)
 	}
 	r.checkDone(now)
 }
@@ -109,13 +109,13 @@ func (r *Rank) ofJob(id collective.ID) bool { return id.Job() == r.job.Spec().Jo
 
 func (r *Rank) checkDone(now fabric.Time) {
 	if r.job.Done(int(r.cfg.Host)) {
-		r.notify(hostproto.Event{Kind: hostproto.Done, At: r.stamp(now)})
+		r.notify(hostproto.Event{Kind: hostproto.Done, At: r.toMonotonic(now)})
 	}
 }
 
 // Quench implements [soft.Handler].
 func (r *Rank) Quench(now fabric.Time, q frame.Quench) {
-	ev := hostproto.Event{Kind: hostproto.Quench, At: r.stamp(now), Reason: "ignored"}
+	ev := hostproto.Event{Kind: hostproto.Quench, At: r.toMonotonic(now), Reason: "ignored"}
 	if id, ok := r.cfg.Fabric.LinkAt(q.Switch, q.Port); ok {
 		ev.Link = r.cfg.Fabric.LinkName(id)
 	}
@@ -146,6 +146,6 @@ func (r *Rank) Update(now fabric.Time, u *statepb.Update) {
 		// Suspicions from all agents' reports are not the controller's own report of links.
 		u = &statepb.Update{Instance: u.GetInstance(), Epoch: u.GetEpoch(), Snapshot: u.GetSnapshot(), Suspects: u.GetSuspects()}
 	}
-	r.notify(hostproto.Event{Kind: hostproto.Push, At: r.stamp(now), Instance: u.GetInstance(), Epoch: u.GetEpoch(), Snapshot: u.GetSnapshot()})
+	r.notify(hostproto.Event{Kind: hostproto.Push, At: r.toMonotonic(now), Instance: u.GetInstance(), Epoch: u.GetEpoch(), Snapshot: u.GetSnapshot()})
 	r.core.Update(now, u)
 }

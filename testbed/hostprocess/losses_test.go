@@ -123,8 +123,9 @@ func TestLossyPath(t *testing.T) {
 	}
 }
 
-// TestLostTail: the last packet of a message is lost. Its queue pair is silent and sends a zero-length WRITE behind it, whose
-// answer asks for it: that is sooner than the timer, and no reason to move. Where silence is not noticed, it costs the timer.
+// TestLostTail: the last packet of a message is lost. Its queue pair is silent and sends a zero-length WRITE behind it,
+// whose answer asks for it: that is sooner than the timer, and no reason to move. Where silence is not noticed, it
+// costs the timer.
 func TestLostTail(t *testing.T) {
 	for _, without := range []bool{false, true} {
 		p := newPair(t, host.Settings{Seed: 1, ResendOnFlip: true, TailProbe: !without})

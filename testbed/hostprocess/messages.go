@@ -15,8 +15,8 @@ var crcTable = crc32.MakeTable(crc32.Castagnoli)
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, crcTable) }
 
-// fill makes the bytes of a message.
-func fill(b []byte, seed, id uint64) {
+// fillMessage makes the bytes of a message.
+func fillMessage(b []byte, seed, id uint64) {
 	x := seed*splitmix.Step ^ id
 	next := func() uint64 {
 		x += splitmix.Step
@@ -31,24 +31,24 @@ func fill(b []byte, seed, id uint64) {
 	}
 }
 
-// slot is the place of one message in a region.
-type slot struct {
+// messageSlot is the place of one message in a region.
+type messageSlot struct {
 	id    uint64
 	start int64
 	bytes int64
 	left  int64 // missing bytes
 }
 
-// region is memory to which other hosts write.
-type region struct {
+// writeRegion is memory to which other hosts write.
+type writeRegion struct {
 	buf   []byte
-	slots []slot // by start
-	once  bool   // it is freed when its message has arrived
+	slots []messageSlot // by start
+	once  bool          // it is freed when its message has arrived
 }
 
 // at returns the slot of a WRITE, or nil if it fits none.
-func (r *region) at(address, n int64) *slot {
-	i, ok := slices.BinarySearchFunc(r.slots, address, func(s slot, a int64) int {
+func (r *writeRegion) at(address, n int64) *messageSlot {
+	i, ok := slices.BinarySearchFunc(r.slots, address, func(s messageSlot, a int64) int {
 		switch {
 		case s.start+s.bytes <= a:
 			return -1
@@ -69,14 +69,14 @@ const maxMessage = 1 << 30
 // maxJobBytes is the largest region of a job, in bytes.
 const maxJobBytes = 1 << 32
 
-// layout computes the places of a job's messages to one rank, in the order of its phases.
-func layout(j *collective.Job, rank int) (slots []slot, total int64, err error) {
+// layoutSlots computes the places of a job's messages to one rank, in the order of its phases.
+func layoutSlots(j *collective.Job, rank int) (slots []messageSlot, total int64, err error) {
 	for p := range j.Phases() {
 		for s := range j.Traffic(p) {
 			if s.Dst != rank {
 				continue
 			}
-			slots = append(slots, slot{id: uint64(s.ID), start: total, bytes: s.Bytes, left: s.Bytes})
+			slots = append(slots, messageSlot{id: uint64(s.ID), start: total, bytes: s.Bytes, left: s.Bytes})
 			if total += s.Bytes; total > maxJobBytes {
 				return nil, 0, fmt.Errorf("host: the job sends more than %d bytes to rank %d; make it smaller", int64(maxJobBytes), rank)
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/hostproto"
 )
 
-// Status is a host's status.
+// Status is the state that a host shows to operators, as JSON.
 type Status struct {
 	Host        string              `json:"host"`
 	Controllers []daemon.Controller `json:"controllers"`
@@ -62,6 +62,10 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	put(prometheus.GaugeValue, "messages_open", "Messages not acknowledged to the end.", float64(s.Open))
 	put(prometheus.GaugeValue, "queue_pairs_open", "Queue pairs open.", float64(s.ActiveQPs))
 	daemon.CollectQuenches(out, s.Verdicts)
+	verdicts := daemon.Metric("path_verdicts_total", "Paths that were asked, by the verdict; back: dead ones that answered later.", "verdict")
+	for v, n := range map[string]uint64{"alive": s.Paths.Alive, "dead": s.Paths.Dead, "back": s.Paths.Back} {
+		out <- prometheus.MustNewConstMetric(verdicts, prometheus.CounterValue, float64(n), v)
+	}
 	labels := make(map[string]uint64, len(s.LabelBytes))
 	for l, n := range s.LabelBytes {
 		labels[strconv.Itoa(l)] = n

@@ -23,13 +23,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/hostproto"
 )
 
-// ProcessConfig sets up a host as a process.
+// ProcessConfig sets up a [Process].
 type ProcessConfig struct {
 	Fabric *fabric.Fabric
 	Host   fabric.NodeID
-	Port   port.Port    // the process owns it from now on
+	Port   port.Port    // the port, which the process closes
 	Rate   fabric.Rate  // of the host's link; 0: the fabric's
-	Listen net.Listener // for coordinators; nil: none
+	Listen net.Listener // listener for coordinators, closed by the process; nil: none
 	// Device makes the device that sends other programs' messages by this host, and Serve serves them until ctx
 	// ends; nil: none.
 	Device func(r *Rank) Device
@@ -39,19 +39,19 @@ type ProcessConfig struct {
 
 	Controllers []string
 	Dial        func(addr string) (*grpc.ClientConn, error)
-	Known       *statepb.Update // see daemon.WatchConfig
+	Known       *statepb.Update // link states known before the start, as in [daemon.WatchConfig]
 	// OnUpdate stores the state of links, a snapshot, when it has changed; it is called again after an error. Nil:
 	// not stored.
 	OnUpdate func(*statepb.Update) error
 
-	EventLog io.Writer // see Config; nil: none
+	EventLog io.Writer // receives the log of the core's calls: see Config; nil: none
 	Log      *slog.Logger
 
 	Clock func() hostproto.Clock // the clock of the host's times; nil: this machine's
 }
 
-// Process is a running host: rank, shell, coordinator's server and controllers' watcher. Its methods are safe for
-// concurrent use.
+// Process is a running host: network endpoint, agent, control socket, connections to controllers. Its methods are safe
+// for concurrent use.
 type Process struct {
 	cfg     ProcessConfig
 	rank    *Rank
@@ -61,7 +61,7 @@ type Process struct {
 	known   chan *statepb.Update // the latest snapshot for OnUpdate, which may be slow
 }
 
-// NewProcess makes a host. After an error the port and the listener stay the caller's.
+// NewProcess returns a host. After an error the caller keeps the port and the listener.
 func NewProcess(cfg ProcessConfig) (*Process, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -160,15 +160,15 @@ func (p *Process) Run(ctx context.Context) error {
 	}
 	g.Go(func() error { return p.watcher.Run(ctx) })
 	g.Go(func() error { return p.reportLargest(ctx) })
-	g.Go(func() error { return p.keep(ctx) })
+	g.Go(func() error { return p.followLinks(ctx) })
 	return errors.Join(g.Wait(), p.shell.Close())
 }
 
-// keepAgain is the pause before [ProcessConfig.OnUpdate] is called again after an error.
-const keepAgain = time.Second
+// retryInterval is the pause before [ProcessConfig.OnUpdate] is called again after an error.
+const retryInterval = time.Second
 
-// keep passes the state of links to OnUpdate until ctx ends.
-func (p *Process) keep(ctx context.Context) error {
+// followLinks passes the state of links to OnUpdate until ctx ends.
+func (p *Process) followLinks(ctx context.Context) error {
 	var last *statepb.Update
 	var again <-chan time.Time
 	for {
@@ -180,7 +180,7 @@ func (p *Process) keep(ctx context.Context) error {
 		}
 		again = nil
 		if p.cfg.OnUpdate(last) != nil {
-			again = time.After(keepAgain)
+			again = time.After(retryInterval)
 		}
 	}
 }
@@ -216,7 +216,7 @@ func (p *Process) Stats(ctx context.Context) (*hostproto.Stats, error) {
 	if err := p.shell.Call(ctx, func(fabric.Time) { s = p.rank.Stats() }); err != nil {
 		return nil, fmt.Errorf("host: %w", err)
 	}
-	s.CPU, s.RSS = usage()
+	s.CPU, s.RSS = processUsage()
 	s.Controller = p.server.Controller()
 	s.PortLost = p.cfg.Port.Counters().InLost
 	return s, nil

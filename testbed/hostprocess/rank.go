@@ -27,24 +27,24 @@ type Config struct {
 	Host   fabric.NodeID
 	// Origin is the zero of the rank's clock, in ns of CLOCK_MONOTONIC.
 	Origin int64
-	// Notify receives events, in the shell's goroutine. It must not block.
+	// Notify is called with each event, in the shell's goroutine. It must not block.
 	Notify func(hostproto.Event)
-	// Report receives the paths that timed out though no link on them was known to be dead, with the time in ns of
-	// CLOCK_MONOTONIC, in the shell's goroutine. It must not block, nor keep the slice. May be nil.
+	// Report is called with the paths that timed out though no link on them was known to be dead, and with the time in
+	// ns of CLOCK_MONOTONIC, in the shell's goroutine. It must not block, nor keep the slice. May be nil.
 	Report func(failed []hostagent.Failed, at int64)
 	// Flipped receives moved queue pairs, in the shell's goroutine. It must not block. May be nil.
 	Flipped func(...hostagent.Flip)
 	// EventLog receives the host's event log, see package host; may be nil.
 	EventLog io.Writer
 	Log      *slog.Logger
-	// Payload is of a full packet, in bytes, where settings do not say it; 0: 1024.
+	// Payload is the number of payload bytes of a full packet if the settings do not say it; 0: 1024.
 	Payload int
 	// Random returns numbers that other hosts cannot guess: queue pairs' numbers and first PSNs follow from them. nil:
 	// the system's.
 	Random func() uint64
 }
 
-// Rank is one host; see the package comment.
+// Rank is one host of a collective, with its endpoint and agent. See the package comment.
 type Rank struct {
 	cfg    Config
 	notify func(hostproto.Event)
@@ -57,8 +57,8 @@ type Rank struct {
 	answers map[uint64]answer                // of controllers' open probes, by the core's number
 	asked   uint64                           // the last of these numbers
 	flipped map[transport.QP]hostproto.Event // flips whose first packet has not left yet
-	sending map[uint64]*outbound
-	regions map[uint32]*region
+	sending map[uint64]*outboundMessage
+	regions map[uint32]*writeRegion
 	last    *statepb.Update // the last reported state of links
 
 	job    *collective.Job
@@ -72,8 +72,8 @@ type Rank struct {
 	device Device // for other programs' queue pairs; nil: none
 }
 
-// outbound is a message being sent.
-type outbound struct {
+// outboundMessage is a message being sent.
+type outboundMessage struct {
 	id   uint64
 	dst  fabric.NodeID
 	data []byte
@@ -93,7 +93,7 @@ func New(c Config) (*Rank, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	if c.Random == nil {
-		c.Random = secret
+		c.Random = randomSecret
 	}
 	r := &Rank{cfg: c, notify: c.Notify}
 	if r.notify == nil {
@@ -105,8 +105,8 @@ func New(c Config) (*Rank, error) {
 	return r, r.Configure(0, host.Settings{})
 }
 
-// secret returns a random number from the system.
-func secret() uint64 {
+// randomSecret returns a random number from the system.
+func randomSecret() uint64 {
 	var b [8]byte
 	rand.Read(b[:]) //nolint:errcheck // it never fails
 	return binary.NativeEndian.Uint64(b[:])
@@ -124,10 +124,13 @@ func orDefault[T comparable](v *T, to T) {
 func inSoftware(s *host.Settings) {
 	orDefault(&s.Scheme, balance.Ethereal)
 	orDefault(&s.Payload, 1024)
+	orDefault(&s.AckEvery, 16) // an ACK costs as much as a packet of data
 	orDefault(&s.RTO, 50*fabric.Millisecond)
+	orDefault(&s.MostRTO, 40*s.RTO)
 	orDefault(&s.Control, transport.NoControl)
 	orDefault(&s.LeastTrip, s.RTO/5) // after two of these the last packet is requested again
-	orDefault(&s.AskWait, s.RTO)     // processes wait for a processor for a shorter time
+	// Processes wait for a processor for a shorter time, unless answers show otherwise.
+	orDefault(&s.AskWait, max(s.RTO, 2*fabric.Second))
 	orDefault(&s.Slow.After, s.RTO)
 	orDefault(&s.Slow.Memory, s.RTO)
 	orDefault(&s.TimeoutGrace, s.RTO/4) // some trips
@@ -137,15 +140,15 @@ func inSoftware(s *host.Settings) {
 	orDefault(&s.Losses.Lossy, 1e-2)
 }
 
-// Configure restarts the endpoint and the balancer. Everything in progress is forgotten. After an error nothing has
-// changed.
+// Configure restarts the endpoint and the load balancer with other settings. Everything in progress is dropped. After
+// an error nothing has changed.
 func (r *Rank) Configure(now fabric.Time, s host.Settings) error {
 	orDefault(&s.Payload, r.cfg.Payload)
 	inSoftware(&s)
 	coreConfig := s.Core(r.cfg.Fabric, r.cfg.Host)
 	coreConfig.Log = r.events
 	if r.device != nil {
-		coreConfig.Whole = max(wholeFlow, 2*int64(s.Payload))
+		coreConfig.Whole = max(maxWholeFlow, 2*int64(s.Payload))
 	}
 	core, err := host.New(coreConfig)
 	if err != nil {
@@ -162,9 +165,9 @@ func (r *Rank) Configure(now fabric.Time, s host.Settings) error {
 			return err
 		}
 	}
-	r.forget()
+	r.forgetJobs()
 	r.set, r.core, r.engine, r.wrap = s, core, engine, wrap
-	core.Attach((*effects)(r), (*effects)(r))
+	core.Attach((*coreEffects)(r), (*coreEffects)(r))
 	r.posted, r.sent, r.received = 0, 0, 0
 	if r.device != nil {
 		r.device.Reset(now)
@@ -176,14 +179,14 @@ func (r *Rank) Configure(now fabric.Time, s host.Settings) error {
 	return nil
 }
 
-// forget forgets jobs, messages and probes.
-func (r *Rank) forget() {
+// forgetJobs forgets jobs, messages and probes.
+func (r *Rank) forgetJobs() {
 	for _, n := range slices.Sorted(maps.Keys(r.answers)) { // their results are unknown
 		r.answers[n](host.ProbeResult{})
 	}
 	r.job, r.due, r.answers = nil, false, map[uint64]answer{}
-	r.flipped, r.sending = map[transport.QP]hostproto.Event{}, map[uint64]*outbound{}
-	r.regions = map[uint32]*region{}
+	r.flipped, r.sending = map[transport.QP]hostproto.Event{}, map[uint64]*outboundMessage{}
+	r.regions = map[uint32]*writeRegion{}
 }
 
 // Prepare prepares a job: it allocates memory for the job's messages to this host.
@@ -198,11 +201,11 @@ func (r *Rank) Prepare(j hostproto.Job) error {
 	if r.job != nil && !r.job.Done(int(r.cfg.Host)) {
 		return fmt.Errorf("host: a job is under way; forget it first")
 	}
-	slots, total, err := layout(job, int(r.cfg.Host))
+	slots, total, err := layoutSlots(job, int(r.cfg.Host))
 	if err != nil {
 		return err
 	}
-	if err := r.register(j.Key, &region{buf: make([]byte, total), slots: slots}); err != nil {
+	if err := r.register(j.Key, &writeRegion{buf: make([]byte, total), slots: slots}); err != nil {
 		return err
 	}
 	r.job, r.jobKey, r.due, r.dests = job, j.Key, false, map[int]map[uint64]int64{}
@@ -214,11 +217,11 @@ func (r *Rank) Start(at int64) error {
 	if r.job == nil {
 		return fmt.Errorf("host: no job is prepared")
 	}
-	r.jobAt, r.due = r.time(at), true
+	r.jobAt, r.due = r.fromMonotonic(at), true
 	return nil
 }
 
-func (r *Rank) register(key uint32, g *region) error {
+func (r *Rank) register(key uint32, g *writeRegion) error {
 	if old := r.regions[key]; old != nil {
 		r.engine.Deregister(key)
 	}
@@ -229,17 +232,19 @@ func (r *Rank) register(key uint32, g *region) error {
 	return nil
 }
 
-// time and stamp convert between CLOCK_MONOTONIC and the rank's clock.
-func (r *Rank) time(ns int64) fabric.Time { return fabric.Time(ns-r.cfg.Origin) * fabric.Nanosecond }
-func (r *Rank) stamp(t fabric.Time) int64 { return r.cfg.Origin + int64(t/fabric.Nanosecond) }
+// fromMonotonic and stamp convert between CLOCK_MONOTONIC and the rank's clock.
+func (r *Rank) fromMonotonic(ns int64) fabric.Time {
+	return fabric.Time(ns-r.cfg.Origin) * fabric.Nanosecond
+}
+func (r *Rank) toMonotonic(t fabric.Time) int64 { return r.cfg.Origin + int64(t/fabric.Nanosecond) }
 
-// Expect allocates memory for incoming messages.
+// Expect allocates memory for the given messages, which other hosts will write.
 func (r *Rank) Expect(in []hostproto.Inbound) error {
 	for _, m := range in {
 		if m.Bytes < 1 || m.Bytes > maxMessage {
 			return fmt.Errorf("host: message %#x of %d bytes; use 1 to %d", m.ID, m.Bytes, maxMessage)
 		}
-		g := &region{buf: make([]byte, m.Bytes), slots: []slot{{id: m.ID, bytes: m.Bytes, left: m.Bytes}}, once: true}
+		g := &writeRegion{buf: make([]byte, m.Bytes), slots: []messageSlot{{id: m.ID, bytes: m.Bytes, left: m.Bytes}}, once: true}
 		if err := r.register(m.Key, g); err != nil {
 			return err
 		}
@@ -258,31 +263,31 @@ func (r *Rank) Post(now fabric.Time, out []hostproto.Outbound) error {
 		}
 	}
 	for _, m := range out {
-		r.post(now, &outbound{id: m.ID, dst: fabric.NodeID(m.Dst), key: m.Key}, m.Bytes)
+		r.post(now, &outboundMessage{id: m.ID, dst: fabric.NodeID(m.Dst), key: m.Key}, m.Bytes)
 	}
 	return nil
 }
 
 // post adds a message to the batching window.
-func (r *Rank) post(now fabric.Time, o *outbound, bytes int64) {
+func (r *Rank) post(now fabric.Time, o *outboundMessage, bytes int64) {
 	o.data = make([]byte, bytes)
-	fill(o.data, r.set.Seed^r.posted<<40, o.id)
+	fillMessage(o.data, r.set.Seed^r.posted<<40, o.id)
 	r.sending[o.id] = o
 	r.posted++
 	r.notify(hostproto.Event{
-		Kind: hostproto.Posted, At: r.stamp(now), ID: o.id, Peer: int(o.dst), Bytes: bytes, CRC: checksum(o.data),
+		Kind: hostproto.Posted, At: r.toMonotonic(now), ID: o.id, Peer: int(o.dst), Bytes: bytes, CRC: checksum(o.data),
 	})
 	r.core.Post(now, hostagent.Flow{ID: o.id, Dst: o.dst, Bytes: bytes})
 }
 
 // postJob posts a send of the collective.
 func (r *Rank) postJob(now fabric.Time, s collective.Send) {
-	o := &outbound{id: uint64(s.ID), dst: fabric.NodeID(s.Dst), key: r.jobKey, job: true}
+	o := &outboundMessage{id: uint64(s.ID), dst: fabric.NodeID(s.Dst), key: r.jobKey, job: true}
 	places := r.dests[s.Dst]
 	if places == nil {
-		slots, _, err := layout(r.job, s.Dst)
+		slots, _, err := layoutSlots(r.job, s.Dst)
 		if err != nil {
-			r.fault(now, err)
+			r.reportViolation(now, err)
 			return
 		}
 		places = make(map[uint64]int64, len(slots))
@@ -295,10 +300,10 @@ func (r *Rank) postJob(now fabric.Time, s collective.Send) {
 	r.post(now, o, s.Bytes)
 }
 
-// fault reports a violation.
-func (r *Rank) fault(now fabric.Time, err error) {
+// reportViolation reports a violation.
+func (r *Rank) reportViolation(now fabric.Time, err error) {
 	r.cfg.Log.Error("fault", "err", err)
-	r.notify(hostproto.Event{Kind: hostproto.Fault, At: r.stamp(now), Text: err.Error()})
+	r.notify(hostproto.Event{Kind: hostproto.Fault, At: r.toMonotonic(now), Text: err.Error()})
 }
 
 // Next implements [soft.Driven].
@@ -307,7 +312,7 @@ func (r *Rank) Next(now fabric.Time, buf []byte) (int, bool) {
 	if ok && !s.Control && len(r.flipped) > 0 {
 		if ev, is := r.flipped[s.QP]; is {
 			delete(r.flipped, s.QP)
-			ev.First = r.stamp(now)
+			ev.First = r.toMonotonic(now)
 			r.notify(ev)
 		}
 	}

@@ -155,8 +155,8 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// TestHeartbeats: heartbeats keep a controller connected for the agent: what it does not confirm is not believed again at
-// once, however long ago its last update was.
+// TestHeartbeats: heartbeats keep a controller connected for the agent: what it does not confirm is not believed again
+// at once, however long ago its last update was.
 func TestHeartbeats(t *testing.T) {
 	f, err := fabric.New(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 2, HostsPerToR: 1})
 	if err != nil {

@@ -133,8 +133,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestRestartUnderWay starts a receiver's process again while a message is on the way: its sender learns of that by what
-// it sends, and the next message arrives.
+// TestRestartUnderWay starts a receiver's process again while a message is on the way: its sender learns of that by
+// what it sends, and the next message arrives.
 func TestRestartUnderWay(t *testing.T) {
 	w := newWire(t)
 	w.post(0, 1, 1<<20)
@@ -155,9 +155,9 @@ func TestRestartUnderWay(t *testing.T) {
 	}
 }
 
-// TestForged has a third host send frames with a peer's address: writes of newer queue pairs, acknowledgements, refusals,
-// congestion notifications, and datagrams of a session. It sees none of the hosts' frames. Messages arrive as if there
-// were none, and no state remains.
+// TestForged has a third host send frames with a peer's address: writes of newer queue pairs, acknowledgements,
+// refusals, congestion notifications, and datagrams of a session. It sees none of the hosts' frames. Messages arrive as
+// if there were none, and no state remains.
 func TestForged(t *testing.T) {
 	w := newWire(t)
 	w.post(0, 1, 10_000)

@@ -25,7 +25,8 @@ const maxRequest = 16 << 20
 // maxUnsent is the largest number of unsent events for a coordinator that does not read.
 const maxUnsent = 1 << 20
 
-// Server lets a coordinator drive a rank. The rank calls Notify, in the shell's goroutine; Run is called once.
+// Server lets a coordinator control a rank over a socket. The rank calls Notify, in the shell's goroutine; Run is
+// called once.
 type Server struct {
 	rank  *Rank
 	shell *soft.Shell
@@ -49,7 +50,7 @@ type peer struct {
 	more   chan struct{}
 }
 
-// NewServer returns a server for a rank that a shell drives. Both may be set later, before Run, with Attach.
+// NewServer returns a server; [Server.Attach] gives it the rank to control.
 func NewServer(log *slog.Logger) *Server {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -178,7 +179,7 @@ func (s *Server) do(now fabric.Time, q *hostproto.Request, r *hostproto.Reply) e
 		return s.rank.Post(now, q.Post)
 	case q.Stats:
 		r.Stats = s.rank.Stats()
-		r.Stats.CPU, r.Stats.RSS = usage()
+		r.Stats.CPU, r.Stats.RSS = processUsage()
 		if s.Controller != nil {
 			r.Stats.Controller = s.Controller()
 		}

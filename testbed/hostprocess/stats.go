@@ -20,6 +20,9 @@ func (r *Rank) Stats() *hostproto.Stats {
 	if a, ok := r.core.Scheme().(agentStats); ok {
 		x := a.Stats()
 		s.Flips, s.Returns, s.Verdicts = x.Flips, x.Returns, slices.Clone(x.Quenches[:])
+		s.Paths = hostproto.Paths{
+			Alive: x.PathsAlive, Dead: x.PathsDead, Back: x.PathsBack, Late: x.PathsLate, Convicted: x.LinksConvicted,
+		}
 	}
 	return s
 }

@@ -2,5 +2,5 @@
 
 package hostprocess
 
-// usage returns 0 on this system.
-func usage() (cpu, rss int64) { return 0, 0 }
+// processUsage returns 0 on this system.
+func processUsage() (cpu, rss int64) { return 0, 0 }

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// usage returns the CPU time that the process has used, in ns, and its memory in bytes; 0: unknown.
-func usage() (cpu, rss int64) {
+// processUsage returns the CPU time that the process has used, in ns, and its memory in bytes; 0: unknown.
+func processUsage() (cpu, rss int64) {
 	var ru unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &ru); err == nil {
 		cpu = ru.Utime.Nano() + ru.Stime.Nano()

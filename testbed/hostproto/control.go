@@ -15,19 +15,19 @@ type Request struct {
 	Expect    []Inbound      `json:"expect,omitempty"`
 	Post      []Outbound     `json:"post,omitempty"`
 	Stats     bool           `json:"stats,omitempty"`
-	Probe     *Probe         `json:"probe,omitempty"` // answered at the end of its time
+	Probe     *Probe         `json:"probe,omitempty"` // answered when the probe's time is over
 	Clock     bool           `json:"clock,omitempty"` // requests the host's time
 }
 
-// Clock is the time of a host's clock.
+// Clock is the reading of a host's clock.
 type Clock struct {
 	// Of names the clock: hosts with the same name share the clock. Empty: unknown.
 	Of  string `json:"of"`
 	Now int64  `json:"now_ns"`
 }
 
-// Probe requests zero-length writes to a host on a path. A client that requests only probes and the time does not
-// replace a coordinator.
+// Probe requests zero-length RDMA WRITEs to a host on a path. A client that requests only probes and the time does not
+// replace the coordinator.
 type Probe struct {
 	Dst     int    `json:"dst"`
 	Label   uint16 `json:"label"`
@@ -38,9 +38,9 @@ type Probe struct {
 // Probed is the result of a [Probe].
 type Probed struct {
 	Host  int   `json:"host"`
-	Sent  int   `json:"sent"` // 0: none, because too many are open, or there is no such path
+	Sent  int   `json:"sent"` // packets; 0: none, because too many probes are open, or there is no such path
 	Lost  int   `json:"lost"`
-	Trip  int64 `json:"trip_ns"` // mean of the answered ones
+	Trip  int64 `json:"trip_ns"` // mean round-trip time of the answered ones
 	Least int64 `json:"least_ns"`
 }
 
@@ -54,22 +54,22 @@ type Job struct {
 	At  int64  `json:"at_ns"` // start time; for a job without a key
 }
 
-// Inbound is an expected message, with its own memory.
+// Inbound is a message that a host is to receive, and its memory.
 type Inbound struct {
 	ID    uint64 `json:"id"`
 	Key   uint32 `json:"key"`
 	Bytes int64  `json:"bytes"`
 }
 
-// Outbound is a message to send. Those of one request are one batch. Its bytes are made from Seed and ID.
+// Outbound is a message to send. Those of one request are one batch. Its bytes are computed from Seed and ID.
 type Outbound struct {
 	ID    uint64 `json:"id"`
 	Dst   int    `json:"dst"`
 	Bytes int64  `json:"bytes"`
-	Key   uint32 `json:"key"` // of the receiver's memory
+	Key   uint32 `json:"key"` // key of the receiver's memory
 }
 
-// Reply is a host's message.
+// Reply is a host's answer to a [Request].
 type Reply struct {
 	Seq   uint64 `json:"seq,omitempty"`
 	Error string `json:"error,omitempty"`
@@ -85,15 +85,15 @@ type Kind string
 
 // Kinds of event.
 const (
-	Posted   Kind = "posted"   // the endpoint got a message: ID, Peer, Bytes, CRC
-	Sent     Kind = "sent"     // all of it is acknowledged
-	Received Kind = "received" // a message has arrived whole: ID, Peer, Bytes, CRC
+	Posted   Kind = "posted"   // a message was posted: ID, Peer, Bytes, CRC
+	Sent     Kind = "sent"     // all bytes of the message are acknowledged
+	Received Kind = "received" // a message has arrived completely: ID, Peer, Bytes, CRC
 	Done     Kind = "done"     // the rank's part of the job is done
 	Flip     Kind = "flip"     // a queue pair has changed its path: QP, From, To, Reason, and First
-	Quench   Kind = "quench"   // a source quench came: Reason is the verdict on it, Link its link
+	Quench   Kind = "quench"   // a source quench arrived: Reason is the verdict on it, Link its link
 	Timeout  Kind = "timeout"  // a retransmission timer expired: QP
 	Push     Kind = "push"     // a controller's update of links: Instance, Epoch, Snapshot
-	Fault    Kind = "fault"    // something broke its contract: Text
+	Fault    Kind = "fault"    // a contract was violated: Text
 )
 
 // Event is an event at a host.
@@ -106,8 +106,8 @@ type Event struct {
 	CRC   uint32 `json:"crc,omitempty"` // CRC-32C of the message's bytes
 
 	QP     uint32 `json:"qp,omitempty"`
-	From   uint16 `json:"from,omitempty"` // path label
-	To     uint16 `json:"to,omitempty"`   // path label
+	From   uint16 `json:"from,omitempty"` // label of the path before a flip
+	To     uint16 `json:"to,omitempty"`   // label of the path after a flip
 	Reason string `json:"reason,omitempty"`
 	// First is the time of the first data packet on the new path. A flip is reported after that packet, or when the
 	// queue pair is done without one: 0.
@@ -115,26 +115,36 @@ type Event struct {
 	Link  string `json:"link,omitempty"`
 	Text  string `json:"text,omitempty"`
 
-	Instance string `json:"instance,omitempty"` // of the controller
-	Epoch    uint64 `json:"epoch,omitempty"`    // of its update
-	Snapshot bool   `json:"snapshot,omitempty"` // it was a snapshot
+	Instance string `json:"instance,omitempty"` // name of the controller process
+	Epoch    uint64 `json:"epoch,omitempty"`    // epoch of the controller's update
+	Snapshot bool   `json:"snapshot,omitempty"` // the controller's update was a full snapshot, not a change
+}
+
+// Paths counts a host's verdicts about probed paths.
+type Paths struct {
+	Alive     uint64 `json:"alive"`     // number of probed paths that answered
+	Dead      uint64 `json:"dead"`      // number of probed paths that did not answer while others did
+	Back      uint64 `json:"back"`      // of the dead ones: that answered later
+	Late      uint64 `json:"late"`      // of these: to a probe from before the verdict
+	Convicted uint64 `json:"convicted"` // links that several dead paths have in common
 }
 
 // Stats are a host's counts since its endpoint was started.
 type Stats struct {
 	soft.Stats
-	LabelBytes []uint64 `json:"label_bytes"` // of data frames sent, by label
+	LabelBytes []uint64 `json:"label_bytes"` // bytes of data frames sent, by path label
 	OtherBytes uint64   `json:"other_bytes"` // of data frames whose label names no path
 	Flips      uint64   `json:"flips"`
 	Returns    uint64   `json:"returns"`
 	Verdicts   []uint64 `json:"verdicts"` // on quenches, by hostagent.Verdict
+	Paths      Paths    `json:"paths"`
 	Posted     uint64   `json:"posted"`
 	Sent       uint64   `json:"sent"`
 	Received   uint64   `json:"received"`
-	Open       int      `json:"open"` // messages not sent
-	QPs        int      `json:"qps"`  // largest number open at once
+	Open       int      `json:"open"` // number of messages not completely sent
+	QPs        int      `json:"qps"`  // largest number of queue pairs open at once
 	Controller string   `json:"controller"`
-	CPU        int64    `json:"cpu_ns"` // used by the process
-	RSS        int64    `json:"rss"`    // present memory in bytes
+	CPU        int64    `json:"cpu_ns"` // CPU time of the process, in ns
+	RSS        int64    `json:"rss"`    // resident memory, in bytes
 	PortLost   uint64   `json:"port_lost"`
 }

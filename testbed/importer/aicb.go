@@ -23,8 +23,8 @@ func isAICB(data []byte) bool {
 	return false
 }
 
-// section is the rows of a stage of the pipeline: its ranks carry out the same.
-type section struct {
+// stageRows is the rows of a stage of the pipeline: its ranks carry out the same.
+type stageRows struct {
 	first, ranks int
 	rows         []aicbRow
 }
@@ -37,10 +37,10 @@ type aicbRow struct {
 	elapsed           float64
 }
 
-// readAICB reads a workload or log of AICB: one section per stage, whose ranks carry out its rows one after the other, as
-// workload_applyer.py does. msg_size is the whole vector. Groups are Megatron's: tensor, then experts and data, then
+// readAICB reads a workload or log of AICB: one section per stage, whose ranks carry out its rows one after the other,
+// as workload_applyer.py does. msg_size is the whole vector. Groups are Megatron's: tensor, then experts and data, then
 // pipeline.
-func readAICB(f *file, o Options, into *Imported) error {
+func readAICB(f *inputFile, o Options, into *Imported) error {
 	sections, err := f.aicbSections(o)
 	if err != nil {
 		return err
@@ -63,15 +63,15 @@ func readAICB(f *file, o Options, into *Imported) error {
 			into.Jobs = append(into.Jobs, Job{Ranks: fmt.Sprintf("%d..%d", s.first, s.first+s.ranks-1), Steps: steps})
 		}
 	}
-	if len(into.Jobs) == 0 {
+	if !slices.ContainsFunc(into.Jobs, func(j Job) bool { return hasMessages(j.Steps) }) {
 		return f.fail(0, "no collective of at least two ranks; name a workload with some")
 	}
 	return nil
 }
 
 // aicbSections reads the file. Columns are named, and an older file has no comm_group_size.
-func (f *file) aicbSections(o Options) ([]section, error) {
-	out := []section{{ranks: o.Ranks}}
+func (f *inputFile) aicbSections(o Options) ([]stageRows, error) {
+	out := []stageRows{{ranks: o.Ranks}}
 	var columns map[string]int
 	line := 0
 	for text := range strings.Lines(string(f.data)) {
@@ -86,7 +86,7 @@ func (f *file) aicbSections(o Options) ([]section, error) {
 				return nil, err
 			}
 			if len(out[len(out)-1].rows) > 0 {
-				out = append(out, section{})
+				out = append(out, stageRows{})
 			}
 			s := &out[len(out)-1]
 			s.first, s.ranks = first, last-first+1
@@ -120,7 +120,7 @@ func (f *file) aicbSections(o Options) ([]section, error) {
 }
 
 // aicbRanks reads "[rank0 ~ rank127]" or "[ pp_stage0: [rank0, rank1] ]".
-func (f *file) aicbRanks(line int, text string) (first, last int, err error) {
+func (f *inputFile) aicbRanks(line int, text string) (first, last int, err error) {
 	var ranks []int
 	for _, part := range strings.Split(text, "rank")[1:] {
 		digits := part[:len(part)-len(strings.TrimLeft(part, "0123456789"))]
@@ -136,7 +136,7 @@ func (f *file) aicbRanks(line int, text string) (first, last int, err error) {
 	return ranks[0], ranks[len(ranks)-1], nil
 }
 
-func (f *file) aicbRow(line int, cells []string, columns map[string]int) (aicbRow, error) {
+func (f *inputFile) aicbRow(line int, cells []string, columns map[string]int) (aicbRow, error) {
 	cell := func(name string) string {
 		i, ok := columns[name]
 		if !ok || i >= len(cells) || cells[i] == "None" {
@@ -152,18 +152,18 @@ func (f *file) aicbRow(line int, cells []string, columns map[string]int) (aicbRo
 		}
 	}
 	if text := cell("_elapsed_time"); text != "" && r.what == "computation" {
-		if r.elapsed, err = f.real(line, "_elapsed_time", text, 1e15); err != nil {
+		if r.elapsed, err = f.decimal(line, "_elapsed_time", text, 1e15); err != nil {
 			return r, err
 		}
 	}
 	if r.what != "computation" && r.text != "" {
-		r.bytes, err = f.real(line, "msg_size", r.text, 1<<50)
+		r.bytes, err = f.decimal(line, "msg_size", r.text, 1<<50)
 	}
 	return r, err
 }
 
 // aicbStep adds a row.
-func (f *file) aicbStep(steps []Step, r aicbRow, s section, size map[string]int, only bool) ([]Step, error) {
+func (f *inputFile) aicbStep(steps []Step, r aicbRow, s stageRows, size map[string]int, only bool) ([]Step, error) {
 	where := r.what + " of " + r.group
 	kinds := map[string]string{
 		"all_reduce": collective.AllReduce, "all_gather": collective.AllGather, "all_gather_into_tensor": collective.AllGather,
@@ -178,10 +178,10 @@ func (f *file) aicbStep(steps []Step, r aicbRow, s section, size map[string]int,
 	case r.what == "computation" && r.elapsed > 0:
 		return append(steps, Step{Compute: fabric.Time(math.Round(r.elapsed * float64(fabric.Nanosecond)))}), nil
 	case r.what == "computation":
-		f.note(r.line, "computations without a time are left out", r.text)
+		f.countNotCarried(r.line, "computations without a time are left out", r.text)
 		return steps, nil
 	case st.What == "":
-		f.note(r.line, "messages between stages of the pipeline, and what else is no collective, are left out", where)
+		f.countNotCarried(r.line, "messages between stages of the pipeline, and what else is no collective, are left out, as steps of jobs are collectives", where)
 		return steps, nil
 	}
 	switch r.group {
@@ -192,7 +192,7 @@ func (f *file) aicbStep(steps []Step, r aicbRow, s section, size map[string]int,
 		st.Stride = tp * max(1, size["ep_group"])
 	default:
 		if r.group != "all" && r.group != "" || !only {
-			f.note(r.line, "collectives of ranks of several stages are left out", where)
+			f.countNotCarried(r.line, "collectives of ranks of several stages are left out", where)
 			return steps, nil
 		}
 	}
@@ -204,12 +204,12 @@ func (f *file) aicbStep(steps []Step, r aicbRow, s section, size map[string]int,
 	}
 	switch r.what {
 	case "broadcast", "reduce":
-		f.note(r.line, "broadcasts and reductions are sent as all-gathers and reduce-scatters of the same bytes", where)
+		f.countNotCarried(r.line, "broadcasts and reductions are sent as all-gathers and reduce-scatters of the same bytes", where)
 	case "barrier":
 		st.Bytes = fabric.Bytes(st.Group)
 	default:
 		if st.Bytes == 0 {
-			f.note(r.line, "collectives of 0 bytes are left out", where)
+			f.countNotCarried(r.line, "collectives of 0 bytes are left out", where)
 			return steps, nil
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 // graph is a topology as a list of links between numbered nodes.
 type graph struct {
-	*file
+	*inputFile
 	switches map[int]bool
 	next     map[int]map[int]cable // neighbours of each node
 }
@@ -22,24 +22,28 @@ type cable struct {
 	line int
 }
 
-func newGraph(f *file) *graph {
-	return &graph{file: f, switches: map[int]bool{}, next: map[int]map[int]cable{}}
+func newGraph(f *inputFile) *graph {
+	return &graph{inputFile: f, switches: map[int]bool{}, next: map[int]map[int]cable{}}
 }
 
-// add adds a link. Parallel links become one of their joint rate.
-func (g *graph) add(a, b int, c cable) {
+// add adds a link. Parallel links become one link with the sum of their rates.
+func (g *graph) add(a, b int, c cable) error {
+	if known := g.next[a][b].link.Rate; c.link.Rate > fabric.MaxRate-known {
+		return g.fail(c.line, "links %d-%d have %.3g b/s together; the most is %v", a, b, float64(known)+float64(c.link.Rate), fabric.MaxRate)
+	}
 	for _, end := range [][2]int{{a, b}, {b, a}} {
 		if g.next[end[0]] == nil {
 			g.next[end[0]] = map[int]cable{}
 		}
 		known, parallel := g.next[end[0]][end[1]]
 		if parallel && end[0] == a {
-			g.note(c.line, "bundles of parallel links are one link of their joint rate each", fmt.Sprintf("%d-%d", a, b))
+			g.countNotCarried(c.line, "bundles of parallel links are one link of their joint rate each", fmt.Sprintf("%d-%d", a, b))
 		}
 		c := c
 		c.link.Rate += known.link.Rate
 		g.next[end[0]][end[1]] = c
 	}
+	return nil
 }
 
 // peers returns the neighbours of a node that are hosts, or those that are switches, sorted.
@@ -54,8 +58,8 @@ func (g *graph) peers(node int, switches bool) []int {
 	return out
 }
 
-// clos returns the fabric that the graph is, and the host of each rank. Errors say what is no Clos fabric of equal
-// switches.
+// clos returns the Clos fabric that the graph is, and the host of each rank. The error names what differs from a Clos
+// fabric of equal switches.
 func (g *graph) clos() (fabric.Spec, []int, error) {
 	var hosts []int
 	for n := range g.next {
@@ -76,11 +80,11 @@ func (g *graph) clos() (fabric.Spec, []int, error) {
 			return fabric.Spec{}, nil, g.fail(g.next[h][p[0]].line, "hosts %d and %d are linked; link them to a switch", h, p[0])
 		}
 	}
-	of := g.components(hosts)
+	of := g.switchComponents(hosts)
 	var spec fabric.Spec
 	var ranks []int
 	for q := range planes {
-		plane, order, err := g.plane(hosts, of, q)
+		plane, order, err := g.planeFabric(hosts, of, q)
 		if err != nil {
 			return fabric.Spec{}, nil, err
 		}
@@ -100,8 +104,9 @@ func (g *graph) clos() (fabric.Spec, []int, error) {
 	return spec, ranks, nil
 }
 
-// components numbers the separate networks of switches, in the order in which the first host's links lead to them.
-func (g *graph) components(hosts []int) map[int]int {
+// switchComponents numbers the separate networks of switches, in the order in which the first host's links lead to
+// them.
+func (g *graph) switchComponents(hosts []int) map[int]int {
 	of := map[int]int{}
 	for i, first := range g.peers(hosts[0], true) {
 		todo := []int{first}
@@ -117,8 +122,8 @@ func (g *graph) components(hosts []int) map[int]int {
 	return of
 }
 
-// plane returns the fabric of one network of switches, which each host has one link into.
-func (g *graph) plane(hosts []int, of map[int]int, q int) (fabric.Spec, []int, error) {
+// planeFabric returns the fabric of one network of switches, which each host has one link into.
+func (g *graph) planeFabric(hosts []int, of map[int]int, q int) (fabric.Spec, []int, error) {
 	no := func(format string, args ...any) (fabric.Spec, []int, error) {
 		return fabric.Spec{}, nil, g.fail(0, "no Clos fabric: "+format, args...)
 	}
@@ -146,12 +151,12 @@ func (g *graph) plane(hosts []int, of map[int]int, q int) (fabric.Spec, []int, e
 		}
 	}
 	s := fabric.Spec{HostsPerToR: len(below[tors[0]])}
-	c := &clos{graph: g, below: below, tors: tors}
+	c := &closMatch{graph: g, below: below, tors: tors}
 	var err error
 	if s.HostLink, err = c.links(tors, false); err != nil {
 		return fabric.Spec{}, nil, err
 	}
-	if err := c.upper(&s); err != nil {
+	if err := c.setUpperTiers(&s); err != nil {
 		return fabric.Spec{}, nil, err
 	}
 	var order []int
@@ -161,25 +166,25 @@ func (g *graph) plane(hosts []int, of map[int]int, q int) (fabric.Spec, []int, e
 	return s, order, nil
 }
 
-// clos is a network of switches that is compared with a Clos fabric.
-type clos struct {
+// closMatch is a network of switches that is compared with a Clos fabric.
+type closMatch struct {
 	*graph
 	below map[int][]int // hosts of each ToR
 	tors  []int
 }
 
-func (c *clos) no(format string, args ...any) error {
+func (c *closMatch) notClos(format string, args ...any) error {
 	return c.fail(0, "no Clos fabric: "+format, args...)
 }
 
-// upper sets what is above the ToRs.
-func (c *clos) upper(s *fabric.Spec) error {
+// setUpperTiers sets the tiers above the ToRs.
+func (c *closMatch) setUpperTiers(s *fabric.Spec) error {
 	aggs := map[int]bool{}
 	cores := map[int][]int{} // of each aggregation switch
 	for _, t := range c.tors {
 		for _, a := range c.peers(t, true) {
 			if c.below[a] != nil {
-				return c.no("switches %d and %d have hosts and are linked; link them to switches above", t, a)
+				return c.notClos("switches %d and %d have hosts and are linked; link them to switches above", t, a)
 			}
 			aggs[a] = true
 		}
@@ -187,7 +192,7 @@ func (c *clos) upper(s *fabric.Spec) error {
 	for a := range aggs {
 		for _, n := range c.peers(a, true) {
 			if aggs[n] {
-				return c.no("switches %d and %d are of one tier and linked; link them to switches above or below", a, n)
+				return c.notClos("switches %d and %d are of one tier and linked; link them to switches above or below", a, n)
 			}
 			if c.below[n] == nil {
 				cores[a] = append(cores[a], n)
@@ -207,16 +212,16 @@ func (c *clos) upper(s *fabric.Spec) error {
 		up := c.peers(pod[0], true)
 		for _, t := range pod {
 			if got := c.peers(t, true); !slices.Equal(got, up) {
-				return c.no("switches %d and %d are linked to others: %v and %v; link both to the same", pod[0], t, up, got)
+				return c.notClos("switches %d and %d are linked to others: %v and %v; link both to the same", pod[0], t, up, got)
 			}
 		}
 		if len(pod) != len(pods[0]) || len(up) != len(first) {
-			return c.no("the pods of switches %d and %d have %d and %d ToRs, %d and %d switches above; make pods equal",
+			return c.notClos("the pods of switches %d and %d have %d and %d ToRs, %d and %d switches above; make pods equal",
 				pods[0][0], pod[0], len(pods[0]), len(pod), len(first), len(up))
 		}
 	}
 	if len(first) == 0 {
-		return c.no("switch %d has no link upwards; link it", pods[0][0])
+		return c.notClos("switch %d has no link upwards; link it", pods[0][0])
 	}
 	var err error
 	if s.ToRUplink, err = c.links(c.tors, true); err != nil {
@@ -224,17 +229,17 @@ func (c *clos) upper(s *fabric.Spec) error {
 	}
 	if len(cores) == 0 {
 		if len(pods) > 1 {
-			return c.no("switches %d and %d are not connected; connect the pods by core switches", pods[0][0], pods[1][0])
+			return c.notClos("switches %d and %d are not connected; connect the pods by core switches", pods[0][0], pods[1][0])
 		}
 		s.Kind, s.ToRs, s.Spines = fabric.KindLeafSpine, len(c.tors), len(first)
 		return nil
 	}
 	s.Kind, s.Pods, s.ToRsPerPod, s.AggsPerPod = fabric.KindFatTree, len(pods), len(pods[0]), len(first)
-	return c.core(s, pods, cores)
+	return c.checkCores(s, pods, cores)
 }
 
 // pods returns the ToRs of each pod, which share switches above them.
-func (c *clos) pods() [][]int {
+func (c *closMatch) pods() [][]int {
 	var out [][]int
 	seen := map[int]bool{}
 	for _, t := range c.tors {
@@ -264,8 +269,8 @@ func (c *clos) pods() [][]int {
 	return out
 }
 
-// core checks that as many aggregation switches as a pod has groups share core switches, one of each pod.
-func (c *clos) core(s *fabric.Spec, pods [][]int, cores map[int][]int) error {
+// checkCores checks that as many aggregation switches as a pod has groups share core switches, one of each pod.
+func (c *closMatch) checkCores(s *fabric.Spec, pods [][]int, cores map[int][]int) error {
 	groups := map[int][]int{} // aggregation switches by their first core
 	var all []int
 	uplinks := len(cores[c.peers(pods[0][0], true)[0]])
@@ -273,11 +278,11 @@ func (c *clos) core(s *fabric.Spec, pods [][]int, cores map[int][]int) error {
 		for _, a := range c.peers(pod[0], true) {
 			up := cores[a]
 			if len(up) != uplinks || uplinks == 0 {
-				return c.no("aggregation switch %d has %d links upwards, and another %d; give all as many", a, len(up), uplinks)
+				return c.notClos("aggregation switch %d has %d links upwards, and another %d; give all as many", a, len(up), uplinks)
 			}
 			for _, other := range groups[up[0]] {
 				if !slices.Equal(cores[other], up) {
-					return c.no("aggregation switches %d and %d share some core switches and not all; link both to the same", other, a)
+					return c.notClos("aggregation switches %d and %d share some core switches and not all; link both to the same", other, a)
 				}
 			}
 			groups[up[0]] = append(groups[up[0]], a)
@@ -285,11 +290,11 @@ func (c *clos) core(s *fabric.Spec, pods [][]int, cores map[int][]int) error {
 		}
 	}
 	if len(groups) != s.AggsPerPod {
-		return c.no("aggregation switches have %d sets of core switches; %d, one for each switch of a pod", len(groups), s.AggsPerPod)
+		return c.notClos("aggregation switches have %d sets of core switches; %d, one for each switch of a pod", len(groups), s.AggsPerPod)
 	}
 	for _, g := range groups {
 		if len(g) != len(pods) {
-			return c.no("%d aggregation switches share core switches with %d; one of each of %d pods", len(g), g[0], len(pods))
+			return c.notClos("%d aggregation switches share core switches with %d; one of each of %d pods", len(g), g[0], len(pods))
 		}
 	}
 	s.Cores = s.AggsPerPod * uplinks
@@ -298,8 +303,8 @@ func (c *clos) core(s *fabric.Spec, pods [][]int, cores map[int][]int) error {
 	return err
 }
 
-// links returns what the links of ToRs to hosts, or to switches, are all like.
-func (c *clos) links(tors []int, switches bool) (fabric.LinkSpec, error) {
+// links returns the common rate and delay of the links from ToRs to hosts, or to switches.
+func (c *closMatch) links(tors []int, switches bool) (fabric.LinkSpec, error) {
 	return c.upLinks(tors, func(t int) []int {
 		if !switches {
 			return c.below[t]
@@ -308,7 +313,7 @@ func (c *clos) links(tors []int, switches bool) (fabric.LinkSpec, error) {
 	})
 }
 
-func (c *clos) upLinks(nodes []int, peers func(int) []int) (fabric.LinkSpec, error) {
+func (c *closMatch) upLinks(nodes []int, peers func(int) []int) (fabric.LinkSpec, error) {
 	var first cable
 	for _, a := range nodes {
 		for _, b := range peers(a) {

@@ -10,17 +10,17 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// file is a file that is read.
-type file struct {
+// inputFile is an input file with its path and text.
+type inputFile struct {
 	name  string
 	data  []byte
-	notes *notes
+	notes *notCarriedList
 	rank  map[int]int // of hosts by their numbers in a topology; nil: the same
 	steps int         // collectives of jobs so far
 }
 
 // fail returns an error at a line, from 1; 0: of the whole file. The text is a problem, a semicolon and a remedy.
-func (f *file) fail(line int, format string, args ...any) error {
+func (f *inputFile) fail(line int, format string, args ...any) error {
 	at := f.name
 	if line > 0 {
 		at += ":" + strconv.Itoa(line)
@@ -28,8 +28,8 @@ func (f *file) fail(line int, format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %s", ErrFile, at, fmt.Sprintf(format, args...))
 }
 
-// note counts something that is not carried over, and remembers the first place. Line 0 is the whole file.
-func (f *file) note(line int, what, first string) {
+// countNotCarried counts a property that the import drops, and remembers its first place. Line 0 is the whole file.
+func (f *inputFile) countNotCarried(line int, what, first string) {
 	at := f.name
 	if line > 0 {
 		at += ":" + strconv.Itoa(line)
@@ -38,7 +38,7 @@ func (f *file) note(line int, what, first string) {
 }
 
 // lines calls each for the words of each line that has some, with its number.
-func (f *file) lines(each func(line int, words []string) error) error {
+func (f *inputFile) lines(each func(line int, words []string) error) error {
 	line := 0
 	for text := range strings.Lines(string(f.data)) {
 		line++
@@ -58,7 +58,7 @@ type word struct {
 }
 
 // words returns all words. Programs that read by C++'s >> do not look at lines.
-func (f *file) words() []word {
+func (f *inputFile) words() []word {
 	var out []word
 	_ = f.lines(func(line int, words []string) error {
 		for _, w := range words {
@@ -70,7 +70,7 @@ func (f *file) words() []word {
 }
 
 // number reads a whole number of least to most.
-func (f *file) number(line int, what, text string, least, most int64) (int64, error) {
+func (f *inputFile) number(line int, what, text string, least, most int64) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < least || n > most {
 		return 0, f.fail(line, "%s is %q; write %d to %d", what, text, least, most)
@@ -78,8 +78,8 @@ func (f *file) number(line int, what, text string, least, most int64) (int64, er
 	return n, nil
 }
 
-// real reads a decimal number of 0 to most.
-func (f *file) real(line int, what, text string, most float64) (float64, error) {
+// decimal reads a decimal number of 0 to most.
+func (f *inputFile) decimal(line int, what, text string, most float64) (float64, error) {
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(v >= 0 && v <= most) {
 		return 0, f.fail(line, "%s is %q; write a number of 0 to %g", what, text, most)
@@ -88,7 +88,7 @@ func (f *file) real(line int, what, text string, most float64) (float64, error) 
 }
 
 // quantity reads a number with a unit, such as 100Gbps, in what the unit counts.
-func (f *file) quantity(line int, what, text string, units map[string]float64) (int64, error) {
+func (f *inputFile) quantity(line int, what, text string, units map[string]float64) (int64, error) {
 	i := strings.LastIndexAny(text, "0123456789.") + 1
 	v, err := strconv.ParseFloat(text[:i], 64)
 	size, known := units[text[i:]]
@@ -161,26 +161,26 @@ func firstNumbers(data []byte) (first, second []int64, more []string) {
 	return first, second, more
 }
 
-// notes are counts of what is not carried over.
-type notes []note
+// notCarriedList are counts of properties of the input file that the import drops.
+type notCarriedList []notCarried
 
-type note struct {
+type notCarried struct {
 	what, first string
 	count       int
 }
 
-func (ns *notes) add(what, first string) {
+func (ns *notCarriedList) add(what, first string) {
 	for i := range *ns {
 		if (*ns)[i].what == what {
 			(*ns)[i].count++
 			return
 		}
 	}
-	*ns = append(*ns, note{what, first, 1})
+	*ns = append(*ns, notCarried{what, first, 1})
 }
 
 // texts returns the notes for display: "what: 12, the first: where", or what alone of facts without a place.
-func (ns notes) texts() []string {
+func (ns notCarriedList) texts() []string {
 	var out []string
 	for _, n := range ns {
 		if n.first == "" {

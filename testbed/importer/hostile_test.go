@@ -10,10 +10,12 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// TestHostileFiles: short files that make large workloads, or work that grows faster than the file, are refused or read in
-// bounded memory; names of files do not become lines of a scenario.
+// TestHostileFiles: short files that make large workloads, or work that grows faster than the file, are refused or read
+// in bounded memory; names of files do not become lines of a scenario.
 func TestHostileFiles(t *testing.T) {
 	write := func(name, text string) string {
 		t.Helper()
@@ -87,4 +89,43 @@ func allocated(f func()) uint64 {
 	f()
 	runtime.ReadMemStats(&after)
 	return after.TotalAlloc - before.TotalAlloc
+}
+
+// TestLargeRates: rates that would not fit into 64 bits, alone or together, are errors that name the place.
+func TestLargeRates(t *testing.T) {
+	net := func(n int, speed string) string {
+		return `<system version="1"><cpu><pci class="0x030200"><gpu dev="0" sm="90"/></pci><nic>` +
+			strings.Repeat(`<net speed="`+speed+`"/>`, n) + `</nic></cpu></system>`
+	}
+	topology := func(links string) string {
+		return "4 2 5\n2 3\n0 2 1Gbps 1us 0\n1 2 1Gbps 1us 0\n" + links
+	}
+	for _, c := range []struct {
+		kind, text string
+		nic        fabric.Rate
+		want       string
+	}{
+		{"nccl", net(100_000, "2147483647"), 0, `net has speed "2147483647"`},
+		{"nccl", net(1, "9223372036854775807"), 0, `net has speed "9223372036854775807"`},
+		{"nccl", net(64, "2000000000"), 0, `net has speed "2000000000"`},
+		{"nccl", `<system><pci class="0x030200"><gpu dev="0" sm="90"><nvlink count="2147483647"/></gpu></pci><pci class="0x030200"><gpu sm="90"/></pci><net speed="1"/></system>`, 0, "nvlink has count 2147483647"},
+		{"nccl", `<system><pci class="0x030200"><gpu dev="0" sm="90"/></pci>` + strings.Repeat(`<pci class="0x020000"/>`, 65) + `</system>`, fabric.MaxRate, "--nic-rate"},
+		{"nccl", `<system>` + strings.Repeat("<pci>", 65) + strings.Repeat("</pci>", 65) + `</system>`, 0, "nested 66 deep"},
+		{"hpcc", topology("2 3 4000000Tbps 1us 0\n2 3 4000000Tbps 1us 0\n2 3 4000000Tbps 1us 0\n"), 0, "in:5: links 2-3 have"},
+		{"hpcc", topology("2 3 600Tbps 1us 0\n2 3 600Tbps 1us 0\n2 3 1Gbps 1us 0\n"), 0, "in:6: links 2-3 have"},
+		{"htsim", "Nodes 4\nTiers 2\nPodsize 4\nTier 0\nDownlink_speed_Gbps 1\nRadix_Up 2\nRadix_Down 2\nDownlink_Latency_ns 1\n" +
+			"Tier 1\nDownlink_speed_Gbps 1073741824\nRadix_Down 2\nBundle 1073741824\nDownlink_Latency_ns 1\n", 0, "tier 1 has Downlink_speed_Gbps 1073741824"},
+	} {
+		path := filepath.Join(t.TempDir(), "in")
+		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(c.kind, []string{path}, Options{Servers: 2, Rate: c.nic}); !errors.Is(err, ErrFile) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.kind, err, c.want)
+		}
+	}
+	im := Imported{Jobs: []Job{{Steps: []Step{{Compute: fabric.Never - 1}, {Compute: fabric.Never - 1}, {Compute: fabric.Never - 1}}}}}
+	if d, err := im.deadline(fabric.Spec{Kind: fabric.KindFatTree, K: 4}); err != nil || d < fabric.Second {
+		t.Errorf("computations of 318 days have the deadline %v: %v", d, err)
+	}
 }

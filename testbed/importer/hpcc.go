@@ -24,12 +24,12 @@ func isHPCCFlows(data []byte) bool {
 
 // reader takes one word after the other, as C++'s >> does.
 type reader struct {
-	*file
+	*inputFile
 	words []word
 	line  int // of the last word
 }
 
-func (f *file) reader() *reader { return &reader{file: f, words: f.words()} }
+func (f *inputFile) reader() *reader { return &reader{inputFile: f, words: f.words()} }
 
 // next returns the next word, or "" at the end, which no number is.
 func (r *reader) next() string {
@@ -46,9 +46,9 @@ func (r *reader) int(what string, least, most int64) (int, error) {
 	return int(n), err
 }
 
-// readHPCCTopology reads the topology of HPCC's third.cc: nodes, switches and links by number, the switches' numbers, and
-// "NODE NODE RATE DELAY ERROR_RATE" for each link.
-func readHPCCTopology(f *file, _ Options, into *Imported) error {
+// readHPCCTopology reads the topology of HPCC's third.cc: nodes, switches and links by number, the switches' numbers,
+// and "NODE NODE RATE DELAY ERROR_RATE" for each link.
+func readHPCCTopology(f *inputFile, _ Options, into *Imported) error {
 	r := f.reader()
 	nodes, err := r.int("the number of nodes", 2, collective.MaxRanks)
 	if err != nil {
@@ -80,14 +80,16 @@ func (g *graph) read(r *reader, nodes, links int, into *Imported) error {
 		if err != nil {
 			return err
 		}
-		g.add(a, b, c)
+		if err := g.add(a, b, c); err != nil {
+			return err
+		}
 	}
 	if len(r.words) > 0 {
-		g.note(r.words[0].line, "words behind the last link are left out, as ns-3 does", r.words[0].text)
+		g.countNotCarried(r.words[0].line, "words behind the last link are left out, as ns-3 does", r.words[0].text)
 	}
 	for n := range nodes {
 		if g.next[n] == nil {
-			g.note(0, "nodes without links are left out", fmt.Sprint("node ", n))
+			g.countNotCarried(0, "nodes without links are left out", fmt.Sprint("node ", n))
 		}
 	}
 	spec, order, err := g.clos()
@@ -100,12 +102,12 @@ func (g *graph) read(r *reader, nodes, links int, into *Imported) error {
 }
 
 // setRanks remembers the ranks of hosts, in the order of ranks.
-func (f *file) setRanks(hosts []int) {
+func (f *inputFile) setRanks(hosts []int) {
 	f.rank = make(map[int]int, len(hosts))
 	for rank, h := range hosts {
 		f.rank[h] = rank
 		if rank != h {
-			f.note(0, "hosts have other numbers here, as hosts of a ToR are numbered together", fmt.Sprintf("%d is h%d", h, rank))
+			f.countNotCarried(0, "hosts have other numbers here, as hosts of a ToR are numbered together", fmt.Sprintf("%d is h%d", h, rank))
 		}
 	}
 }
@@ -125,7 +127,7 @@ func (g *graph) link(r *reader, nodes int) (a, b int, c cable, err error) {
 	if err != nil {
 		return
 	}
-	lost, err := g.real(r.line, "the error rate", r.next(), 1)
+	lost, err := g.decimal(r.line, "the error rate", r.next(), 1)
 	switch {
 	case err != nil:
 	case a == b:
@@ -133,14 +135,14 @@ func (g *graph) link(r *reader, nodes int) (a, b int, c cable, err error) {
 	case rate == 0:
 		err = g.fail(r.line, "the link has no rate; write for example 100Gbps")
 	case lost > 0:
-		g.note(r.line, "error rates of links are left out; write a failure with action: gray", fmt.Sprintf("%d-%d loses %g", a, b, lost))
+		g.countNotCarried(r.line, "error rates of links are left out; write a failure with action: gray", fmt.Sprintf("%d-%d loses %g", a, b, lost))
 	}
 	return a, b, cable{fabric.LinkSpec{Rate: fabric.Rate(rate), Delay: fabric.Time(delay)}, r.line}, err
 }
 
-// readHPCCFlows reads the flows of HPCC's third.cc: their number, and "SRC DST PG DPORT BYTES START" for each, with start
-// in seconds. Times here count from the first flow's start.
-func readHPCCFlows(f *file, _ Options, into *Imported) error {
+// readHPCCFlows reads the flows of HPCC's third.cc: their number, and "SRC DST PG DPORT BYTES START" for each, with
+// start in seconds. Times here count from the first flow's start.
+func readHPCCFlows(f *inputFile, _ Options, into *Imported) error {
 	r := f.reader()
 	count, err := r.int("the number of flows", 1, math.MaxInt32)
 	if err != nil {
@@ -171,16 +173,16 @@ func readHPCCFlows(f *file, _ Options, into *Imported) error {
 		if err != nil {
 			return err
 		}
-		start, err := f.real(r.line, "the start", r.next(), 1e6)
+		start, err := f.decimal(r.line, "the start", r.next(), 1e6)
 		if err != nil {
 			return err
 		}
 		switch {
 		case fl.From == fl.To:
-			f.note(line, "flows from a host to itself are left out", fmt.Sprint(fl.From))
+			f.countNotCarried(line, "flows from a host to itself are left out", fmt.Sprint(fl.From))
 			continue
 		case bytes == 0:
-			f.note(line, "flows of 0 bytes are left out", fmt.Sprintf("%d to %d", fl.From, fl.To))
+			f.countNotCarried(line, "flows of 0 bytes are left out", fmt.Sprintf("%d to %d", fl.From, fl.To))
 			continue
 		}
 		fl.Bytes = fabric.Bytes(bytes)
@@ -199,7 +201,7 @@ func readHPCCFlows(f *file, _ Options, into *Imported) error {
 		f.notes.add(fmt.Sprintf("times count from the first flow's start, %g s", first), "")
 	}
 	if len(r.words) > 0 {
-		f.note(r.words[0].line, fmt.Sprintf("lines behind the first %d flows are left out, as ns-3 does", count), r.words[0].text)
+		f.countNotCarried(r.words[0].line, fmt.Sprintf("lines behind the first %d flows are left out, as ns-3 does", count), r.words[0].text)
 	}
 	return nil
 }

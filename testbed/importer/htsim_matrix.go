@@ -22,27 +22,27 @@ type trigger struct {
 
 // matrix is a connection matrix while it is read.
 type matrix struct {
-	*file
+	*inputFile
 	counts   map[string]int64 // of the header
 	found    map[string]int64
 	flows    []workload.Flow
 	triggers map[int64]*trigger
-	failures []failed
+	failures []failedLink
 	starts   []float64 // of the flows, as the file has them
 }
 
-// failed is a link of an aggregation switch that fails.
-type failed struct {
+// failedLink is a link of an aggregation switch that fails.
+type failedLink struct {
 	line, node, link int
 	tier             string
 }
 
-// readHtsimMatrix reads a connection matrix as htsim's ConnectionMatrix::load does. Starts are in microseconds for htsim_uec
-// and htsim_swift, in picoseconds for the others. A flow that
-// waits for a trigger waits for an event here: a oneshot starts all its flows when it is first activated, a barrier at the
-// activation of its count, and a multishot one flow at each activation.
-func readHtsimMatrix(f *file, o Options, into *Imported) error {
-	m := &matrix{file: f, counts: map[string]int64{}, found: map[string]int64{}, triggers: map[int64]*trigger{}}
+// readHtsimMatrix reads a connection matrix as htsim's ConnectionMatrix::load does. Starts are in microseconds for
+// htsim_uec and htsim_swift, in picoseconds for the others. A flow that
+// waits for a trigger waits for an event here: a oneshot starts all its flows when it is first activated, a barrier at
+// the activation of its count, and a multishot one flow at each activation.
+func readHtsimMatrix(f *inputFile, o Options, into *Imported) error {
+	m := &matrix{inputFile: f, counts: map[string]int64{}, found: map[string]int64{}, triggers: map[int64]*trigger{}}
 	if err := f.lines(m.line); err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func readHtsimMatrix(f *file, o Options, into *Imported) error {
 		}
 	}
 	into.Flows, into.Ranks = kept, int(nodes)
-	return m.cuts(into)
+	return m.nameCutLinks(into)
 }
 
 func (m *matrix) line(line int, w []string) error {
@@ -116,7 +116,7 @@ func (m *matrix) connection(line int, w []string) error {
 		}
 		if key == "start" {
 			var err error
-			if start, err = m.real(line, key, w[i], float64(1000*fabric.Second)); err != nil {
+			if start, err = m.decimal(line, key, w[i], float64(1000*fabric.Second)); err != nil {
 				return err
 			}
 			started = true
@@ -142,9 +142,9 @@ func (m *matrix) connection(line int, w []string) error {
 		case "recv_done_trigger":
 			fl.Received = event(n)
 		case "prio":
-			m.note(line, "priorities of flows are left out", w[0])
+			m.countNotCarried(line, "priorities of flows are left out", w[0])
 		case "msg":
-			m.note(line, "messages of one connection are flows of their own", w[0])
+			m.countNotCarried(line, "messages of one connection are flows of their own", w[0])
 		default:
 			return m.fail(line, "%q is unknown; write id, start, trigger, size, send_done_trigger, recv_done_trigger, prio or msg", key)
 		}
@@ -160,7 +160,7 @@ func (m *matrix) connection(line int, w []string) error {
 		if waits != 0 || fl.Sent != "" || fl.Received != "" {
 			return m.fail(line, "a flow from a node to itself has a trigger; leave the flow out")
 		}
-		m.note(line, "flows from a node to itself are left out", w[0])
+		m.countNotCarried(line, "flows from a node to itself are left out", w[0])
 	}
 	if waits != 0 {
 		t := m.triggers[waits]
@@ -245,7 +245,7 @@ func (m *matrix) trigger(line int, w []string) error {
 	return nil
 }
 
-// events gives the flows that wait for triggers their counts.
+// events sets the counts of flows that wait for triggers.
 func (m *matrix) events() error {
 	raised := map[string]int{}
 	for _, fl := range m.flows {
@@ -285,7 +285,7 @@ func (m *matrix) events() error {
 
 // failure reads "switch_type AGG switch_id 3 link_id 1".
 func (m *matrix) failure(line int, w []string) error {
-	x := failed{line: line}
+	x := failedLink{line: line}
 	for i := 0; i+1 < len(w); i += 2 {
 		if w[i] == "switch_type" {
 			x.tier = w[i+1]
@@ -310,13 +310,13 @@ func (m *matrix) failure(line int, w []string) error {
 	return nil
 }
 
-// cuts names the failed links in the topology, which the file does not have.
-func (m *matrix) cuts(into *Imported) error {
+// nameCutLinks names the failed links in the topology, which the file does not have.
+func (m *matrix) nameCutLinks(into *Imported) error {
 	if len(m.failures) == 0 {
 		return nil
 	}
 	if into.Fabric == nil {
-		m.note(m.failures[0].line, "failed links are left out; name the topology too", "failure")
+		m.countNotCarried(m.failures[0].line, "failed links are left out; name the topology too", "failure")
 		return nil
 	}
 	f, err := fabric.New(*into.Fabric)

@@ -14,9 +14,9 @@ type tier struct {
 }
 
 // readHtsimTopology reads a topology as htsim's FatTreeTopologyCfg::read_cfg does, with the checks of
-// set_custom_params. Bundles become one link of their joint rate. The latency of a switch becomes delay of its links, half
-// of it on either side of the switch, so that each path has the same latency.
-func readHtsimTopology(f *file, _ Options, into *Imported) error {
+// set_custom_params. Bundles become one link of their joint rate. The latency of a switch becomes delay of its links,
+// half of it on either side of the switch, so that each path has the same latency.
+func readHtsimTopology(f *inputFile, _ Options, into *Imported) error {
 	header := map[string]int64{}
 	tiers := [3]tier{}
 	at := -1
@@ -55,6 +55,9 @@ func readHtsimTopology(f *file, _ Options, into *Imported) error {
 		if !t.given || t.speed < 1 || t.down < 1 || t.bundle < 1 || t.latency < 1 || i < int(count)-1 && t.up < 1 {
 			return f.fail(0, "tier %d is incomplete; write Downlink_speed_Gbps, Downlink_Latency_ns, Radix_Down and, below the top, Radix_Up", i)
 		}
+		if most := int64(fabric.MaxRate / fabric.Gbps); t.speed > most/t.bundle {
+			return f.fail(0, "tier %d has Downlink_speed_Gbps %d by Bundle %d; the most is %d together", i, t.speed, t.bundle, most)
+		}
 	}
 	s, err := f.htsimSpec(tiers, nodes, pod, int(count))
 	if err != nil {
@@ -65,7 +68,7 @@ func readHtsimTopology(f *file, _ Options, into *Imported) error {
 }
 
 // tier sets an attribute of a tier.
-func (f *file) tier(line int, name string, v int64, t *tier) error {
+func (f *inputFile) tier(line int, name string, v int64, t *tier) error {
 	switch strings.ToLower(name) {
 	case "downlink_speed_gbps":
 		t.speed = v
@@ -82,7 +85,7 @@ func (f *file) tier(line int, name string, v int64, t *tier) error {
 	case "switch_latency_ns":
 		t.inSwitch = fabric.Time(v) * fabric.Nanosecond
 	case "queue_up", "queue_down":
-		f.note(line, "sizes of queues are left out; a switch's ports share switch.buffer here", name)
+		f.countNotCarried(line, "sizes of queues are left out; a switch's ports share switch.buffer here", name)
 	default:
 		return f.fail(line, "unknown attribute %q; write Downlink_speed_Gbps, Downlink_Latency_ns, Switch_Latency_ns, Radix_Up, "+
 			"Radix_Down, Oversubscribed, Bundle, Queue_Up or Queue_Down", name)
@@ -90,7 +93,7 @@ func (f *file) tier(line int, name string, v int64, t *tier) error {
 	return nil
 }
 
-func (f *file) htsimSpec(tiers [3]tier, nodes, pod int64, count int) (fabric.Spec, error) {
+func (f *inputFile) htsimSpec(tiers [3]tier, nodes, pod int64, count int) (fabric.Spec, error) {
 	link := func(below, i int) fabric.LinkSpec {
 		t := tiers[i]
 		delay := t.latency + t.inSwitch/2

@@ -20,20 +20,20 @@ var ErrFile = errors.New("import")
 // MaxBytes is the size of the largest file that is read. A file in memory takes about 50 times its size.
 const MaxBytes = 16 << 20
 
-// Imported is what files of another program say.
+// Imported is the content of another program's files, converted for a scenario.
 type Imported struct {
 	Kind    string
 	Files   []string
 	Fabric  *fabric.Spec // nil: the files have no topology
 	Servers *Servers
-	Ranks   int // that the workload needs; 0: the files have no workload
+	Ranks   int // number of ranks of the workload; 0: the files have no workload
 	Flows   []workload.Flow
 	Jobs    []Job
 	Cuts    []string // links that fail at the start
-	Notes   []string // what is not carried over, with counts
+	Notes   []string // what could not be converted, with counts
 }
 
-// Servers are the GPUs of a server, as in a scenario.
+// Servers is the number and wiring of the GPUs of a server, as in a scenario.
 type Servers struct {
 	GPUs      int             `yaml:"gpus"`
 	Wiring    string          `yaml:"wiring,omitempty"`
@@ -41,24 +41,24 @@ type Servers struct {
 	Internal  fabric.LinkSpec `yaml:"internal,omitempty"`
 }
 
-// Options are what files do not say.
+// Options are settings that the input file does not contain.
 type Options struct {
-	Servers int         // number of servers, for files about one
-	Ranks   int         // number of ranks, for workloads that do not say it
+	Servers int         // number of servers, if the files describe one
+	Ranks   int         // number of ranks, if the workload does not say it
 	Starts  string      // unit of htsim's start times, us or ps; "": us, unless they are a second or more
 	Rate    fabric.Rate // of NCCL's network interfaces without a speed; 0: the fabric's default
 }
 
-// format is a kind of files, and how one is recognised and read.
-type format struct {
+// fileFormat is a kind of files, and how one is recognised and read.
+type fileFormat struct {
 	kind, what string
 	is         func(data []byte) bool
-	read       func(f *file, o Options, into *Imported) error
+	read       func(f *inputFile, o Options, into *Imported) error
 }
 
 // formats returns all formats. Of two that recognise a file the first is meant.
-func formats() []format {
-	return []format{
+func formats() []fileFormat {
+	return []fileFormat{
 		{"nccl", "a topology of NCCL (NCCL_TOPO_DUMP_FILE)", isXML("system"), readNCCLTopology},
 		{"nccl", "graphs of NCCL (NCCL_GRAPH_DUMP_FILE)", isXML("graphs"), readNCCLGraphs},
 		{"htsim", "a topology of htsim", firstWords("nodes", "tiers", "podsize"), readHtsimTopology},
@@ -81,7 +81,7 @@ func Kinds() []string {
 	return slices.Compact(out)
 }
 
-// Recognise returns the kind of a file by its first bytes, and what it is, as in "a connection matrix of htsim".
+// Recognise returns the kind of a file, from its first bytes, and a description such as "a connection matrix of htsim".
 func Recognise(data []byte) (kind, what string, ok bool) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	for _, f := range formats() {
@@ -114,8 +114,8 @@ func Read(kind string, paths []string, o Options) (*Imported, error) {
 	}
 	out := &Imported{Kind: kind}
 	type part struct {
-		format
-		*file
+		fileFormat
+		*inputFile
 	}
 	var parts []part
 	for _, path := range paths {
@@ -124,26 +124,26 @@ func Read(kind string, paths []string, o Options) (*Imported, error) {
 			return nil, fmt.Errorf("%w: %w", ErrFile, err)
 		}
 		data = bytes.TrimPrefix(data, []byte("\ufeff"))
-		i := slices.IndexFunc(formats(), func(f format) bool { return f.kind == kind && f.is(data) })
+		i := slices.IndexFunc(formats(), func(f fileFormat) bool { return f.kind == kind && f.is(data) })
 		if i < 0 {
 			if other, what, ok := Recognise(data); ok {
 				return nil, fmt.Errorf("%w: %s is %s; write ethereal import %s %s", ErrFile, path, what, other, path)
 			}
 			return nil, fmt.Errorf("%w: %s: is nothing of %s that is read here; name %s", ErrFile, path, kind, readable(kind))
 		}
-		parts = append(parts, part{formats()[i], &file{name: path, data: data, notes: &notes{}}})
+		parts = append(parts, part{formats()[i], &inputFile{name: path, data: data, notes: &notCarriedList{}}})
 		out.Files = append(out.Files, filepath.Base(path))
 	}
 	// Topologies first: ranks are numbered by them.
 	slices.SortStableFunc(parts, func(a, b part) int { return b.topology() - a.topology() })
-	var all notes
+	var all notCarriedList
 	order := map[int]int(nil)
 	for i, p := range parts {
 		if i > 0 && parts[i-1].what == p.what {
 			return nil, fmt.Errorf("%w: %s and %s are both %s; name one", ErrFile, parts[i-1].name, p.name, p.what)
 		}
 		p.notes, p.rank = &all, order
-		if err := p.read(p.file, o, out); err != nil {
+		if err := p.read(p.inputFile, o, out); err != nil {
 			return nil, err
 		}
 		order = p.rank
@@ -163,7 +163,7 @@ func Read(kind string, paths []string, o Options) (*Imported, error) {
 }
 
 // topology is 1 for a format that has a topology.
-func (f format) topology() int {
+func (f fileFormat) topology() int {
 	if strings.Contains(f.what, "topology") {
 		return 1
 	}

@@ -122,8 +122,8 @@ func TestHtsimTopology(t *testing.T) {
 	load(t, im)
 }
 
-// TestHtsimMatrix: triggers become events; a oneshot begins at the first activation, a barrier at its count, and the flows
-// of a multishot one at each.
+// TestHtsimMatrix: triggers become events; a oneshot begins at the first activation, a barrier at its count, and the
+// flows of a multishot one at each.
 func TestHtsimMatrix(t *testing.T) {
 	im, err := read(t, "htsim", importer.Options{Starts: "ps"}, `Nodes 32
 Connections 8
@@ -168,7 +168,8 @@ failure switch_type AGG switch_id 3 link_id 1
 	}
 }
 
-// hpccTopology has two pods of two ToRs with two hosts, whose numbers are not those of ToRs: host i is below ToR i mod 4.
+// hpccTopology has two pods of two ToRs with two hosts, whose numbers are not those of ToRs: host i is below ToR i mod
+// 4.
 const hpccTopology = `18 10 20
 8 9 10 11 12 13 14 15 16 17
 0 8 25Gbps 1000ns 0
@@ -403,6 +404,11 @@ func TestRecognise(t *testing.T) {
 	}
 	_, err = read(t, "hpcc", importer.Options{}, hpccTopology, hpccTopology)
 	if err == nil || !strings.Contains(err.Error(), "are both a topology of HPCC's ns-3; name one") {
+		t.Errorf("%v", err)
+	}
+	_, err = read(t, "aicb", importer.Options{Ranks: 4},
+		"comm_type,comm_group,msg_size,_elapsed_time\nCommType.computation,None,None,5\n")
+	if err == nil || !strings.Contains(err.Error(), "no collective of at least two ranks; name a workload with some") {
 		t.Errorf("%v", err)
 	}
 	_, err = read(t, "htsim", importer.Options{}, htsimTopology, "Nodes 64\nConnections 1\n0->63 start 0 size 1\n")

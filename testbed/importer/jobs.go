@@ -2,6 +2,7 @@ package importer
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/roce/transport"
@@ -26,11 +27,16 @@ type Step struct {
 	Background    bool
 }
 
+// hasMessages reports whether ranks send messages in some step.
+func hasMessages(steps []Step) bool {
+	return slices.ContainsFunc(steps, func(s Step) bool { return s.What != "" })
+}
+
 // maxSteps is the largest number of collectives of a file: one of 1 PiB is hundreds of thousands.
 const maxSteps = 1 << 20
 
-// ring returns the algorithm of a kind: NCCL's rings, or the only one.
-func ring(kind string) string {
+// ringAlgorithm returns the algorithm of a kind: NCCL's rings, or the only one.
+func ringAlgorithm(kind string) string {
 	for _, a := range collective.Algorithms(kind) {
 		if a == collective.Ring {
 			return a
@@ -39,19 +45,19 @@ func ring(kind string) string {
 	return ""
 }
 
-// step adds a collective. A group of one rank has nothing to exchange. Collectives that have fewer bytes than ranks get as
-// many, and those with messages above 2 GiB are several.
-func (f *file) step(line int, steps []Step, s Step) ([]Step, error) {
+// step adds a collective. A group of one rank has nothing to exchange. Collectives that have fewer bytes than ranks get
+// as many, and those with messages above 2 GiB are several.
+func (f *inputFile) step(line int, steps []Step, s Step) ([]Step, error) {
 	if s.Group < 2 {
 		return steps, nil
 	}
 	if least := fabric.Bytes(s.Group); s.Bytes < least {
-		f.note(line, "collectives of fewer bytes than ranks have one byte a rank", fmt.Sprint(s.What, " of ", s.Bytes))
+		f.countNotCarried(line, "collectives of fewer bytes than ranks have one byte a rank", fmt.Sprint(s.What, " of ", s.Bytes))
 		s.Bytes = least
 	}
 	parts := (s.Bytes/fabric.Bytes(s.Group))/transport.MaxMessage + 1
 	if parts > 1 {
-		f.note(line, "collectives with messages of more than 2 GiB are several", fmt.Sprint(s.What, " of ", s.Bytes))
+		f.countNotCarried(line, "collectives with messages of more than 2 GiB are several", fmt.Sprint(s.What, " of ", s.Bytes))
 	}
 	if f.steps += int(parts); f.steps > maxSteps {
 		return nil, f.fail(line, "there are more than %d collectives; import fewer lines, or smaller sizes", maxSteps)

@@ -17,6 +17,9 @@ import (
 // ncclBytes is the size of the all-reduce that is written for files without a workload.
 const ncclBytes = 256_000_000
 
+// maxServerRate is the largest rate of a server's network interfaces together.
+const maxServerRate = 64 * fabric.MaxRate
+
 // maxChannels is NCCL's MAXCHANNELS.
 const maxChannels = 64
 
@@ -37,11 +40,23 @@ func (e element) attr(name string) string {
 	return ""
 }
 
-// all calls each for an element and all below it.
-func (e element) all(each func(element)) {
+// maxDepth is how deep elements are nested. NCCL's are at most ten: a GPU behind switches of PCI.
+const maxDepth = 64
+
+// depth returns how deep elements are nested.
+func (e element) depth() int {
+	most := 0
+	for _, s := range e.Subs {
+		most = max(most, s.depth())
+	}
+	return most + 1
+}
+
+// eachElement calls each for an element and all below it.
+func (e element) eachElement(each func(element)) {
 	each(e)
 	for _, s := range e.Subs {
-		s.all(each)
+		s.eachElement(each)
 	}
 }
 
@@ -61,10 +76,13 @@ func isXML(root string) func(data []byte) bool {
 	}
 }
 
-func (f *file) parseXML() (element, error) {
+func (f *inputFile) parseXML() (element, error) {
 	var root element
 	if err := xml.Unmarshal(f.data, &root); err != nil {
 		return root, f.fail(0, "%v; name a file as NCCL writes it", err)
+	}
+	if d := root.depth(); d > maxDepth {
+		return root, f.fail(0, "elements are nested %d deep; NCCL's are at most %d", d, maxDepth)
 	}
 	return root, nil
 }
@@ -89,7 +107,7 @@ func nvlinkGBps(sm int) float64 {
 func (e element) devices(class, name string) (n int) {
 	if e.XMLName.Local == "pci" && strings.HasPrefix(e.attr("class"), class) {
 		filled := false
-		e.all(func(s element) { filled = filled || s.XMLName.Local == name })
+		e.eachElement(func(s element) { filled = filled || s.XMLName.Local == name })
 		if !filled {
 			n++
 		}
@@ -100,9 +118,9 @@ func (e element) devices(class, name string) (n int) {
 	return n
 }
 
-// readNCCLTopology reads the topology of a server, as ncclTopoGetSystemFromXml does: the fabric has Options.Servers of it,
-// GPU i of each under ToR i. Each GPU has its share of the NICs.
-func readNCCLTopology(f *file, o Options, into *Imported) error {
+// readNCCLTopology reads the topology of a server, as ncclTopoGetSystemFromXml does: the fabric has Options.Servers of
+// it, GPU i of each under ToR i. Each GPU has its share of the NICs.
+func readNCCLTopology(f *inputFile, o Options, into *Imported) error {
 	root, err := f.parseXML()
 	if err != nil {
 		return err
@@ -119,7 +137,7 @@ func readNCCLTopology(f *file, o Options, into *Imported) error {
 		return n
 	}
 	speeds := map[int]int{}
-	root.all(func(e element) {
+	root.eachElement(func(e element) {
 		switch e.XMLName.Local {
 		case "gpu":
 			gpus++
@@ -132,7 +150,9 @@ func readNCCLTopology(f *file, o Options, into *Imported) error {
 			}
 			mbps := number(e, "speed")
 			speeds[mbps]++
-			rate += fabric.Rate(mbps) * fabric.Mbps
+			if rate += fabric.Rate(mbps) * fabric.Mbps; rate > maxServerRate {
+				rate, wrong = maxServerRate, f.fail(0, "net has speed %q (Mb/s), all together more than %v; write for example 400000", e.attr("speed"), maxServerRate)
+			}
 			latency, _ = strconv.ParseFloat(e.attr("latency"), 64)
 		case "pci", "cpu", "c2c", "pcilink":
 			f.notes.add("rates of PCI and CPU links are left out; GPUs reach their NIC at its rate", "")
@@ -141,6 +161,9 @@ func readNCCLTopology(f *file, o Options, into *Imported) error {
 	gpus += root.devices("0x03", "gpu")
 	if n := root.devices("0x02", "net"); n > 0 {
 		each := cmp.Or(o.Rate, fabric.DefaultRate)
+		if each > (maxServerRate-rate)/fabric.Rate(n) {
+			return f.fail(0, "%d network interfaces of %v are more than %v together; lower --nic-rate", n, each, maxServerRate)
+		}
 		rate += fabric.Rate(n) * each
 		f.notes.add(fmt.Sprintf("network interfaces without a speed have %v; see --nic-rate: %d", each, n), "")
 	}
@@ -167,6 +190,9 @@ func readNCCLTopology(f *file, o Options, into *Imported) error {
 		into.Servers = &Servers{GPUs: gpus, Wiring: "rail", CrossRail: "internal"}
 		if nvlinks > 0 {
 			gbps := float64(nvlinks) / float64(gpus) * nvlinkGBps(sm) * 8
+			if gbps > float64(fabric.MaxRate/fabric.Gbps) {
+				return f.fail(0, "nvlink has count %d of all GPUs; NCCL counts a GPU's links, as in 18", nvlinks)
+			}
 			into.Servers.Internal = fabric.LinkSpec{Rate: fabric.Rate(gbps) * fabric.Gbps, Delay: 300 * fabric.Nanosecond}
 		}
 	}
@@ -184,7 +210,7 @@ func railFabric(gpus, servers int, link fabric.LinkSpec) *fabric.Spec {
 
 // readNCCLGraphs reads the graphs that NCCL has searched, as ncclTopoGetGraphFromXml does. The rings' channels share an
 // all-reduce: each goes through a server's GPUs in its order, then through the next server's.
-func readNCCLGraphs(f *file, o Options, into *Imported) error {
+func readNCCLGraphs(f *inputFile, o Options, into *Imported) error {
 	root, err := f.parseXML()
 	if err != nil {
 		return err
@@ -196,7 +222,7 @@ func readNCCLGraphs(f *file, o Options, into *Imported) error {
 			f.notes.add("graphs other than rings are left out", f.name+": pattern "+g.attr("pattern"))
 			continue
 		}
-		speed, err := f.real(0, "speedinter", g.attr("speedinter"), 1e5)
+		speed, err := f.decimal(0, "speedinter", g.attr("speedinter"), 1e5)
 		if err != nil {
 			return err
 		}
@@ -246,7 +272,7 @@ func readNCCLGraphs(f *file, o Options, into *Imported) error {
 }
 
 // channel returns the GPUs of a channel in their order.
-func (f *file) channel(c element) ([]int, error) {
+func (f *inputFile) channel(c element) ([]int, error) {
 	var order []int
 	for _, e := range c.Subs {
 		if e.XMLName.Local != "gpu" {

@@ -38,8 +38,8 @@ func isSimAI(data []byte) bool {
 // groups are the sizes of SimAI's groups of ranks.
 type groups struct{ all, tp, pp, ep int }
 
-// group returns the size of a group and the distance of its ranks, as MockNcclGroup makes them. A kind is "" for that of
-// the phase, EP or DP_EP.
+// group returns the size of a group and the distance of its ranks, as MockNcclGroup makes them. A kind is "" for that
+// of the phase, EP or DP_EP.
 func (g groups) group(kind string, tensor bool) (size, stride int) {
 	dp := g.all / (g.tp * g.pp)
 	switch {
@@ -65,10 +65,10 @@ type phase struct {
 	bytes   int64
 }
 
-// readSimAI reads a workload as SimAI's Workload::initialize_workload does: a policy with sizes of groups, the number of
-// layers, and of each its name, a number, three times computation (ns), collective and bytes, and an update's time. The
-// bytes of a collective are those of the whole vector, as its maintainers say and MockNcclGroup has it.
-func readSimAI(f *file, o Options, into *Imported) error {
+// readSimAI reads a workload as SimAI's Workload::initialize_workload does: a policy with sizes of groups, the number
+// of layers, and of each its name, a number, three times computation (ns), collective and bytes, and an update's time.
+// The bytes of a collective are those of the whole vector, as its maintainers say and MockNcclGroup has it.
+func readSimAI(f *inputFile, o Options, into *Imported) error {
 	first, _, _ := strings.Cut(string(f.data), "\n")
 	header := strings.Fields(first)
 	if !slices.Contains(simaiPolicies(), header[0]) {
@@ -124,18 +124,18 @@ func readSimAI(f *file, o Options, into *Imported) error {
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(steps, func(s Step) bool { return s.What != "" }) {
+	if !hasMessages(steps) {
 		return f.fail(0, "its groups of %d ranks exchange nothing; write larger groups, or --world-size", g.all)
 	}
-	into.Jobs, into.Ranks = []Job{{Ranks: span(g.all), Steps: steps}}, g.all
+	into.Jobs, into.Ranks = []Job{{Ranks: rankRange(g.all), Steps: steps}}, g.all
 	return nil
 }
 
-// span names the first n ranks.
-func span(n int) string { return fmt.Sprintf("0..%d", n-1) }
+// rankRange names the first n ranks.
+func rankRange(n int) string { return fmt.Sprintf("0..%d", n-1) }
 
 // simaiGroups reads the sizes of the header's groups.
-func (f *file) simaiGroups(header []string, o Options) (groups, error) {
+func (f *inputFile) simaiGroups(header []string, o Options) (groups, error) {
 	g := groups{tp: 1, pp: 1, ep: 1}
 	for i := 1; i+1 < len(header); i++ {
 		into := map[string]*int{"model_parallel_NPU_group:": &g.tp, "ep:": &g.ep, "pp:": &g.pp, "all_gpus:": &g.all}[header[i]]
@@ -155,14 +155,14 @@ func (f *file) simaiGroups(header []string, o Options) (groups, error) {
 		case into != &other:
 			*into = max(1, *into)
 		case other > 0 && strings.HasPrefix(header[i], "pp_comm"):
-			f.note(1, "messages between stages of the pipeline are left out, as in SimAI's ns-3", strings.Join(header[i:i+2], " "))
+			f.countNotCarried(1, "messages between stages of the pipeline are left out, as in SimAI's ns-3", strings.Join(header[i:i+2], " "))
 		case other > 0:
-			f.note(1, "layers that are computed again are left out", strings.Join(header[i:i+2], " "))
+			f.countNotCarried(1, "layers that are computed again are left out", strings.Join(header[i:i+2], " "))
 		}
 	}
 	if o.Ranks > 0 {
 		if g.all > 0 && g.all != o.Ranks {
-			f.note(1, fmt.Sprintf("%d ranks in place of all_gpus", o.Ranks), fmt.Sprint("all_gpus: ", g.all))
+			f.countNotCarried(1, fmt.Sprintf("%d ranks in place of all_gpus", o.Ranks), fmt.Sprint("all_gpus: ", g.all))
 		}
 		g.all = o.Ranks
 	}
@@ -178,7 +178,7 @@ func (f *file) simaiGroups(header []string, o Options) (groups, error) {
 }
 
 // simaiLayers reads the lines of layers.
-func (f *file) simaiLayers() ([]layer, error) {
+func (f *inputFile) simaiLayers() ([]layer, error) {
 	r := f.reader()
 	for len(r.words) > 0 && r.words[0].line == 1 {
 		r.next()
@@ -206,20 +206,20 @@ func (f *file) simaiLayers() ([]layer, error) {
 			}
 			l.phases[p] = ph
 		}
-		if _, err := f.real(r.line, "the time of an update", r.next(), math.MaxFloat64); err != nil {
+		if _, err := f.decimal(r.line, "the time of an update", r.next(), math.MaxFloat64); err != nil {
 			return nil, err
 		}
 		out = append(out, l)
 	}
 	f.notes.add("times of updates after collectives are left out", "")
 	if len(r.words) > 0 {
-		f.note(r.words[0].line, "words behind the last layer are left out, as SimAI does", r.words[0].text)
+		f.countNotCarried(r.words[0].line, "words behind the last layer are left out, as SimAI does", r.words[0].text)
 	}
 	return out, nil
 }
 
 // simaiCollective adds the collective of a phase.
-func (f *file) simaiCollective(line int, steps []Step, p phase, g groups, tensor, background bool) ([]Step, error) {
+func (f *inputFile) simaiCollective(line int, steps []Step, p phase, g groups, tensor, background bool) ([]Step, error) {
 	name, group, _ := strings.Cut(p.what, "_")
 	kind, known := map[string]string{
 		"ALLREDUCE": collective.AllReduce, "ALLGATHER": collective.AllGather, "REDUCESCATTER": collective.ReduceScatter,
@@ -227,7 +227,7 @@ func (f *file) simaiCollective(line int, steps []Step, p phase, g groups, tensor
 		"NONE": "", "": "",
 	}[name]
 	if !known || group != "" && group != "EP" && group != "DP_EP" {
-		f.note(line, "collectives that SimAI does not know are left out, as it does", p.what)
+		f.countNotCarried(line, "collectives that SimAI does not know are left out, as it does", p.what)
 		return steps, nil
 	}
 	if p.bytes == 0 || kind == "" {
@@ -244,10 +244,10 @@ func isSimAITopology(data []byte) bool {
 	return len(first) == 5 && len(more) == 1 && int64(len(second)) == first[2]+first[3]
 }
 
-// readSimAITopology reads a topology as gen_Topo_Template.py writes it: HPCC's with the number of GPUs of a server and of
-// NVLink switches in the first line, and these first among the switches. NVLink switches become the servers' internal
-// links.
-func readSimAITopology(f *file, _ Options, into *Imported) error {
+// readSimAITopology reads a topology as gen_Topo_Template.py writes it: HPCC's with the number of GPUs of a server and
+// of NVLink switches in the first line, and these first among the switches. NVLink switches become the servers'
+// internal links.
+func readSimAITopology(f *inputFile, _ Options, into *Imported) error {
 	r := f.reader()
 	var n [5]int
 	for i, what := range []string{"the number of nodes", "GPUs of a server", "the number of NVLink switches", "the number of switches", "the number of links"} {
@@ -282,13 +282,15 @@ func readSimAITopology(f *file, _ Options, into *Imported) error {
 		}
 		if inside[a] || inside[b] {
 			if used++; used > 1 && internal != c.link {
-				f.note(c.line, "NVLinks of other rates than the first are taken for alike", fmt.Sprint(c.link.Rate))
+				f.countNotCarried(c.line, "NVLinks of other rates than the first are taken for alike", fmt.Sprint(c.link.Rate))
 				continue
 			}
 			internal = c.link
 			continue
 		}
-		g.add(a, b, c)
+		if err := g.add(a, b, c); err != nil {
+			return err
+		}
 	}
 	spec, order, err := g.clos()
 	if err != nil {
@@ -299,7 +301,7 @@ func readSimAITopology(f *file, _ Options, into *Imported) error {
 }
 
 // servers finds the wiring with which ranks are the GPUs of these numbers.
-func (f *file) servers(order []int, gpus int, internal fabric.LinkSpec, into *Imported) error {
+func (f *inputFile) servers(order []int, gpus int, internal fabric.LinkSpec, into *Imported) error {
 	if gpus == 1 {
 		f.setRanks(order)
 		return nil

@@ -53,8 +53,9 @@ type scenarioYAML struct {
 	Deadline    fabric.Time      `yaml:"deadline"`
 }
 
-// Scenario returns the scenario, which names [WorkloadFile] if there is a workload, and notes about what the files did not
-// say. A fabric that the files lack is the smallest fat-tree for the ranks, with 8 GPUs a server for workloads of GPUs.
+// Scenario returns the scenario as YAML, which names [WorkloadFile] if there is a workload, and notes about what the
+// files do not say. If the files have no fabric, it is the smallest fat-tree for the ranks, with 8 GPUs per server for
+// GPU workloads.
 func (im *Imported) Scenario(name string) (text []byte, notes []string, err error) {
 	s := scenarioYAML{Name: name, Servers: im.Servers, Schemes: []string{"ethereal", "ecmp"}}
 	if im.Fabric != nil {
@@ -80,7 +81,7 @@ func (im *Imported) Scenario(name string) (text []byte, notes []string, err erro
 		return nil, nil, err
 	}
 	var b bytes.Buffer
-	b.WriteString(im.from())
+	b.WriteString(im.originLine())
 	for _, n := range append(im.Notes, notes...) {
 		fmt.Fprintf(&b, "# %s\n", strings.Map(printable, n))
 	}
@@ -92,8 +93,8 @@ func (im *Imported) Scenario(name string) (text []byte, notes []string, err erro
 	return b.Bytes(), notes, enc.Close()
 }
 
-// from is the first line of what is written.
-func (im *Imported) from() string {
+// originLine returns the first line of the output, which names the input.
+func (im *Imported) originLine() string {
 	return fmt.Sprintf("# From %s, by ethereal import %s.\n", strings.Map(printable, strings.Join(im.Files, " and ")), im.Kind)
 }
 
@@ -130,7 +131,7 @@ func (im *Imported) deadline(s fabric.Spec) (fabric.Time, error) {
 		return 0, fmt.Errorf("%w: %w", ErrFile, err)
 	}
 	rate := float64(f.Spec().HostLink.Rate)
-	var last, compute fabric.Time
+	last, compute := fabric.Time(0), 0.0 // s
 	bytes := map[int]float64{}
 	for _, fl := range im.Flows {
 		last = max(last, fl.At)
@@ -143,7 +144,7 @@ func (im *Imported) deadline(s fabric.Spec) (fabric.Time, error) {
 	for _, j := range im.Jobs {
 		bytes[0] += 2 * float64(j.Bytes)
 		for _, st := range j.Steps {
-			compute += st.Compute
+			compute += st.Compute.Micros() / 1e6
 			bytes[0] += 2 * float64(st.Bytes)
 		}
 	}
@@ -151,7 +152,7 @@ func (im *Imported) deadline(s fabric.Spec) (fabric.Time, error) {
 	for _, b := range bytes {
 		most = max(most, b)
 	}
-	seconds := (last+2*compute).Micros()/1e6 + 10*most*8/rate
+	seconds := last.Micros()/1e6 + 2*compute + 10*most*8/rate
 	ms := 100.0
 	for ms < seconds*1000 {
 		ms *= 10
@@ -162,7 +163,7 @@ func (im *Imported) deadline(s fabric.Spec) (fabric.Time, error) {
 // Workload writes the workload file.
 func (im *Imported) Workload(out io.Writer) error {
 	w := bufio.NewWriter(out)
-	w.WriteString(im.from()) //nolint:errcheck // Flush returns it
+	w.WriteString(im.originLine()) //nolint:errcheck // Flush returns it
 	if len(im.Flows) > 0 {
 		fmt.Fprintln(w, "flows:")
 		for _, f := range im.Flows {
@@ -202,7 +203,7 @@ func (s Step) String() string {
 		return fmt.Sprintf("{compute: %v}", s.Compute)
 	}
 	text := fmt.Sprintf("{%s: %v", s.What, s.Bytes)
-	if a := ring(s.What); a != "" {
+	if a := ringAlgorithm(s.What); a != "" {
 		text += ", algorithm: " + a
 	}
 	text += fmt.Sprintf(", group: %d", s.Group)

@@ -20,8 +20,8 @@ const (
 	preflightTrip   = 500 * time.Millisecond
 )
 
-// Preflight has every host's agent probe all paths to one host under each other ToR: zero-length writes, and their
-// acknowledgements at the priority that these have. The deployment's file says where agents are.
+// Preflight makes every host's agent probe all paths to one host under each other ToR by zero-length RDMA WRITEs, whose
+// ACKs have the given priority. The deployment's file says how to reach the agents.
 func Preflight(ctx context.Context, f *fabric.Fabric, file string, ackPriority int) ([]checklist.Line, error) {
 	d, err := deployment.Load(file)
 	if err != nil {
@@ -40,7 +40,7 @@ func Preflight(ctx context.Context, f *fabric.Fabric, file string, ackPriority i
 	g.SetLimit(4) // probes are not to make queues
 	for h := range f.Hosts() {
 		g.Go(func() (err error) {
-			if found[h], err = p.host(ctx, fabric.NodeID(h)); err != nil {
+			if found[h], err = p.probeHost(ctx, fabric.NodeID(h)); err != nil {
 				lines[h] = checklist.Line{
 					Light: checklist.Red, Subject: f.Name(fabric.NodeID(h)), Check: "paths", Seen: err.Error(),
 					Remedy: "start its agent with --listen-socket, or correct hosts in " + file,

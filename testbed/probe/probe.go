@@ -15,18 +15,18 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
 )
 
-// Path is a path and what became of its probes.
+// Path is a path, and the result of probing it.
 type Path struct {
 	From  string  `json:"from"`
 	To    string  `json:"to"`
 	Label int     `json:"label"`
 	Sent  int     `json:"sent"`
 	Lost  int     `json:"lost"`
-	Trip  float64 `json:"trip_us"` // mean of those answered
+	Trip  float64 `json:"trip_us"` // mean round-trip time of the answered packets
 	Least float64 `json:"least_us"`
 }
 
-// String says what was lost, and the mean round trip.
+// String says how many packets were lost, and the mean round-trip time.
 func (p Path) String() string {
 	switch {
 	case p.Lost == p.Sent:
@@ -37,13 +37,13 @@ func (p Path) String() string {
 	return fmt.Sprintf("%.0f us", p.Trip)
 }
 
-// Prober says what is sent, and where agents are.
+// Prober says which probes to send, and how to reach the hosts' agents.
 type Prober struct {
 	Fabric  *fabric.Fabric
-	Packets int                             // of each path, 1 to 64
-	Timeout time.Duration                   // a probe that is not answered within it is lost; at most 10s
-	To      []fabric.NodeID                 // none: under each other ToR the host in the sender's place
-	Socket  func(host fabric.NodeID) string // path of the UNIX socket at which the host's agent is driven
+	Packets int                             // number of probe packets per path, 1 to 64
+	Timeout time.Duration                   // a packet that is not answered by then counts as lost; at most 10 s
+	To      []fabric.NodeID                 // destinations; none: under each other ToR the host at the sender's position
+	Socket  func(host fabric.NodeID) string // path of the UNIX socket of a host's agent
 }
 
 // Validate says which number is out of bounds.
@@ -54,17 +54,17 @@ func (p *Prober) Validate() error {
 	return nil
 }
 
-// hostsAtATime are asked.
-const hostsAtATime = 64
+// maxHostsProbed are asked.
+const maxHostsProbed = 64
 
-// Matrix probes the paths of all hosts given.
+// Matrix probes the paths from the given hosts.
 func (p *Prober) Matrix(ctx context.Context, from []fabric.NodeID) ([]Path, error) {
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(hostsAtATime)
+	g.SetLimit(maxHostsProbed)
 	found := make([][]Path, len(from))
 	for i, h := range from {
 		g.Go(func() (err error) {
-			found[i], err = p.host(ctx, h)
+			found[i], err = p.probeHost(ctx, h)
 			return err
 		})
 	}
@@ -74,9 +74,9 @@ func (p *Prober) Matrix(ctx context.Context, from []fabric.NodeID) ([]Path, erro
 	return slices.Concat(found...), nil
 }
 
-// destinations returns the hosts to which from's paths are probed. Unless To names them these are hosts in from's own
+// destinationsOf returns the hosts to which from's paths are probed. Unless To names them these are hosts in from's own
 // place, so that probes of all hosts meet on no host's link.
-func (p *Prober) destinations(from fabric.NodeID) []fabric.NodeID {
+func (p *Prober) destinationsOf(from fabric.NodeID) []fabric.NodeID {
 	if len(p.To) > 0 {
 		return p.To
 	}
@@ -90,17 +90,17 @@ func (p *Prober) destinations(from fabric.NodeID) []fabric.NodeID {
 	return dsts
 }
 
-// host has a host's agent probe its paths, one after the other: probes that wait for one another at their host would
-// not show a path's round trip.
-func (p *Prober) host(ctx context.Context, from fabric.NodeID) (found []Path, err error) {
+// probeHost makes a host's agent probe its paths, one after the other: concurrent probes would queue behind each other
+// at the host.
+func (p *Prober) probeHost(ctx context.Context, from fabric.NodeID) (found []Path, err error) {
 	agent, err := coordinator.Dial(ctx, p.Socket(from), func(hostproto.Event) {})
 	if err != nil {
 		return nil, fmt.Errorf("no agent of %s at --socket: %w", p.Fabric.Name(from), err)
 	}
 	defer agent.Close() //nolint:errcheck // nothing is to be saved
-	for _, dst := range p.destinations(from) {
+	for _, dst := range p.destinationsOf(from) {
 		for _, label := range p.Fabric.PathLabels(p.Fabric.ToROf(from), p.Fabric.ToROf(dst)) {
-			path, err := p.path(ctx, agent, from, dst, label)
+			path, err := p.probePath(ctx, agent, from, dst, label)
 			if err != nil {
 				return nil, err
 			}
@@ -110,9 +110,9 @@ func (p *Prober) host(ctx context.Context, from fabric.NodeID) (found []Path, er
 	return found, nil
 }
 
-// path probes a path. A probe is sent when the one before is answered; when one is lost the rest are sent at once, so
-// that a dead path takes two timeouts.
-func (p *Prober) path(ctx context.Context, agent *coordinator.Host, from, dst fabric.NodeID, label fabric.Label) (Path, error) {
+// probePath probes a path. A probe is sent when the previous one is answered; after a loss the remaining ones are sent
+// at once, so that a dead path takes two time-outs.
+func (p *Prober) probePath(ctx context.Context, agent *coordinator.Host, from, dst fabric.NodeID, label fabric.Label) (Path, error) {
 	y := Path{From: p.Fabric.Name(from), To: p.Fabric.Name(dst), Label: int(label)}
 	answered := 0 // of those that Trip is the sum of
 	for y.Sent < p.Packets {
@@ -120,7 +120,7 @@ func (p *Prober) path(ctx context.Context, agent *coordinator.Host, from, dst fa
 		if y.Lost > 0 {
 			n = p.Packets - y.Sent
 		}
-		r, err := p.ask(ctx, agent, hostproto.Probe{
+		r, err := p.sendProbes(ctx, agent, hostproto.Probe{
 			Dst: int(dst), Label: uint16(label), Packets: n, Timeout: p.Timeout.Nanoseconds(),
 		})
 		switch {
@@ -143,8 +143,8 @@ func (p *Prober) path(ctx context.Context, agent *coordinator.Host, from, dst fa
 	return y, nil
 }
 
-// ask has an agent send probes, and waits for what becomes of them.
-func (p *Prober) ask(ctx context.Context, agent *coordinator.Host, q hostproto.Probe) (*hostproto.Probed, error) {
+// sendProbes makes an agent send probes, and waits for their results.
+func (p *Prober) sendProbes(ctx context.Context, agent *coordinator.Host, q hostproto.Probe) (*hostproto.Probed, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout+10*time.Second)
 	defer cancel()
 	r, err := agent.Ask(ctx, hostproto.Request{Probe: &q})

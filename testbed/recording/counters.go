@@ -14,8 +14,8 @@ func (r *Recorder) Every() fabric.Time {
 	return r.options.Every
 }
 
-// Read reads the counters of the network and of its hosts. framing is the extra length of frames on the wire. It
-// closes the instants that count packets.
+// Read reads the counters of the network and of its hosts. framing is the number of bytes by which a frame is longer on
+// the wire. Packets counted until now belong to the reading.
 func (r *Recorder) Read(n *sim.Network, framing int64, nic func(fabric.NodeID) *transport.Endpoint) {
 	if r == nil {
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/host"
 )
 
-// ReadHostLog returns the recording in a host's event log: its messages, pieces with their paths, its notifications
-// and flips. Times are the host's own, from its start. It also returns the host's name.
+// ReadHostLog converts a host's event log into a recording: messages, pieces with their paths, notifications and flips.
+// Times are the host's own, from its start. It also returns the host's name.
 func ReadHostLog(r io.Reader, f *fabric.Fabric) (_ *Recording, name string, err error) {
 	rec := New(f, Options{})
 	rec.exact = true
@@ -26,9 +26,9 @@ func ReadHostLog(r io.Reader, f *fabric.Fabric) (_ *Recording, name string, err 
 			id = x.New.Host
 		case x.Call != "":
 			now = x.At
-			called(rec, id, x)
+			recordCall(rec, id, x)
 		default:
-			did(rec, id, now, x)
+			recordEffects(rec, id, now, x)
 		}
 		return nil
 	})
@@ -38,8 +38,8 @@ func ReadHostLog(r io.Reader, f *fabric.Fabric) (_ *Recording, name string, err 
 	return rec.EndBare(), f.Name(id), nil
 }
 
-// called records a call of a host's core.
-func called(rec *Recorder, id fabric.NodeID, x host.Record) {
+// recordCall records a call of a host's core.
+func recordCall(rec *Recorder, id fabric.NodeID, x host.Record) {
 	switch x.Call {
 	case "post":
 		rec.Posted(x.At, id, x.Message, x.Dst, x.Bytes)
@@ -60,8 +60,8 @@ func called(rec *Recorder, id fabric.NodeID, x host.Record) {
 	}
 }
 
-// did records a host's effects of a call.
-func did(rec *Recorder, id fabric.NodeID, now fabric.Time, x host.Record) {
+// recordEffects records the effects of a call at a host.
+func recordEffects(rec *Recorder, id fabric.NodeID, now fabric.Time, x host.Record) {
 	switch x.Do {
 	case "open":
 		rec.Opened(now, id, transport.Message{

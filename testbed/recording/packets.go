@@ -12,33 +12,33 @@ type packetKey struct{ src, dst, qp, psn uint32 }
 
 // Offsets in a frame without VLAN, as the testbed's hosts send them.
 const (
-	etherTypeAt = 12
-	tosAt       = 15
-	v4At, v6At  = 14, 14
-	bthV4       = 14 + 20 + 8
-	bthV6       = 14 + 40 + 8
-	congested   = 3 // ECN field of a packet that met congestion
+	etherTypeOffset        = 12
+	tosOffset              = 15
+	ipv4Offset, ipv6Offset = 14, 14
+	bthV4                  = 14 + 20 + 8
+	bthV6                  = 14 + 40 + 8
+	ecnCE                  = 3 // ECN field of a packet that met congestion
 )
 
-// marked returns the packet of a header, if it has the congestion mark.
-func marked(h []byte) (packetKey, bool) {
+// markedPacket returns the packet of a header, if it has the congestion mark.
+func markedPacket(h []byte) (packetKey, bool) {
 	if len(h) < bthV4+12 {
 		return packetKey{}, false
 	}
 	var k packetKey
 	var bth []byte
-	switch binary.BigEndian.Uint16(h[etherTypeAt:]) {
+	switch binary.BigEndian.Uint16(h[etherTypeOffset:]) {
 	case 0x0800:
-		if h[tosAt]&3 != congested {
+		if h[tosOffset]&3 != ecnCE {
 			return k, false
 		}
-		k.src, k.dst = binary.BigEndian.Uint32(h[v4At+12:]), binary.BigEndian.Uint32(h[v4At+16:])
+		k.src, k.dst = binary.BigEndian.Uint32(h[ipv4Offset+12:]), binary.BigEndian.Uint32(h[ipv4Offset+16:])
 		bth = h[bthV4:]
 	case 0x86DD:
-		if h[tosAt]>>4&3 != congested || len(h) < bthV6+12 {
+		if h[tosOffset]>>4&3 != ecnCE || len(h) < bthV6+12 {
 			return k, false
 		}
-		k.src, k.dst = binary.BigEndian.Uint32(h[v6At+20:]), binary.BigEndian.Uint32(h[v6At+36:])
+		k.src, k.dst = binary.BigEndian.Uint32(h[ipv6Offset+20:]), binary.BigEndian.Uint32(h[ipv6Offset+36:])
 		bth = h[bthV6:]
 	default:
 		return k, false
@@ -73,7 +73,7 @@ func (r *Recorder) Trace(rec sim.Record) {
 		if rec.Kind == sim.RecordRestore {
 			kind = report.KindRestore
 		}
-		at := r.add(Instant{At: rec.At, Kind: kind, Node: rec.Node, Dir: rec.Dir, Cause: -1})
+		at := r.addInstant(Instant{At: rec.At, Kind: kind, Node: rec.Node, Dir: rec.Dir, Cause: -1})
 		if at >= 0 {
 			r.changes[rec.Dir.Link()] = at
 		}
@@ -82,7 +82,7 @@ func (r *Recorder) Trace(rec sim.Record) {
 
 // sent records where a packet was marked: the first port that it leaves marked.
 func (r *Recorder) sent(rec sim.Record) {
-	k, ok := marked(rec.Header)
+	k, ok := markedPacket(rec.Header)
 	if !ok {
 		return
 	}
@@ -98,7 +98,7 @@ func (r *Recorder) sent(rec sim.Record) {
 }
 
 func (r *Recorder) forget(header []byte) {
-	if k, ok := marked(header); ok {
+	if k, ok := markedPacket(header); ok {
 		delete(r.ce, k)
 	}
 }
@@ -110,5 +110,5 @@ func (r *Recorder) count(open *openCount, i Instant) {
 		return
 	}
 	i.Cause = -1
-	*open = openCount(r.add(i) + 1)
+	*open = openCount(r.addInstant(i) + 1)
 }

@@ -28,8 +28,8 @@ const (
 	aboutCategory = "about"
 )
 
-// sequence is the trace's only sequence of packets.
-const sequence = 1
+// sequenceID is the trace's only sequence of packets.
+const sequenceID = 1
 
 // runPID is the process for events without node; a node's is firstPID plus its number.
 const (
@@ -46,7 +46,7 @@ const (
 func (r *Recording) Write(w io.Writer) error {
 	t := &traceWriter{r: r, f: r.Fabric, w: bufio.NewWriterSize(w, 1<<18), nextUUID: 1,
 		process: map[fabric.NodeID]uint64{}, thread: map[threadKey]uint64{}}
-	t.about()
+	t.writeDescription()
 	t.slices()
 	t.instants()
 	t.counters()
@@ -169,8 +169,8 @@ func (t *traceWriter) flush() {
 	}
 }
 
-// about writes the recording's description.
-func (t *traceWriter) about() {
+// writeDescription writes the recording's description.
+func (t *traceWriter) writeDescription() {
 	spec, err := json.Marshal(t.f.Spec())
 	if err != nil {
 		t.err = err
@@ -192,10 +192,10 @@ func (t *traceWriter) about() {
 		categories: []string{aboutCategory}, name: name, notes: notes}})
 }
 
-// lanes assigns each slice of a kind at a node to the first free lane.
-type lanes map[threadKey][]fabric.Time
+// laneTable assigns each slice of a kind at a node to the first free lane.
+type laneTable map[threadKey][]fabric.Time
 
-func (l lanes) take(node fabric.NodeID, kind string, begin, end fabric.Time) string {
+func (l laneTable) assignLane(node fabric.NodeID, kind string, begin, end fabric.Time) string {
 	key := threadKey{node, kind}
 	for i, until := range l[key] {
 		// In whole nanoseconds, as written.
@@ -224,11 +224,11 @@ func laneName(k SliceKind) string {
 // slices writes the slices, and the arrows from pieces to receipts.
 func (t *traceWriter) slices() {
 	t.lanes = map[laneKey]uint64{}
-	free := lanes{}
+	free := laneTable{}
 	arrows := map[uint64][]uint64{} // by message
 	for i := range t.r.Slices {
 		s := &t.r.Slices[i]
-		track := t.threadOf(s.Node, free.take(s.Node, laneName(s.Kind), s.Begin, s.End))
+		track := t.threadOf(s.Node, free.assignLane(s.Node, laneName(s.Kind), s.Begin, s.End))
 		e := &trackEvent{kind: sliceBegin, track: track, categories: []string{string(s.Kind)}}
 		switch s.Kind {
 		case Collective:

@@ -29,15 +29,15 @@ const (
 	maxReadings = 256 << 20
 )
 
-// limits bound a trace's content. A recording has at most a tenth of them.
-type limits struct {
+// traceLimits bound a trace's content. A recording has at most a tenth of them.
+type traceLimits struct {
 	packets  int
 	unpacked int64 // bytes, of a trace packed by gzip
 }
 
 const (
-	mostPackets  = 1 << 25
-	mostUnpacked = 2 << 30
+	maxPackets  = 1 << 25
+	maxUnpacked = 2 << 30
 )
 
 // Is reports whether a file with this beginning is a trace, packed or not.
@@ -48,10 +48,10 @@ func Is(head []byte) bool {
 // Read reads a trace that [Recording.Write] wrote, also one packed by gzip, until ctx ends. It refuses more than
 // 2^25 packets, and more than 2 GiB once unpacked.
 func Read(ctx context.Context, from io.Reader) (*Recording, error) {
-	return read(ctx, from, limits{mostPackets, mostUnpacked})
+	return read(ctx, from, traceLimits{maxPackets, maxUnpacked})
 }
 
-func read(ctx context.Context, from io.Reader, most limits) (*Recording, error) {
+func read(ctx context.Context, from io.Reader, most traceLimits) (*Recording, error) {
 	in := bufio.NewReaderSize(from, 1<<18)
 	if head, err := in.Peek(2); err == nil && head[0] == 0x1F && head[1] == 0x8B {
 		unpacked, err := gzip.NewReader(in)
@@ -123,10 +123,10 @@ type track struct {
 	pid   int32
 	name  string
 	open  int32 // the open slice; -1: none
-	steps []step
+	steps []counterStep
 }
 
-type step struct {
+type counterStep struct {
 	at fabric.Time
 	v  float64
 }
@@ -150,7 +150,7 @@ func (t *traceReader) packet(p tracePacket) error {
 	}
 	at := fabric.Time(p.at) * fabric.Nanosecond
 	if len(e.categories) == 1 && e.categories[0] == aboutCategory {
-		return t.about(e)
+		return t.readDescription(e)
 	}
 	tr := t.tracks[e.track]
 	if tr == nil {
@@ -171,7 +171,7 @@ func (t *traceReader) packet(p tracePacket) error {
 	case instantEvent:
 		return t.instant(at, tr, e)
 	case counterEvent:
-		tr.steps = append(tr.steps, step{at, e.value})
+		tr.steps = append(tr.steps, counterStep{at, e.value})
 	}
 	return nil
 }
@@ -201,7 +201,7 @@ func notes(e *trackEvent) map[string]note {
 	return m
 }
 
-func (t *traceReader) about(e *trackEvent) error {
+func (t *traceReader) readDescription(e *trackEvent) error {
 	m := notes(e)
 	if a, ok := m["readings_ns"]; ok {
 		last := fabric.Time(-1)

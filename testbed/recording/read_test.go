@@ -111,7 +111,7 @@ func TestReadBomb(t *testing.T) {
 	z := gzip.NewWriter(&packed)
 	z.Write(bytes.Repeat([]byte{0x0A, 0}, 1<<16)) //nolint:errcheck // into memory
 	z.Close()                                     //nolint:errcheck // as above
-	for name, most := range map[string]limits{"packets": {1 << 10, 1 << 30}, "bytes": {1 << 30, 1 << 10}} {
+	for name, most := range map[string]traceLimits{"packets": {1 << 10, 1 << 30}, "bytes": {1 << 30, 1 << 10}} {
 		if _, err := read(t.Context(), bytes.NewReader(packed.Bytes()), most); !errors.Is(err, ErrTrace) || !errors.Is(err, bounded.ErrTooLong) {
 			t.Errorf("%s: %v, want that it is too long", name, err)
 		}

@@ -15,11 +15,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// Options bound a recording. The zero value records everything, up to the defaults.
+// Options limits what is recorded. The zero value records everything, up to the defaults.
 type Options struct {
-	From, Until fabric.Time // the recorded window; Until 0: to the end
+	From, Until fabric.Time // the recorded window is From..Until; Until 0: to the end
 	Hosts       []fabric.NodeID
-	Every       fabric.Time // between two readings of the counters; 0: see [DefaultEvery]
+	Every       fabric.Time // interval between two readings of the counters; 0: see [DefaultEvery]
 	Most        int         // largest number of slices and instants; 0: [DefaultMost]
 }
 
@@ -105,8 +105,8 @@ func (r *Recorder) records(now fabric.Time, host fabric.NodeID) bool {
 	return now < r.options.Until && (r.hosts == nil || host < 0 || int(host) >= len(r.hosts) || r.hosts[host])
 }
 
-// room reports whether one more slice or instant fits.
-func (r *Recorder) room() bool {
+// hasRoom reports whether there is room for one more slice or instant.
+func (r *Recorder) hasRoom() bool {
 	if len(r.r.Slices)+len(r.r.Instants) < r.options.Most {
 		return true
 	}
@@ -114,9 +114,9 @@ func (r *Recorder) room() bool {
 	return false
 }
 
-// begin adds a slice and returns its index; -1: it is not recorded.
-func (r *Recorder) begin(s Slice) int32 {
-	if !r.records(s.Begin, s.Node) || !r.room() {
+// beginSlice adds a slice and returns its index; -1: it is not recorded.
+func (r *Recorder) beginSlice(s Slice) int32 {
+	if !r.records(s.Begin, s.Node) || !r.hasRoom() {
 		return -1
 	}
 	s.Open = true
@@ -124,15 +124,15 @@ func (r *Recorder) begin(s Slice) int32 {
 	return int32(len(r.r.Slices) - 1)
 }
 
-func (r *Recorder) end(now fabric.Time, at int32) {
+func (r *Recorder) endSlice(now fabric.Time, at int32) {
 	if at >= 0 {
 		r.r.Slices[at].End, r.r.Slices[at].Open = now, false
 	}
 }
 
-// add adds an instant and returns its index; -1: it is not recorded.
-func (r *Recorder) add(i Instant) int32 {
-	if i.At < r.options.From || !r.records(i.At, i.Node) || !r.room() {
+// addInstant adds an instant and returns its index; -1: it is not recorded.
+func (r *Recorder) addInstant(i Instant) int32 {
+	if i.At < r.options.From || !r.records(i.At, i.Node) || !r.hasRoom() {
 		return -1
 	}
 	i.Count = max(1, i.Count)
@@ -146,7 +146,7 @@ func (r *Recorder) Begin() {
 		return
 	}
 	r.exact = true
-	r.begin(Slice{Kind: Collective, Node: -1, Dst: -1})
+	r.beginSlice(Slice{Kind: Collective, Node: -1, Dst: -1})
 }
 
 // Posted records that a host has a message to send.
@@ -158,11 +158,11 @@ func (r *Recorder) Posted(now fabric.Time, host fabric.NodeID, message uint64, d
 	phase := uint64(id.Job())<<32 | uint64(id.Step())
 	if at, ok := r.phases[host]; !ok || at >= 0 && r.r.Slices[at].ID != phase {
 		if ok {
-			r.end(now, at)
+			r.endSlice(now, at)
 		}
-		r.phases[host] = r.begin(Slice{Kind: Phase, Begin: now, Node: host, ID: phase, Dst: -1})
+		r.phases[host] = r.beginSlice(Slice{Kind: Phase, Begin: now, Node: host, ID: phase, Dst: -1})
 	}
-	if at := r.begin(Slice{Kind: Message, Begin: now, Node: host, ID: message, Dst: dst, Bytes: bytes}); at >= 0 {
+	if at := r.beginSlice(Slice{Kind: Message, Begin: now, Node: host, ID: message, Dst: dst, Bytes: bytes}); at >= 0 {
 		r.messages[message] = at
 	}
 }
@@ -183,7 +183,7 @@ func (r *Recorder) Sent(now fabric.Time, message uint64) {
 		return
 	}
 	if at, ok := r.messages[message]; ok {
-		r.end(now, at)
+		r.endSlice(now, at)
 		delete(r.messages, message)
 	}
 }
@@ -194,7 +194,7 @@ func (r *Recorder) Finished(now fabric.Time, host fabric.NodeID) {
 		return
 	}
 	if at, ok := r.phases[host]; ok && at >= 0 && r.r.Slices[at].Open {
-		r.end(now, at)
+		r.endSlice(now, at)
 	}
 }
 
@@ -210,7 +210,7 @@ func (r *Recorder) Opened(now fabric.Time, host fabric.NodeID, m transport.Messa
 	if !m.Balanced {
 		s.Label, s.Path = m.Label, pathOf(r.f, host, m.Dst, m.Label)
 	}
-	if at := r.begin(s); at >= 0 {
+	if at := r.beginSlice(s); at >= 0 {
 		r.pieces[key{host, uint64(m.QP)}] = at
 	}
 }
@@ -221,7 +221,7 @@ func (r *Recorder) Closed(now fabric.Time, host fabric.NodeID, qp uint64) {
 		return
 	}
 	if at, ok := r.pieces[key{host, qp}]; ok {
-		r.end(max(now, r.r.Slices[at].Begin), at)
+		r.endSlice(max(now, r.r.Slices[at].Begin), at)
 		delete(r.pieces, key{host, qp})
 	}
 }
@@ -237,7 +237,7 @@ func (r *Recorder) Flipped(now fabric.Time, host fabric.NodeID, f hostagent.Flip
 		src, dst := r.r.Slices[at].Node, r.r.Slices[at].Dst
 		cause = max(r.changeOn(pathOf(r.f, src, dst, f.From)), r.changeOn(pathOf(r.f, src, dst, f.To)))
 	}
-	r.add(Instant{
+	r.addInstant(Instant{
 		At: now, Kind: report.KindFlip, Node: host, Dir: -1, QP: uint64(f.QP), Cause: cause,
 		Text: fmt.Sprintf("from path %d to %d: %v", f.From, f.To, f.Reason),
 	})
@@ -283,7 +283,7 @@ func (r *Recorder) Quenched(now fabric.Time, host fabric.NodeID, q frame.Quench)
 	if q.Notice {
 		text += ", a notice"
 	}
-	r.cause[host] = r.add(Instant{At: now, Kind: report.KindQuench, Node: host, Dir: -1, Cause: cause, Text: text})
+	r.cause[host] = r.addInstant(Instant{At: now, Kind: report.KindQuench, Node: host, Dir: -1, Cause: cause, Text: text})
 }
 
 // TimedOut records that a host's retransmission timer expired, and that it is about to act on it.
@@ -291,7 +291,7 @@ func (r *Recorder) TimedOut(now fabric.Time, host fabric.NodeID, qp uint64) {
 	if r == nil {
 		return
 	}
-	r.cause[host] = r.add(Instant{At: now, Kind: report.KindTimeout, Node: host, Dir: -1, QP: qp, Cause: -1})
+	r.cause[host] = r.addInstant(Instant{At: now, Kind: report.KindTimeout, Node: host, Dir: -1, QP: qp, Cause: -1})
 }
 
 // Notified records that a host received the controller's update, and is about to act on it.
@@ -303,10 +303,10 @@ func (r *Recorder) Notified(now fabric.Time, host fabric.NodeID) {
 	for _, c := range r.changes {
 		cause = max(cause, c)
 	}
-	r.cause[host] = r.add(Instant{At: now, Kind: report.KindPush, Node: host, Dir: -1, Cause: cause})
+	r.cause[host] = r.addInstant(Instant{At: now, Kind: report.KindPush, Node: host, Dir: -1, Cause: cause})
 }
 
-// Answered marks that the host's next actions answer no notification.
+// Answered marks the end of a host's reaction to a notification: its next actions have other causes.
 func (r *Recorder) Answered(host fabric.NodeID) {
 	if r != nil {
 		delete(r.cause, host)
@@ -331,7 +331,7 @@ func (r *Recorder) Happened(e report.Event) {
 		i.Node = n
 	} else if link, err := r.f.LinkByName(e.Where); err == nil {
 		if i.Kind == report.KindCut || i.Kind == report.KindRestore {
-			r.changed(i, link)
+			r.linkChanged(i, link)
 			return
 		}
 		i.Node, i.Dir = r.f.Link(link).A.Node, sim.Upward(link)
@@ -341,11 +341,11 @@ func (r *Recorder) Happened(e report.Event) {
 	} else if e.Where != "" {
 		i.Text = e.Where + ": " + e.Text
 	}
-	r.last = r.add(i)
+	r.last = r.addInstant(i)
 }
 
-// changed records a change of a link, one instant for each direction concerned, unless the network reports it.
-func (r *Recorder) changed(i Instant, link fabric.LinkID) {
+// linkChanged records a change of a link, one instant for each direction concerned, unless the network reports it.
+func (r *Recorder) linkChanged(i Instant, link fabric.LinkID) {
 	impairs := strings.HasPrefix(i.Text, "loses ") || strings.HasPrefix(i.Text, "degraded ")
 	if impairs {
 		i.Kind = Impair
@@ -359,11 +359,11 @@ func (r *Recorder) changed(i Instant, link fabric.LinkID) {
 	l := r.f.Link(link)
 	if !names("down") {
 		i.Node, i.Dir = l.A.Node, sim.Upward(link)
-		r.last = r.add(i)
+		r.last = r.addInstant(i)
 	}
 	if !names("up") {
 		i.Node, i.Dir = l.B.Node, sim.Downward(link)
-		r.last = r.add(i)
+		r.last = r.addInstant(i)
 	}
 	r.changes[link] = r.last
 }
@@ -371,7 +371,7 @@ func (r *Recorder) changed(i Instant, link fabric.LinkID) {
 // End closes the recording at the end of its run.
 func (r *Recorder) End(result *report.Result) *Recording {
 	if !r.exact {
-		r.fill(result)
+		r.fillResult(result)
 	}
 	end := fabric.Time(result.EndTime * float64(fabric.Microsecond))
 	bare := *result

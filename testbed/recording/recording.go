@@ -10,21 +10,21 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
-// Recording is the record of the events within a run.
+// Recording is the events and counters of a run over time, as the web page and Perfetto show them.
 type Recording struct {
 	Result *report.Result // without links, flips and timeline; nil during the run
 	Fabric *fabric.Fabric
 	Every  fabric.Time // between two readings of the counters
 
-	Slices   []Slice   // by start
-	Instants []Instant // by time
+	Slices   []Slice   // ordered by start
+	Instants []Instant // ordered by time
 
 	// Counters, one reading after the other. A direction of a link, or a host, has one value per reading.
 	Readings []fabric.Time
-	Links    []LinkReading // of reading r and direction d: r*2*links + d
-	Hosts    []HostReading // of reading r and host h: r*hosts + h
+	Links    []LinkReading // reading r of link direction d is at r*2*links + d
+	Hosts    []HostReading // reading r of host h is at r*hosts + h
 
-	Left int64 // slices and instants left out for lack of room
+	Left int64 // number of slices and instants omitted for lack of room
 }
 
 // SliceKind is the kind of a [Slice].
@@ -32,60 +32,60 @@ type SliceKind string
 
 // Kinds of slices.
 const (
-	Collective SliceKind = "collective" // of the run
+	Collective SliceKind = "collective" // the collective of the run
 	Phase      SliceKind = "phase"      // of a rank: from the posting of a step's messages to that of the next step's
 	Message    SliceKind = "message"    // from its posting to its last acknowledgement
 	Piece      SliceKind = "piece"      // of a message, on its own queue pair
 	Probe      SliceKind = "probe"      // a queue pair without bytes
 )
 
-// Slice is an event with a duration.
+// Slice is something that lasts: a message, a piece of one, a phase.
 type Slice struct {
 	Kind       SliceKind
 	Begin, End fabric.Time
 	Open       bool          // it had not ended when the recording ended
-	Node       fabric.NodeID // host; -1: of the whole run
+	Node       fabric.NodeID // the host; -1: the whole run
 	ID         uint64        // of a message; of a piece or a probe: its queue pair; of a phase: its number
 	Message    uint64        // the message of which a piece is a part
 	Dst        fabric.NodeID // of a message, piece or probe; otherwise -1
 	Bytes      int64
 	Path       []fabric.NodeID // of a piece or a probe, hosts included; nil: one path per packet, or unknown
-	Label      fabric.Label    // of a piece with a path
+	Label      fabric.Label    // path label of a piece that has one path
 	Received   fabric.Time     // of a message: when its receiver had all of it; 0: never
 }
 
 // Kinds of instants that no run reports: a recorder detects them itself.
 const (
-	Mark   report.Kind = "mark"   // packets marked here
+	Mark   report.Kind = "mark"   // packets got an ECN mark here
 	Drop   report.Kind = "drop"   // packets dropped in a switch
 	Lost   report.Kind = "lost"   // packets lost on a link that is cut or lossy
 	Impair report.Kind = "impair" // a direction of a link becomes lossy or slow
 )
 
-// Instant is an event at one moment.
+// Instant is something that happens at one moment, such as a cut or a loss.
 type Instant struct {
 	At    fabric.Time
 	Kind  report.Kind   // Mark, Drop, Lost, Impair, or a reported kind: of quenches and time-outs all, of cuts one direction
-	Node  fabric.NodeID // -1: nowhere in particular
-	Dir   sim.LinkDir   // -1: of no link
-	Count int64         // of packets; else 1
-	QP    uint64        // of a flip or a time-out; else 0
-	Cause int32         // which instant, by its place, it answers; -1: none
+	Node  fabric.NodeID // where it happened; -1: nowhere in particular
+	Dir   sim.LinkDir   // the link direction; -1: none
+	Count int64         // number of packets; otherwise 1
+	QP    uint64        // queue pair of a flip or a time-out; otherwise 0
+	Cause int32         // index of the instant that caused it; -1: none
 	Text  string
 }
 
-// LinkReading is a direction of a link between two readings.
+// LinkReading is the use of a link direction between two readings of the counters.
 type LinkReading struct {
-	Use   uint16 // part of its capacity, of 10,000
-	Queue int32  // mean bytes of data that waited at its port
-	Peak  int32  // most bytes
+	Use   uint16 // used share of its capacity, in 1/10,000
+	Queue int32  // mean bytes of data waiting at its port
+	Peak  int32  // largest number of bytes of data waiting at its port
 }
 
-// HostReading is a host between two readings.
+// HostReading is the state of a host at a reading, or between two readings.
 type HostReading struct {
 	Rate     float32 // Gb/s of payload newly acknowledged
 	InFlight int64   // bytes of payload sent and not acknowledged, at the reading
-	Allowed  float32 // Gb/s that its rate control lets a queue pair send, the mean over those open; 0: none is
+	Allowed  float32 // Gb/s that rate control allows a queue pair, the mean of the open ones; 0: none is open
 }
 
 // Link returns a direction's value in a reading.

@@ -16,13 +16,13 @@ import (
 // Limits of one run on a page.
 const (
 	viewTicks  = 400
-	viewCells  = 600_000 // ticks times directions
+	viewCells  = 600_000 // maximum number of ticks times link directions that the page shows
 	viewFlows  = 4000
 	viewEvents = 4000
 )
 
-// idle is the mean use of a tier below which its evenness is not shown.
-const idle = 0.05
+// idleUse is the mean use of a tier below which its evenness is not shown.
+const idleUse = 0.05
 
 // viewUse is a link's full capacity on the page.
 const viewUse = 250
@@ -106,7 +106,7 @@ func (r *Recording) viewCounters(v *view.Run) {
 		report := shape.Report(use)
 		for i := range report.Tiers {
 			value := 0.0
-			if t := &report.Tiers[i]; t.Mean >= idle*useUnit*float64(end-start) {
+			if t := &report.Tiers[i]; t.Mean >= idleUse*useUnit*float64(end-start) {
 				value = float64(int(t.Imbalance()*1000+0.5)) / 1000
 			}
 			series[i] = append(series[i], value)
@@ -209,9 +209,9 @@ func (r *Recorder) EndBare() *Recording {
 	return out
 }
 
-// fill adds the result's data of a run whose world did not report everything: the use of links over the whole run,
-// and the timeline, unless its events were recorded as they happened.
-func (r *Recorder) fill(result *report.Result) {
+// fillResult adds the result's data of a run whose world did not report everything: the use of links over the whole
+// run, and the timeline, unless its events were recorded as they happened.
+func (r *Recorder) fillResult(result *report.Result) {
 	if len(r.r.Instants) == 0 {
 		for _, e := range result.Timeline {
 			r.Happened(e)

@@ -122,7 +122,7 @@ func (p *tracePacket) append(m message) message {
 	if p.event != nil {
 		m.varint(8, p.at)
 	}
-	m.varint(10, sequence)
+	m.varint(10, sequenceID)
 	if p.event != nil {
 		m.message(11, p.event.append(nil))
 	}

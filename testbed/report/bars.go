@@ -37,17 +37,17 @@ type bar struct {
 	Title         string
 }
 
-// apart is the largest ratio between the bars of two groups on one scale.
-const apart = 8
+// maxScaleRatio is the largest ratio between the bars of two groups on one scale.
+const maxScaleRatio = 8
 
 // barPanels returns a panel per collective.
 func barPanels(rs []*Result) []barPanel {
-	order := distinct(rs, func(r *Result) string { return r.Scheme })
+	order := distinctValues(rs, func(r *Result) string { return r.Scheme })
 	all := sections(rs)
 	var out []barPanel
-	for _, op := range distinct(rs, (*Result).operation) {
+	for _, op := range distinctValues(rs, (*Result).operation) {
 		var groups []barGroup
-		var rows [][]row
+		var rows [][]schemeRow
 		least, most := math.Inf(1), 0.0
 		for _, s := range all {
 			if s.operation != op {
@@ -58,23 +58,23 @@ func barPanels(rs []*Result) []barPanel {
 				if notifier != "none" {
 					g.Sub = notifier
 				}
-				of := slices.DeleteFunc(slices.Clone(s.rows), func(w row) bool { return w.notifier != notifier })
-				slices.SortStableFunc(of, func(a, b row) int { return slices.Index(order, a.scheme) - slices.Index(order, b.scheme) })
+				of := slices.DeleteFunc(slices.Clone(s.rows), func(w schemeRow) bool { return w.notifier != notifier })
+				slices.SortStableFunc(of, func(a, b schemeRow) int { return slices.Index(order, a.scheme) - slices.Index(order, b.scheme) })
 				groups, rows = append(groups, g), append(rows, of)
-				if top := longest(of); top > 0 {
+				if top := longestTime(of); top > 0 {
 					least, most = min(least, top), max(most, top)
 				}
 			}
 		}
 		p := barPanel{Title: op}
-		shared := most <= apart*least
+		shared := most <= maxScaleRatio*least
 		if shared {
 			p.Ticks = linear{max: most, to: 100}.ticks(5)
 		}
 		for i := range groups {
 			scale := linear{max: most, to: 100}
 			if !shared {
-				scale.max = longest(rows[i])
+				scale.max = longestTime(rows[i])
 				groups[i].Ticks = scale.ticks(5)
 			}
 			groups[i].fill(rows[i], scale)
@@ -85,8 +85,8 @@ func barPanels(rs []*Result) []barPanel {
 	return out
 }
 
-// longest returns the longest time of rows, completion or bound, in microseconds.
-func longest(rows []row) (top float64) {
+// longestTime returns the longest time of rows, completion or bound, in microseconds.
+func longestTime(rows []schemeRow) (top float64) {
 	for _, w := range rows {
 		for _, r := range w.results {
 			for _, v := range []*float64{r.CCT, r.Bound} {
@@ -99,17 +99,17 @@ func longest(rows []row) (top float64) {
 	return top
 }
 
-func (g *barGroup) fill(rows []row, scale linear) {
+func (g *barGroup) fill(rows []schemeRow, scale linear) {
 	for _, w := range rows {
 		g.Bars = append(g.Bars, newBar(w, scale))
 		if b := spreadOf(w.results, bound); b.n > 0 {
 			g.HasBound, g.Bound = true, scale.at(b.mean)
-			g.BoundTitle = "lower bound " + duration(b.mean)
+			g.BoundTitle = "lower bound " + durationText(b.mean)
 		}
 	}
 }
 
-func newBar(w row, scale linear) bar {
+func newBar(w schemeRow, scale linear) bar {
 	c := spreadOf(w.results, cct)
 	l := lookOf(w.scheme)
 	b := bar{Class: l.class(), Mark: l.inline(), Scheme: w.scheme, DNF: w.failed()}
@@ -125,35 +125,35 @@ func newBar(w row, scale linear) bar {
 			b.Width = scale.at(w.results[0].EndTime)
 		}
 		b.Value = missing
-		b.Title = fmt.Sprintf("%s: %s", what, outcome(w.results[0]))
+		b.Title = fmt.Sprintf("%s: %s", what, outcomeText(w.results[0]))
 		return b
 	}
 	b.Width = scale.at(c.mean)
-	b.Value = duration(c.mean)
-	b.Title = what + ": " + strings.ReplaceAll(rangeText(c, micro), "us", "µs")
+	b.Value = durationText(c.mean)
+	b.Title = what + ": " + strings.ReplaceAll(rangeText(c, microseconds), "us", "µs")
 	if missing != "" {
 		b.Value += " (" + missing + ")"
 	}
 	if x := spreadOf(w.results, (*Result).Slowdown); x.n > 0 {
-		b.Ratio = ratio(x.mean)
+		b.Ratio = multipleText(x.mean)
 		b.Title += ", " + b.Ratio + " the bound"
 	}
 	if c.n > 1 && c.max > c.min {
 		b.Whisker, b.Low, b.Range = true, scale.at(c.min), scale.at(c.max)-scale.at(c.min)
-		b.Title += fmt.Sprintf(" (mean %s, %d seeds)", number(c.mean), c.n)
+		b.Title += fmt.Sprintf(" (mean %s, %d seeds)", fourDigits(c.mean), c.n)
 	}
 	return b
 }
 
 // notifiers returns the section's notifiers, in order of first appearance.
-func (s section) notifiers() []string {
-	return distinct(s.results(), func(r *Result) string { return r.Notifier })
+func (s resultSection) notifiers() []string {
+	return distinctValues(s.results(), func(r *Result) string { return r.Notifier })
 }
 
-// ratio prints a multiple: "1.02×".
-func ratio(v float64) string {
+// multipleText prints a multiple: "1.02×".
+func multipleText(v float64) string {
 	if v >= 10 {
-		return number(v) + "×"
+		return fourDigits(v) + "×"
 	}
 	return fmt.Sprintf("%.2f×", v)
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/view/browsertest"
 )
 
-// TestBrowser uses the page as a reader does: wide and on a phone, sorting, filtering, and looking at a picture closely.
+// TestBrowser uses the page as a reader does: wide and on a phone, sorting, filtering, and looking at a picture
+// closely.
 func TestBrowser(t *testing.T) {
 	page := browsertest.Open(t, time.Minute)
 	dir := t.ArtifactDir()

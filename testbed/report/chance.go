@@ -10,9 +10,10 @@ import (
 	"golang.org/x/perf/benchmath"
 )
 
-// chance writes, for runs that differ in their seeds alone, whether their completion times before and after differ by more than
-// chance: the Mann-Whitney U test, which assumes no distribution. It takes four and more finished runs of each side.
-func chance(w io.Writer, before, after []*Result) error {
+// writeChance writes, for runs that differ in their seeds alone, whether their completion times before and after differ
+// by more than chance: the Mann-Whitney U test, which assumes no distribution. It takes four and more finished runs of
+// each side.
+func writeChance(w io.Writer, before, after []*Result) error {
 	const least = 4 // with fewer no order of the values is improbable enough
 	seeds := func(rs []*Result) (keys []string, first map[string]*Result, ccts map[string][]float64) {
 		first, ccts = map[string]*Result{}, map[string][]float64{}

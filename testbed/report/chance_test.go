@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestChance: seeds whose times are all longer differ by more than chance; the same times in another order do not, and three
-// seeds say nothing.
+// TestChance: seeds whose times are all longer differ by more than chance; the same times in another order do not, and
+// three seeds say nothing.
 func TestChance(t *testing.T) {
 	runs := func(scheme string, ccts ...float64) (rs []*Result) {
 		for i, c := range ccts {

@@ -11,13 +11,13 @@ import (
 // Chart is a picture of numbers: lines over an axis, or bars in groups. Its SVG works as a separate file, and
 // inside a page.
 type Chart struct {
-	Name   string // of a file: letters, digits and dashes
+	Name   string // for file names: letters, digits and dashes
 	Title  string
 	XLabel string
 	YLabel string
 	LogX   bool
 	LogY   bool
-	Groups []string // of bars; nil: lines
+	Groups []string // names of the groups of bars; nil: the chart has lines
 	Series []Series
 }
 
@@ -27,18 +27,18 @@ type Series struct {
 	Points []Point
 }
 
-// Point is a value and its range over seeds. In a chart of bars X is the group's number.
+// Point is a value and its range over seeds. In a chart of bars X is the number of the group.
 type Point struct {
 	X, Y      float64
 	Low, High float64
-	Missing   bool // of a bar: no run finished
+	Missing   bool // for a bar: no run finished
 }
 
 // Geometry of charts, in SVG units.
 const (
 	chartWidth  = 760.0
 	chartHeight = 320.0
-	plotLeft    = 66.0
+	plotX       = 66.0
 	plotRight   = chartWidth - 12
 	plotTop     = 34.0
 	plotBottom  = chartHeight - 46
@@ -75,7 +75,7 @@ func (a axis) ticks() []tick {
 		for _, m := range []float64{1, 2, 5} {
 			v := m * math.Pow(10, e)
 			if v >= a.min*(1-1e-9) && v <= a.max*(1+1e-9) && (m == 1 || few) {
-				out = append(out, tick{X: a.at(v), Label: short(v)})
+				out = append(out, tick{X: a.at(v), Label: shortNumber(v)})
 			}
 		}
 	}
@@ -84,7 +84,7 @@ func (a axis) ticks() []tick {
 
 // scales returns axes that contain all points.
 func (c Chart) scales() (x, y axis) {
-	x = axis{min: math.Inf(1), max: math.Inf(-1), log: c.LogX, from: plotLeft, to: plotRight}
+	x = axis{min: math.Inf(1), max: math.Inf(-1), log: c.LogX, from: plotX, to: plotRight}
 	y = axis{min: math.Inf(1), max: math.Inf(-1), log: c.LogY, from: plotBottom, to: plotTop}
 	for _, s := range c.Series {
 		for _, p := range s.Points {
@@ -123,28 +123,28 @@ func (c Chart) SVG() string {
 	var b strings.Builder
 	rows := c.legendRows()
 	height := chartHeight + float64(rows)*legendRow
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" role="img" aria-label="%s">`, px(chartWidth), px(height), html.EscapeString(c.Title))
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" role="img" aria-label="%s">`, coordinate(chartWidth), coordinate(height), html.EscapeString(c.Title))
 	b.WriteString("<style>.c-t{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:#6b7785}" +
 		".c-h{font:600 13.5px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:#4a5664}" +
 		".c-g{stroke:#8a95a3;stroke-opacity:.25}.c-w{stroke:#6b7785;stroke-width:1.2}" +
 		"@media (prefers-color-scheme:dark){.c-t{fill:#a3afbd}.c-h{fill:#d5dce4}.c-w{stroke:#a3afbd}}</style>\n")
 	text := func(x, y float64, class, anchor, s string) {
-		fmt.Fprintf(&b, `<text class="%s" x="%s" y="%s" text-anchor="%s">%s</text>`+"\n", class, px(x), px(y), anchor, html.EscapeString(s))
+		fmt.Fprintf(&b, `<text class="%s" x="%s" y="%s" text-anchor="%s">%s</text>`+"\n", class, coordinate(x), coordinate(y), anchor, html.EscapeString(s))
 	}
 	text(0, 15, "c-h", "start", c.Title)
 	x, y := c.scales()
 	for _, t := range y.ticks() {
-		fmt.Fprintf(&b, `<line class="c-g" x1="%s" x2="%s" y1="%s" y2="%[3]s"/>`, px(plotLeft), px(plotRight), px(t.X))
-		text(plotLeft-6, t.X+4, "c-t", "end", t.Label)
+		fmt.Fprintf(&b, `<line class="c-g" x1="%s" x2="%s" y1="%s" y2="%[3]s"/>`, coordinate(plotX), coordinate(plotRight), coordinate(t.X))
+		text(plotX-6, t.X+4, "c-t", "end", t.Label)
 	}
 	fmt.Fprintf(&b, `<text class="c-t" transform="translate(13 %s) rotate(-90)" text-anchor="middle">%s</text>`+"\n",
-		px((plotTop+plotBottom)/2), html.EscapeString(c.YLabel))
-	text((plotLeft+plotRight)/2, plotBottom+36, "c-t", "middle", c.XLabel)
+		coordinate((plotTop+plotBottom)/2), html.EscapeString(c.YLabel))
+	text((plotX+plotRight)/2, plotBottom+36, "c-t", "middle", c.XLabel)
 	if c.Groups != nil {
 		c.bars(&b, y, text)
 	} else {
 		for _, t := range x.ticks() {
-			fmt.Fprintf(&b, `<line class="c-g" x1="%s" x2="%[1]s" y1="%s" y2="%s"/>`, px(t.X), px(plotTop), px(plotBottom))
+			fmt.Fprintf(&b, `<line class="c-g" x1="%s" x2="%[1]s" y1="%s" y2="%s"/>`, coordinate(t.X), coordinate(plotTop), coordinate(plotBottom))
 			text(t.X, plotBottom+16, "c-t", "middle", t.Label)
 		}
 		c.lines(&b, x, y)
@@ -163,7 +163,7 @@ func (c Chart) lines(b *strings.Builder, x, y axis) {
 			if i == 0 {
 				op = "M"
 			}
-			fmt.Fprintf(&path, "%s%s %s", op, px(x.at(p.X)), px(y.at(p.Y)))
+			fmt.Fprintf(&path, "%s%s %s", op, coordinate(x.at(p.X)), coordinate(y.at(p.Y)))
 		}
 		fmt.Fprintf(b, `<path fill="none" stroke="%s" stroke-width="2" stroke-linejoin="round" stroke-dasharray="%s" d="%s"/>`+"\n",
 			l.color(), dashes(s.Name, c.names()), path.String())
@@ -173,7 +173,7 @@ func (c Chart) lines(b *strings.Builder, x, y axis) {
 			if every == 1 {
 				c.whisker(b, x.at(p.X), p, y)
 			}
-			b.WriteString(l.mark(x.at(p.X), y.at(p.Y), 0.75, l.color(), s.Name+": "+number(p.Y)))
+			b.WriteString(l.mark(x.at(p.X), y.at(p.Y), 0.75, l.color(), s.Name+": "+fourDigits(p.Y)))
 		}
 		b.WriteString("\n")
 	}
@@ -181,15 +181,15 @@ func (c Chart) lines(b *strings.Builder, x, y axis) {
 
 func (c Chart) whisker(b *strings.Builder, x float64, p Point, y axis) {
 	if p.High > p.Low {
-		fmt.Fprintf(b, `<path class="c-w" fill="none" d="M%s %sh6m-3 0V%sm-3 0h6"/>`, px(x-3), px(y.at(p.Low)), px(y.at(p.High)))
+		fmt.Fprintf(b, `<path class="c-w" fill="none" d="M%s %sh6m-3 0V%sm-3 0h6"/>`, coordinate(x-3), coordinate(y.at(p.Low)), coordinate(y.at(p.High)))
 	}
 }
 
 func (c Chart) bars(b *strings.Builder, y axis, text func(x, y float64, class, anchor, s string)) {
-	group := (plotRight - plotLeft) / float64(len(c.Groups))
+	group := (plotRight - plotX) / float64(len(c.Groups))
 	width := min(group*0.86/float64(max(len(c.Series), 1)), 34)
 	for g, name := range c.Groups {
-		x := plotLeft + group*(float64(g)+0.5)
+		x := plotX + group*(float64(g)+0.5)
 		if at := strings.LastIndexByte(name, ' '); at > 0 { // the size below the collective
 			text(x, plotBottom+30, "c-t", "middle", name[at+1:])
 			name = name[:at]
@@ -200,13 +200,13 @@ func (c Chart) bars(b *strings.Builder, y axis, text func(x, y float64, class, a
 		l := lookOf(s.Name)
 		color := l.color()
 		for _, p := range s.Points {
-			left := plotLeft + group*(p.X+0.5) + width*(float64(i)-float64(len(c.Series))/2)
-			top, style, value := y.at(p.Y), `fill-opacity="1"`, number(p.Y)
+			left := plotX + group*(p.X+0.5) + width*(float64(i)-float64(len(c.Series))/2)
+			top, style, value := y.at(p.Y), `fill-opacity="1"`, fourDigits(p.Y)
 			if p.Missing {
 				top, style, value = plotTop, `fill-opacity=".15" stroke-dasharray="4 3" stroke="`+color+`"`, unfinishedBar
 			}
 			fmt.Fprintf(b, `<rect x="%s" y="%s" width="%s" height="%s" fill="%s" %s><title>%s, %s: %s</title></rect>`,
-				px(left), px(top), px(width*0.9), px(max(plotBottom-top, 0)), color, style,
+				coordinate(left), coordinate(top), coordinate(width*0.9), coordinate(max(plotBottom-top, 0)), color, style,
 				html.EscapeString(s.Name), html.EscapeString(c.Groups[int(p.X)]), value)
 			if !p.Missing {
 				c.whisker(b, left+width*0.45, p, y)
@@ -233,11 +233,11 @@ func (c Chart) legendNames() []string {
 
 // legendRows returns the number of the legend's rows.
 func (c Chart) legendRows() int {
-	x, rows := plotLeft, 1
+	x, rows := plotX, 1
 	for _, name := range c.legendNames() {
 		w := legendWidth(name)
-		if x+w > plotRight && x > plotLeft {
-			x, rows = plotLeft, rows+1
+		if x+w > plotRight && x > plotX {
+			x, rows = plotX, rows+1
 		}
 		x += w
 	}
@@ -247,19 +247,19 @@ func (c Chart) legendRows() int {
 func legendWidth(name string) float64 { return 30 + 6.8*float64(len([]rune(name))) }
 
 func (c Chart) legend(b *strings.Builder, text func(x, y float64, class, anchor, s string)) {
-	x, y := plotLeft, chartHeight+8
+	x, y := plotX, chartHeight+8
 	for i, name := range c.legendNames() {
 		w := legendWidth(name)
-		if x+w > plotRight && x > plotLeft {
-			x, y = plotLeft, y+legendRow
+		if x+w > plotRight && x > plotX {
+			x, y = plotX, y+legendRow
 		}
 		if i == len(c.Series) {
-			fmt.Fprintf(b, `<rect x="%s" y="%s" width="12" height="9" fill="none" stroke="currentColor" stroke-dasharray="4 3"/>`, px(x), px(y-8))
+			fmt.Fprintf(b, `<rect x="%s" y="%s" width="12" height="9" fill="none" stroke="currentColor" stroke-dasharray="4 3"/>`, coordinate(x), coordinate(y-8))
 		} else {
 			l := lookOf(name)
 			b.WriteString(l.mark(x+6, y-4, 0.95, l.color(), ""))
 			if d := dashes(name, c.names()); d != "" && c.Groups == nil {
-				fmt.Fprintf(b, `<path d="M%s %sh12" stroke="%s" stroke-width="2" stroke-dasharray="%s"/>`, px(x), px(y-4), l.color(), d)
+				fmt.Fprintf(b, `<path d="M%s %sh12" stroke="%s" stroke-width="2" stroke-dasharray="%s"/>`, coordinate(x), coordinate(y-4), l.color(), d)
 			}
 		}
 		text(x+16, y, "c-t", "start", name)
@@ -276,8 +276,8 @@ func (c Chart) names() []string {
 	return out
 }
 
-// px prints a coordinate.
-func px(v float64) string {
+// coordinate prints a coordinate.
+func coordinate(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "0"
 	}

@@ -15,8 +15,8 @@ import (
 // Schemes have the same colour in all.
 func Charts(rs []*Result) []Chart {
 	rs = byFabric(Distinct(rs))
-	order := distinct(rs, func(r *Result) string { return r.Scheme })
-	c := charter{order: order}
+	order := distinctValues(rs, func(r *Result) string { return r.Scheme })
+	c := chartMaker{order: order}
 	for _, g := range groups(rs, func(r *Result) string {
 		return r.Scenario + "\x00" + r.Failure + "\x00" + r.Notifier + "\x00" + r.variantText("")
 	}) {
@@ -33,7 +33,7 @@ func Charts(rs []*Result) []Chart {
 	for _, g := range failureTimes(rs) {
 		c.overTime(g)
 	}
-	for _, key := range axes(rs) {
+	for _, key := range variedKeys(rs) {
 		for _, g := range groups(rs, func(r *Result) string {
 			return r.Scenario + "\x00" + r.Failure + "\x00" + r.Notifier + "\x00" + r.operation() + "\x00" + r.variantText(key)
 		}) {
@@ -43,14 +43,14 @@ func Charts(rs []*Result) []Chart {
 	return c.out
 }
 
-// charter makes charts with the schemes in the order of the whole set.
-type charter struct {
+// chartMaker makes charts with the schemes in the order of the whole set.
+type chartMaker struct {
 	order []string // of the schemes
 	out   []Chart
 }
 
-// circumstances returns the common properties of a group of results.
-func (r *Result) circumstances() string {
+// commonProperties returns the common properties of a group of results.
+func (r *Result) commonProperties() string {
 	parts := []string{r.Scenario, r.Failure}
 	if r.Notifier != "none" && r.Notifier != "" {
 		parts = append(parts, r.Notifier)
@@ -122,11 +122,11 @@ func byScheme(rs []*Result, order []string) [][]*Result {
 	return out
 }
 
-// slowdown is a measure for spreadOf.
-func slowdown(r *Result) (float64, bool) { return r.Slowdown() }
+// slowdownOf is a measure for spreadOf.
+func slowdownOf(r *Result) (float64, bool) { return r.Slowdown() }
 
 // series makes a series per scheme, of the mean of a measure at each x.
-func (c *charter) series(rs []*Result, x, measure func(*Result) (float64, bool)) []Series {
+func (c *chartMaker) series(rs []*Result, x, measure func(*Result) (float64, bool)) []Series {
 	var out []Series
 	for _, of := range byScheme(rs, c.order) {
 		s := Series{Name: of[0].Scheme}
@@ -146,13 +146,13 @@ func (c *charter) series(rs []*Result, x, measure func(*Result) (float64, bool))
 }
 
 // bars makes one chart of all collectives of a group.
-func (c *charter) bars(rs []*Result) {
-	ops := distinct(rs, (*Result).operation)
+func (c *chartMaker) bars(rs []*Result) {
+	ops := distinctValues(rs, (*Result).operation)
 	const most = 8 // groups that a picture can show legibly
 	for start := 0; start < len(ops); start += most {
 		part := ops[start:min(start+most, len(ops))]
 		chart := Chart{
-			Title: "CCT over the lower bound: " + rs[0].circumstances(), YLabel: "CCT / bound", Name: "cct-" + slug(rs[0].circumstances()),
+			Title: "CCT over the lower bound: " + rs[0].commonProperties(), YLabel: "CCT / bound", Name: "cct-" + slugOf(rs[0].commonProperties()),
 		}
 		if start > 0 {
 			chart.Name += "-" + strconv.Itoa(start/most+1)
@@ -168,7 +168,7 @@ func (c *charter) bars(rs []*Result) {
 				if g < 0 {
 					continue
 				}
-				m := spreadOf(at, slowdown)
+				m := spreadOf(at, slowdownOf)
 				p := Point{X: float64(g), Y: m.mean, Low: m.min, High: m.max, Missing: m.n < len(at)}
 				if !p.Missing {
 					largest, least = max(largest, p.Y), min(least, p.Y)
@@ -192,8 +192,8 @@ func shortOperation(op string) string {
 	return strings.NewReplacer("halving-doubling", "halving-d.", "whole-vector-doubling", "whole vectors", "double-binary-tree", "d. bin. tree").Replace(op)
 }
 
-func (c *charter) overSize(rs []*Result) {
-	if len(distinct(rs, func(r *Result) string { return strconv.FormatInt(r.Bytes, 10) })) < 3 {
+func (c *chartMaker) overSize(rs []*Result) {
+	if len(distinctValues(rs, func(r *Result) string { return strconv.FormatInt(r.Bytes, 10) })) < 3 {
 		return
 	}
 	size := func(r *Result) (float64, bool) { return float64(r.Bytes) / 1e6, true }
@@ -217,23 +217,23 @@ func meanQueue(r *Result) (float64, bool) {
 }
 
 // queueOverSize charts queues over sizes: slope 1 means proportional.
-func (c *charter) queueOverSize(rs []*Result, size func(*Result) (float64, bool)) {
+func (c *chartMaker) queueOverSize(rs []*Result, size func(*Result) (float64, bool)) {
 	s := c.series(rs, size, meanQueue)
 	if len(s) > 0 {
 		c.out = append(c.out, Chart{
-			Name:  "queue-size-" + slug(rs[0].Collective+" "+rs[0].circumstances()),
-			Title: "Mean queue of a switch port: " + rs[0].Collective + ", " + rs[0].circumstances(), XLabel: "size, MB", YLabel: "kB",
+			Name:  "queue-size-" + slugOf(rs[0].Collective+" "+rs[0].commonProperties()),
+			Title: "Mean queue of a switch port: " + rs[0].Collective + ", " + rs[0].commonProperties(), XLabel: "size, MB", YLabel: "kB",
 			Series: s, LogX: true, LogY: true,
 		})
 	}
 }
 
-// axes returns the keys for which a sweep varied numbers.
-func axes(rs []*Result) []string {
+// variedKeys returns the keys for which a sweep varied numbers.
+func variedKeys(rs []*Result) []string {
 	values := map[string]map[string]bool{}
 	for _, r := range rs {
 		for k, v := range r.Variant {
-			if _, ok := quantity(v); !ok || strings.HasPrefix(k, "collectives") {
+			if _, ok := parseQuantity(v); !ok || strings.HasPrefix(k, "collectives") {
 				continue
 			}
 			if values[k] == nil {
@@ -252,9 +252,9 @@ func axes(rs []*Result) []string {
 	return out
 }
 
-// quantity reads a value: a time in microseconds, a rate in Gb/s, a size in MB,
+// parseQuantity reads a value: a time in microseconds, a rate in Gb/s, a size in MB,
 // or a number.
-func quantity(text string) (float64, bool) {
+func parseQuantity(text string) (float64, bool) {
 	var t fabric.Time
 	if t.UnmarshalText([]byte(text)) == nil {
 		return t.Micros(), true
@@ -273,8 +273,8 @@ func quantity(text string) (float64, bool) {
 	return 0, false
 }
 
-func (c *charter) overKey(rs []*Result, key string) {
-	if len(distinct(rs, func(r *Result) string { return r.Variant[key] })) < 3 {
+func (c *chartMaker) overKey(rs []*Result, key string) {
+	if len(distinctValues(rs, func(r *Result) string { return r.Variant[key] })) < 3 {
 		return
 	}
 	parts := strings.Split(key, ".")
@@ -287,25 +287,25 @@ func (c *charter) overKey(rs []*Result, key string) {
 	// A logarithmic axis has no zero: it is drawn a decade before the smallest value.
 	least := 0.0
 	for _, r := range rs {
-		if v, ok := quantity(r.Variant[key]); ok && v > 0 && (least == 0 || v < least) {
+		if v, ok := parseQuantity(r.Variant[key]); ok && v > 0 && (least == 0 || v < least) {
 			least = v
 		}
 	}
 	c.line(rs, name, name+unit+" (the leftmost is 0)", true, func(r *Result) (float64, bool) {
-		v, ok := quantity(r.Variant[key])
+		v, ok := parseQuantity(r.Variant[key])
 		return max(v, least/10), ok
 	})
 }
 
-func (c *charter) line(rs []*Result, name, label string, logX bool, x func(*Result) (float64, bool)) {
+func (c *chartMaker) line(rs []*Result, name, label string, logX bool, x func(*Result) (float64, bool)) {
 	chart := Chart{
-		Name: name + "-" + slug(rs[0].operation()+" "+rs[0].circumstancesWithout(name)), LogX: logX,
+		Name: name + "-" + slugOf(rs[0].operation()+" "+rs[0].circumstancesWithout(name)), LogX: logX,
 		Title:  "CCT over the lower bound: " + rs[0].operation() + ", " + rs[0].circumstancesWithout(name),
-		XLabel: label, YLabel: "CCT / bound", Series: c.series(rs, x, slowdown),
+		XLabel: label, YLabel: "CCT / bound", Series: c.series(rs, x, slowdownOf),
 	}
 	if name == "size" {
-		chart.Name = name + "-" + slug(rs[0].Collective+" "+rs[0].circumstances())
-		chart.Title = "CCT over the lower bound: " + rs[0].Collective + ", " + rs[0].circumstances()
+		chart.Name = name + "-" + slugOf(rs[0].Collective+" "+rs[0].commonProperties())
+		chart.Title = "CCT over the lower bound: " + rs[0].Collective + ", " + rs[0].commonProperties()
 	}
 	largest, least := 0.0, 1e300
 	for _, s := range chart.Series {
@@ -328,15 +328,15 @@ func (r *Result) circumstancesWithout(name string) string {
 			c.Variant[k] = v
 		}
 	}
-	return c.circumstances()
+	return c.commonProperties()
 }
 
 // distribution draws, per scheme, the share of links or ports up to each value: the mean of the quantiles over
 // seeds.
-func (c *charter) distribution(rs []*Result, name, label string, get func(*Result) []float64) {
+func (c *chartMaker) distribution(rs []*Result, name, label string, get func(*Result) []float64) {
 	chart := Chart{
-		Name:  strings.ReplaceAll(name, " ", "-") + "-" + slug(rs[0].operation()+" "+rs[0].circumstances()),
-		Title: strings.ToUpper(name[:1]) + name[1:] + ": " + rs[0].operation() + ", " + rs[0].circumstances(), XLabel: label, YLabel: "part of all",
+		Name:  strings.ReplaceAll(name, " ", "-") + "-" + slugOf(rs[0].operation()+" "+rs[0].commonProperties()),
+		Title: strings.ToUpper(name[:1]) + name[1:] + ": " + rs[0].operation() + ", " + rs[0].commonProperties(), XLabel: label, YLabel: "part of all",
 	}
 	for _, of := range byScheme(rs, c.order) {
 		s := Series{Name: of[0].Scheme}
@@ -361,8 +361,8 @@ func (c *charter) distribution(rs []*Result, name, label string, get func(*Resul
 	}
 }
 
-// slug keeps letters, digits and single dashes.
-func slug(text string) string {
+// slugOf keeps letters, digits and single dashes.
+func slugOf(text string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(text) {
 		switch {

@@ -7,16 +7,16 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// column is one column of the table, in a terminal and on the page.
-type column struct {
+// tableColumn is one column of the table, in a terminal and on the page.
+type tableColumn struct {
 	head, unit string
 	help       string // its meaning, for the page
 	left       bool   // aligned left
 	cell       func(r *Result) string
 }
 
-// missing is shown for an absent value.
-const missing = "-"
+// missingText is shown for an absent value.
+const missingText = "-"
 
 // timeUnit is the unit of a table's times.
 type timeUnit struct {
@@ -24,8 +24,8 @@ type timeUnit struct {
 	micros float64
 }
 
-// micro is the unit of results, and of the page.
-var micro = timeUnit{"us", 1}
+// microseconds is the unit of results, and of the page.
+var microseconds = timeUnit{"us", 1}
 
 // unitOf returns the suitable unit for the largest time of results.
 func unitOf(rs []*Result) timeUnit {
@@ -43,13 +43,13 @@ func unitOf(rs []*Result) timeUnit {
 	case largest >= 1e5:
 		return timeUnit{"ms", 1e3}
 	}
-	return micro
+	return microseconds
 }
 
 // cell prints a time with the given decimals in microseconds, or with four digits in a larger unit.
 func (u timeUnit) cell(v *float64, decimals int) string {
 	if v == nil {
-		return missing
+		return missingText
 	}
 	if u.micros > 1 {
 		decimals = 3
@@ -57,8 +57,8 @@ func (u timeUnit) cell(v *float64, decimals int) string {
 	return strconv.FormatFloat(*v/u.micros, 'f', decimals, 64)
 }
 
-// number prints a value with four significant digits, or all before the point.
-func number(v float64) string {
+// fourDigits prints a value with four significant digits, or all before the point.
+func fourDigits(v float64) string {
 	switch a := max(v, -v); {
 	case a == 0:
 		return "0"
@@ -74,7 +74,7 @@ func number(v float64) string {
 
 func megabytes(b float64) string { return strconv.FormatFloat(b/1e6, 'f', 2, 64) }
 
-func count[T int | int64](get func(*Result) T) func(*Result) string {
+func countText[T int | int64](get func(*Result) T) func(*Result) string {
 	return func(r *Result) string { return strconv.FormatInt(int64(get(r)), 10) }
 }
 
@@ -82,7 +82,7 @@ func count[T int | int64](get func(*Result) T) func(*Result) string {
 func ofPackets(cell func(r *Result) string) func(r *Result) string {
 	return func(r *Result) string {
 		if r.PacketHops == 0 {
-			return missing
+			return missingText
 		}
 		return cell(r)
 	}
@@ -92,7 +92,7 @@ func ofPackets(cell func(r *Result) string) func(r *Result) string {
 func ofUplinks(bytes func(r *Result) float64) func(r *Result) string {
 	return func(r *Result) string {
 		if r.PacketHops == 0 && r.UplinkBytesMean == 0 {
-			return missing
+			return missingText
 		}
 		return megabytes(bytes(r))
 	}
@@ -100,30 +100,30 @@ func ofUplinks(bytes func(r *Result) float64) func(r *Result) string {
 
 // Texts in place of a completion time.
 const (
-	unfinished  = "DNF" // did not finish
-	interrupted = "INT" // was interrupted before it finished
+	dnfText         = "DNF" // did not finish
+	interruptedText = "INT" // was interrupted before it finished
 
-	// late marks a completion before the failure.
-	late = "LATE"
+	// lateText marks a completion before the failure.
+	lateText = "LATE"
 )
 
 // lostMeans is the definition of [Result.LostToFailure], also used in result.schema.json.
 const lostMeans = "Packets lost on a cut link, or dropped by a switch because all possible next links were dead; data and " +
 	"control packets."
 
-// completion returns the completion time as text, or that the collective did not complete.
-func completion(r *Result) string { return completionIn(micro, r) }
+// completionText returns the completion time as text, or that the collective did not complete.
+func completionText(r *Result) string { return completionIn(microseconds, r) }
 
 func completionIn(u timeUnit, r *Result) string {
 	switch {
 	case r.interrupted():
-		return interrupted
+		return interruptedText
 	case r.CCT == nil:
-		return unfinished
+		return dnfText
 	}
 	text := u.cell(r.CCT, 1)
 	if r.late() {
-		text += " " + late
+		text += " " + lateText
 	}
 	return text
 }
@@ -132,8 +132,8 @@ func completionIn(u timeUnit, r *Result) string {
 func (r *Result) late() bool { return r.FirstFailure != nil && r.FirstFailure.AfterEnd }
 
 // columns returns the table's columns.
-func columns(u timeUnit) []column {
-	return []column{
+func columns(u timeUnit) []tableColumn {
+	return []tableColumn{
 		{"notifier", "", "What may notify the hosts of a dead path. Retransmission timers run with every notifier.", true,
 			func(r *Result) string { return r.Notifier }},
 		{"scheme", "", "The load balancer.", true, func(r *Result) string { return r.Scheme }},
@@ -145,30 +145,30 @@ func columns(u timeUnit) []column {
 				if s, ok := r.Slowdown(); ok {
 					return strconv.FormatFloat(s, 'f', 3, 64)
 				}
-				return missing
+				return missingText
 			}},
 		{"CCT/steps", "x", "CCT over the step bound, a larger lower bound that also knows the order of the messages, computations and late ranks: docs/bound.md.", false,
 			func(r *Result) string {
 				if s, ok := r.StepSlowdown(); ok {
 					return strconv.FormatFloat(s, 'f', 3, 64)
 				}
-				return missing
+				return missingText
 			}},
 		{"bus", "GB/s", "Bus bandwidth as nccl-tests defines it: bytes over CCT, times 2(n-1)/n for an all-reduce of n ranks, (n-1)/n for an all-gather, a reduce-scatter or an even all-to-all.", false,
 			func(r *Result) string {
 				if r.BusBandwidth == nil {
-					return missing
+					return missingText
 				}
-				return number(*r.BusBandwidth)
+				return fourDigits(*r.BusBandwidth)
 			}},
 		{"uplink max", "MB", "Bytes of data packets on the most loaded ToR uplink.", false,
 			ofUplinks(func(r *Result) float64 { return float64(r.UplinkBytesMax) })},
 		{"mean", "MB", "The same, mean over all ToR uplinks.", false,
 			ofUplinks(func(r *Result) float64 { return r.UplinkBytesMean })},
-		{"QPs", "/host", "Queue pairs open at once, on the host that had most.", false, count(func(r *Result) int { return r.QPsPerHostMax })},
-		{"drops", "pkt", "Packets that switches dropped for lack of a buffer or a route, without those that count as lost.", false, ofPackets(count(func(r *Result) int64 { return r.Drops }))},
-		{"retx", "pkt", "Retransmitted data packets.", false, ofPackets(count(func(r *Result) int64 { return r.Retransmissions }))},
-		{"lost", "pkt", lostMeans, false, ofPackets(count(func(r *Result) int64 { return r.LostToFailure }))},
+		{"QPs", "/host", "Queue pairs open at once, on the host that had most.", false, countText(func(r *Result) int { return r.QPsPerHostMax })},
+		{"drops", "pkt", "Packets that switches dropped for lack of a buffer or a route, without those that count as lost.", false, ofPackets(countText(func(r *Result) int64 { return r.Drops }))},
+		{"retx", "pkt", "Retransmitted data packets.", false, ofPackets(countText(func(r *Result) int64 { return r.Retransmissions }))},
+		{"lost", "pkt", lostMeans, false, ofPackets(countText(func(r *Result) int64 { return r.LostToFailure }))},
 		{"last flip", u.name, "From the cut to the last change of a queue pair's path, returns not counted.", false,
 			func(r *Result) string { return u.cell(r.LastFlip, 2) }},
 	}
@@ -180,7 +180,7 @@ func roughMicros(us float64) string { return fabric.Time(us * float64(fabric.Mic
 // CutOffs returns a line for each text of [Result].CutOff: how many runs could not finish for it.
 func CutOffs(rs []*Result) []string {
 	var lines []string
-	for _, text := range distinct(rs, func(r *Result) string { return r.CutOff }) {
+	for _, text := range distinctValues(rs, func(r *Result) string { return r.CutOff }) {
 		if text == "" {
 			continue
 		}
@@ -195,8 +195,8 @@ func CutOffs(rs []*Result) []string {
 	return lines
 }
 
-// outcome describes how an unfinished run ended, or that its failure came too late.
-func outcome(r *Result) string {
+// outcomeText describes why a run did not finish, or that its failure came too late.
+func outcomeText(r *Result) string {
 	if r.late() {
 		return fmt.Sprintf("the failure came at %s, after the run's end: it says nothing about the failure", roughMicros(r.FirstFailure.Time))
 	}

@@ -12,15 +12,16 @@ import (
 )
 
 // Compare writes the differences between two sets of results, for runs that both have: the number of runs that are
-// the same to every event, and the others with both completion times, the largest change first; then whether seeds alone explain the difference. If they have no run
-// in common, it writes nothing and returns false. names are the sets' names.
+// the same to every event, and the others with both completion times, the largest change first; then whether seeds
+// alone explain the difference. If they have no run in common, it writes nothing and returns false. names are the sets'
+// names.
 func Compare(w io.Writer, before, after []*Result, names [2]string) (bool, error) {
 	before, after = byFabric(Distinct(before)), byFabric(Distinct(after))
 	earlier := map[string]*Result{}
 	for _, r := range before {
 		earlier[r.runKey()] = r
 	}
-	var changed []change
+	var changed []changedRun
 	var common, same int
 	for _, r := range after {
 		was, ok := earlier[r.runKey()]
@@ -33,31 +34,31 @@ func Compare(w io.Writer, before, after []*Result, names [2]string) (bool, error
 			same++
 			continue
 		}
-		changed = append(changed, change{was, r})
+		changed = append(changed, changedRun{was, r})
 	}
 	if common == 0 {
 		return false, nil
 	}
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "%s in both files; %d the same to every event, %d not; %d only in %s, %d only in %s\n", plural(common, "run"), same, len(changed),
+	fmt.Fprintf(&out, "%s in both files; %d the same to every event, %d not; %d only in %s, %d only in %s\n", pluralText(common, "run"), same, len(changed),
 		len(earlier), names[0], len(after)-common, names[1])
-	slices.SortStableFunc(changed, func(a, b change) int { return -cmp.Compare(a.size(), b.size()) })
+	slices.SortStableFunc(changed, func(a, b changedRun) int { return -cmp.Compare(a.size(), b.size()) })
 	t := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	if len(changed) > 0 {
 		fmt.Fprintln(t, "CCT us before\tafter\tratio\ttime-outs\tlost\trun")
 	}
 	for _, c := range changed {
-		ratio := missing
+		ratio := missingText
 		if c.was.CCT != nil && c.is.CCT != nil {
 			ratio = strconv.FormatFloat(*c.is.CCT / *c.was.CCT, 'f', 3, 64)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", completion(c.was), completion(c.is), ratio, arrow(c.was.Timeouts, c.is.Timeouts),
-			arrow(c.was.LostToFailure, c.is.LostToFailure), c.is)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", completionText(c.was), completionText(c.is), ratio, changeArrow(c.was.Timeouts, c.is.Timeouts),
+			changeArrow(c.was.LostToFailure, c.is.LostToFailure), c.is)
 	}
 	if err := t.Flush(); err != nil {
 		return true, fmt.Errorf("report: %w", err)
 	}
-	if err := chance(&out, before, after); err != nil {
+	if err := writeChance(&out, before, after); err != nil {
 		return true, fmt.Errorf("report: %w", err)
 	}
 	if before[0].Version != after[0].Version {
@@ -69,11 +70,11 @@ func Compare(w io.Writer, before, after []*Result, names [2]string) (bool, error
 	return true, nil
 }
 
-// change is a run whose results differ.
-type change struct{ was, is *Result }
+// changedRun is a run whose results differ.
+type changedRun struct{ was, is *Result }
 
 // size returns the change as the logarithm of a ratio; infinite if one of the two did not finish.
-func (c change) size() float64 {
+func (c changedRun) size() float64 {
 	switch {
 	case (c.was.CCT == nil) != (c.is.CCT == nil):
 		return math.Inf(1)
@@ -85,10 +86,10 @@ func (c change) size() float64 {
 
 // runKey identifies a run of a set by what was simulated, not by the scenario's text.
 func (r *Result) runKey() string {
-	return r.fabricName() + "\x00" + r.operation() + "\x00" + r.circumstances() + "\x00" + r.Notifier + "\x00" + r.Scheme + "\x00" + strconv.FormatUint(r.Seed, 10)
+	return r.fabricName() + "\x00" + r.operation() + "\x00" + r.commonProperties() + "\x00" + r.Notifier + "\x00" + r.Scheme + "\x00" + strconv.FormatUint(r.Seed, 10)
 }
 
-func arrow(from, to int64) string {
+func changeArrow(from, to int64) string {
 	if from == to {
 		return strconv.FormatInt(to, 10)
 	}

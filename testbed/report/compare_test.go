@@ -24,7 +24,7 @@ func TestCompare(t *testing.T) {
 	if want := "15 runs in both files; 13 the same to every event, 2 not; 1 only in old.jsonl, 0 only in new.jsonl"; lines[0] != want {
 		t.Errorf("%q, want %q", lines[0], want)
 	}
-	if !strings.Contains(lines[2], unfinished) || !strings.Contains(lines[3], "2.000") {
+	if !strings.Contains(lines[2], dnfText) || !strings.Contains(lines[3], "2.000") {
 		t.Errorf("not the largest change first:\n%s", b.String())
 	}
 	other := made(spineFabric)

@@ -9,8 +9,8 @@ import (
 )
 
 // polarisation is how the switches of a tier choose uplinks, taken together where they have the same place above the
-// ToRs: packets reach such switches by the same uplink of their ToRs. Where hashes are independent, each place's packets
-// use all uplinks alike.
+// ToRs: packets reach such switches by the same uplink of their ToRs. Where hashes are independent, each place's
+// packets use all uplinks alike.
 type polarisation struct {
 	uplinks int     // of a switch
 	used    float64 // effective number of uplinks of a place, mean weighted by bytes: 1/sum of squared shares
@@ -18,8 +18,8 @@ type polarisation struct {
 	flows   float64 // per place
 }
 
-// fewFlows is the number of flows of a place below which chance alone may look like polarisation.
-const fewFlows = 20
+// minFlows is the number of flows of a place below which chance alone may look like polarisation.
+const minFlows = 20
 
 // polarisationOf returns that of the aggregation switches; ok is false if nothing went up there.
 func polarisationOf(r *Result, f *fabric.Fabric) (p polarisation, ok bool) {
@@ -96,7 +96,7 @@ func (r *Result) diagnosis() (string, error) {
 	}
 	text := fmt.Sprintf("aggregation switches: packets that come by the same uplink of their ToRs use %.1f of %d uplinks", p.used, p.uplinks)
 	switch {
-	case p.flows < fewFlows:
+	case p.flows < minFlows:
 		return text + fmt.Sprintf("; about %.0f flows each are too few to tell polarisation from chance", p.flows), nil
 	case p.used >= p.least:
 		return text + ": the tier does not polarise", nil

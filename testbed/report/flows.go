@@ -1,26 +1,30 @@
 package report
 
 import (
+	"cmp"
+	"encoding/csv"
 	"fmt"
+	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Flows are the flow completion times (FCTs) of the messages that crossed the fabric and arrived. A message's FCT is the
-// time from when its sender posts it until its receiver has its last byte. Its slowdown is its FCT over the time that it
-// would take alone on the healthy fabric, in full packets. A message that is sent in smaller pieces can be faster: switches
-// forward smaller packets sooner.
+// Flows are the flow completion times (FCTs) of the messages that crossed the fabric and arrived. A message's FCT is
+// the time from when its sender posts it until its receiver has its last byte. Its slowdown is its FCT over the time
+// that it would take alone on the healthy fabric, in full packets. A message that is sent in smaller pieces can be
+// faster: switches forward smaller packets sooner.
 type Flows struct {
 	Count    int        `json:"count"`
 	FCT      Quantiles  `json:"fct_us"`
 	Slowdown Quantiles  `json:"slowdown"`
-	Sizes    []FlowSize `json:"sizes"` // from the smallest; those that have flows
+	Sizes    []FlowSize `json:"sizes"` // classes of sizes that have flows, the smallest first
 }
 
-// FlowSize are the flows of more bytes than the class before has, and at most UpTo.
+// FlowSize is the flows of a class of sizes: larger than the class before, and at most UpTo bytes.
 type FlowSize struct {
 	UpTo     int64     `json:"up_to_bytes"`
 	Count    int       `json:"count"`
@@ -38,10 +42,27 @@ type Quantiles struct {
 	Max  float64 `json:"max"`
 }
 
-// FlowTime is what [NewFlows] takes of a message: its size, its completion time, and that if it were alone.
+// FlowTime is a message that has arrived: hosts, size, time of posting, completion time, and the completion time if it
+// were alone in the fabric.
 type FlowTime struct {
-	Bytes       int64
-	Took, Alone fabric.Time
+	From, To            string
+	Bytes               int64
+	Posted, Took, Alone fabric.Time
+}
+
+// FlowsCSV writes a line per message, in the order in which they were posted.
+func FlowsCSV(w io.Writer, all []FlowTime) error {
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b FlowTime) int { return cmp.Compare(a.Posted, b.Posted) })
+	out := csv.NewWriter(w)
+	out.Write([]string{"from", "to", "bytes", "begin_us", "fct_us", "alone_us", "slowdown"}) //nolint:errcheck // Error returns it
+	us := func(t fabric.Time) string { return strconv.FormatFloat(t.Micros(), 'f', -1, 64) }
+	for _, f := range all {
+		out.Write([]string{f.From, f.To, strconv.FormatInt(f.Bytes, 10), us(f.Posted), us(f.Took), us(f.Alone), //nolint:errcheck // Error returns it
+			strconv.FormatFloat(float64(f.Took)/float64(max(f.Alone, 1)), 'f', 4, 64)})
+	}
+	out.Flush()
+	return out.Error()
 }
 
 // NewFlows summarizes messages, which it sorts; nil: none.
@@ -84,11 +105,11 @@ func newQuantiles(values []float64) Quantiles {
 		sum += v
 	}
 	n := float64(len(values))
-	at := func(share float64) float64 { return round4(values[max(0, int(math.Ceil(share*n-1e-9))-1)]) }
-	return Quantiles{Mean: round4(sum / n), P50: at(0.5), P95: at(0.95), P99: at(0.99), P999: at(0.999), Max: round4(values[len(values)-1])}
+	at := func(share float64) float64 { return roundFourDigits(values[max(0, int(math.Ceil(share*n-1e-9))-1)]) }
+	return Quantiles{Mean: roundFourDigits(sum / n), P50: at(0.5), P95: at(0.95), P99: at(0.99), P999: at(0.999), Max: roundFourDigits(values[len(values)-1])}
 }
 
-func round4(v float64) float64 { return math.Round(v*1e4) / 1e4 }
+func roundFourDigits(v float64) float64 { return math.Round(v*1e4) / 1e4 }
 
 // flowsTexts describes the flows of a workload without steps: in other collectives they are parts of the whole.
 func flowsTexts(r *Result) []string {
@@ -96,7 +117,7 @@ func flowsTexts(r *Result) []string {
 		return nil
 	}
 	text := func(what string, n int, fct, slowdown Quantiles) string {
-		return fmt.Sprintf("%s%s: FCT %s median, %s p99, %s longest; slowdown %.2f median, %.2f p99, %.2f largest", plural(n, "flow"), what,
+		return fmt.Sprintf("%s%s: FCT %s median, %s p99, %s longest; slowdown %.2f median, %.2f p99, %.2f largest", pluralText(n, "flow"), what,
 			roughMicros(fct.P50), roughMicros(fct.P99), roughMicros(fct.Max), slowdown.P50, slowdown.P99, slowdown.Max)
 	}
 	f := r.Flows

@@ -59,3 +59,16 @@ func TestFlowsNull(t *testing.T) {
 		t.Errorf("%q, %q", cells, flowsTexts(rs[0]))
 	}
 }
+
+// TestFlowsCSV: a line per message, by the time at which it was posted.
+func TestFlowsCSV(t *testing.T) {
+	var b strings.Builder
+	err := FlowsCSV(&b, []FlowTime{
+		{From: "h1", To: "h2", Bytes: 10, Posted: 2 * fabric.Microsecond, Took: 3 * fabric.Microsecond, Alone: 2 * fabric.Microsecond},
+		{From: "h0", To: "h3", Bytes: 20, Took: fabric.Microsecond / 2, Alone: fabric.Microsecond},
+	})
+	want := "from,to,bytes,begin_us,fct_us,alone_us,slowdown\nh0,h3,20,0,0.5,1,0.5000\nh1,h2,10,2,3,2,1.5000\n"
+	if diff := cmp.Diff(want, b.String()); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+}

@@ -8,34 +8,34 @@ import (
 	"strings"
 )
 
-// section is the results of one failure case and one collective.
-type section struct {
+// resultSection is the results of one failure case and one collective.
+type resultSection struct {
 	scenario, failure, operation string
-	rows                         []row
+	rows                         []schemeRow
 }
 
-// row is the results of one notifier and scheme: one per seed.
-type row struct {
+// schemeRow is the results of one notifier and scheme: one per seed.
+type schemeRow struct {
 	notifier, scheme string
 	results          []*Result // in order of seed
 }
 
 // sections groups results, in order of first appearance.
-func sections(rs []*Result) []section {
-	var out []section
+func sections(rs []*Result) []resultSection {
+	var out []resultSection
 	for _, r := range rs {
-		i := slices.IndexFunc(out, func(s section) bool {
+		i := slices.IndexFunc(out, func(s resultSection) bool {
 			return s.scenario == r.Scenario && s.failure == r.Failure && s.operation == r.operation()
 		})
 		if i < 0 {
 			i = len(out)
-			out = append(out, section{scenario: r.Scenario, failure: r.Failure, operation: r.operation()})
+			out = append(out, resultSection{scenario: r.Scenario, failure: r.Failure, operation: r.operation()})
 		}
 		s := &out[i]
-		j := slices.IndexFunc(s.rows, func(w row) bool { return w.notifier == r.Notifier && w.scheme == r.Scheme })
+		j := slices.IndexFunc(s.rows, func(w schemeRow) bool { return w.notifier == r.Notifier && w.scheme == r.Scheme })
 		if j < 0 {
 			j = len(s.rows)
-			s.rows = append(s.rows, row{notifier: r.Notifier, scheme: r.Scheme})
+			s.rows = append(s.rows, schemeRow{notifier: r.Notifier, scheme: r.Scheme})
 		}
 		s.rows[j].results = append(s.rows[j].results, r)
 	}
@@ -47,8 +47,8 @@ func sections(rs []*Result) []section {
 	return out
 }
 
-// distinct returns the values that key takes, in order of first appearance.
-func distinct(rs []*Result, key func(*Result) string) []string {
+// distinctValues returns the values that key takes, in order of first appearance.
+func distinctValues(rs []*Result, key func(*Result) string) []string {
 	var out []string
 	for _, r := range rs {
 		if k := key(r); !slices.Contains(out, k) {
@@ -60,7 +60,7 @@ func distinct(rs []*Result, key func(*Result) string) []string {
 
 // incomplete returns how many of a row's runs have no completion time, and why: "2 of 5 did not finish"; for a
 // single run "did not finish". It is empty if all completed.
-func (w row) incomplete() string {
+func (w schemeRow) incomplete() string {
 	var dnf, cut int
 	for _, r := range w.results {
 		switch {
@@ -87,19 +87,19 @@ func (w row) incomplete() string {
 }
 
 // failed reports whether a run of the row did not finish, unless it was interrupted.
-func (w row) failed() bool {
+func (w schemeRow) failed() bool {
 	return slices.ContainsFunc(w.results, func(r *Result) bool { return r.CCT == nil && !r.interrupted() })
 }
 
-// spread is the mean and range of a measure over seeds. n counts the seeds with a value, of the total all.
-type spread struct {
+// seedSpread is the mean and range of a measure over seeds. n counts the seeds with a value, of the total all.
+type seedSpread struct {
 	mean, min, max float64
 	median         float64
 	n, all         int
 }
 
-func spreadOf(rs []*Result, measure func(*Result) (float64, bool)) spread {
-	s := spread{min: math.Inf(1), max: math.Inf(-1), all: len(rs)}
+func spreadOf(rs []*Result, measure func(*Result) (float64, bool)) seedSpread {
+	s := seedSpread{min: math.Inf(1), max: math.Inf(-1), all: len(rs)}
 	var all []float64
 	for _, r := range rs {
 		if v, ok := measure(r); ok {
@@ -117,8 +117,8 @@ func spreadOf(rs []*Result, measure func(*Result) (float64, bool)) spread {
 	return s
 }
 
-// known converts a measure that may be missing to spreadOf's form.
-func known(get func(*Result) *float64) func(*Result) (float64, bool) {
+// knownValue converts a measure that may be missing to spreadOf's form.
+func knownValue(get func(*Result) *float64) func(*Result) (float64, bool) {
 	return func(r *Result) (float64, bool) {
 		if v := get(r); v != nil {
 			return *v, true
@@ -141,7 +141,7 @@ func boundsText(rs []*Result, unit timeUnit) string {
 }
 
 var (
-	cct   = known(func(r *Result) *float64 { return r.CCT })
-	bound = known(func(r *Result) *float64 { return r.Bound })
-	steps = known(func(r *Result) *float64 { return r.StepBound })
+	cct   = knownValue(func(r *Result) *float64 { return r.CCT })
+	bound = knownValue(func(r *Result) *float64 { return r.Bound })
+	steps = knownValue(func(r *Result) *float64 { return r.StepBound })
 )

@@ -57,8 +57,8 @@ type heatDead struct {
 	Title    string
 }
 
-// dead returns the symbol of a cut link.
-func dead(r *Result, link string, x, y float64) heatDead {
+// deadLinkSymbol returns the symbol of a cut link.
+func deadLinkSymbol(r *Result, link string, x, y float64) heatDead {
 	d := heatDead{X: x, Y: y, Title: link + " was cut"}
 	for _, e := range r.Timeline {
 		if e.Where == link && (e.Kind == KindCut || e.Kind == KindRestore) {
@@ -76,13 +76,13 @@ const heatSteps = 8
 
 // Sizes above which a fabric is shown as matrices.
 const (
-	drawnHosts = 64
-	drawnLinks = 160
+	maxDrawnHosts = 64
+	maxDrawnLinks = 160
 )
 
-// busy returns the time that a direction needs for its bytes at line rate, in microseconds. Unlike bytes it is
+// busyTime returns the time that a direction needs for its bytes at line rate, in microseconds. Unlike bytes it is
 // comparable between tiers of different rates, and with the completion time.
-func busy(l LinkLoad, rate fabric.Rate) float64 {
+func busyTime(l LinkLoad, rate fabric.Rate) float64 {
 	if rate <= 0 {
 		return 0
 	}
@@ -93,7 +93,7 @@ func busy(l LinkLoad, rate fabric.Rate) float64 {
 // Results without links, or with a fabric that cannot be built, are left out.
 func heatPanels(rs []*Result) []heatPanel {
 	var out []heatPanel
-	for _, op := range distinct(rs, (*Result).operation) {
+	for _, op := range distinctValues(rs, (*Result).operation) {
 		var shown []*Result
 		var fabrics []*fabric.Fabric
 		// An unfinished run retransmits until its deadline, and would make all others look idle: the scale is that
@@ -112,7 +112,7 @@ func heatPanels(rs []*Result) []heatPanel {
 				shown, fabrics = append(shown, r), append(fabrics, f)
 				for _, l := range r.Links {
 					if id, err := f.LinkByName(l.Link); err == nil {
-						b := busy(l, f.Link(id).Rate)
+						b := busyTime(l, f.Link(id).Rate)
 						mostOfAll = max(mostOfAll, b)
 						if r.CCT != nil {
 							most = max(most, b)
@@ -127,14 +127,14 @@ func heatPanels(rs []*Result) []heatPanel {
 		if most == 0 {
 			most = mostOfAll
 		}
-		p := heatPanel{Title: op, Max: number(most), Half: number(most / 2), Over: mostOfAll > most}
+		p := heatPanel{Title: op, Max: fourDigits(most), Half: fourDigits(most / 2), Over: mostOfAll > most}
 		for i := range heatSteps {
 			p.Steps = append(p.Steps, i)
 		}
 		for i, r := range shown {
 			f := fabrics[i]
 			var m heatMap
-			if f.Hosts() > drawnHosts || f.Links()-f.HostLinks() > drawnLinks {
+			if f.Hosts() > maxDrawnHosts || f.Links()-f.HostLinks() > maxDrawnLinks {
 				p.Matrix = true
 				m = matrixMap(r, f, most)
 			} else {
@@ -146,7 +146,7 @@ func heatPanels(rs []*Result) []heatPanel {
 			}
 			m.Caption = fmt.Sprintf("ToR uplinks: max %s MB, mean %s MB", megabytes(float64(r.UplinkBytesMax)), megabytes(r.UplinkBytesMean))
 			if r.UplinkBytesMean > 0 {
-				m.Caption += " (" + ratio(float64(r.UplinkBytesMax)/r.UplinkBytesMean) + ")"
+				m.Caption += " (" + multipleText(float64(r.UplinkBytesMax)/r.UplinkBytesMean) + ")"
 			}
 			p.Maps = append(p.Maps, m)
 		}
@@ -164,7 +164,7 @@ func heatClass(v, most float64) string {
 
 func loadTitle(l LinkLoad, rate fabric.Rate) string {
 	return fmt.Sprintf("%s → %s: %s MB data, %s MB control; %s µs at line rate; %.0f %% of its capacity used",
-		l.From, l.To, megabytes(float64(l.DataBytes)), megabytes(float64(l.ControlBytes)), number(busy(l, rate)), l.Share*100)
+		l.From, l.To, megabytes(float64(l.DataBytes)), megabytes(float64(l.ControlBytes)), fourDigits(busyTime(l, rate)), l.Share*100)
 }
 
 // closMap draws the fabric, tier over tier, with both directions of each link
@@ -202,11 +202,11 @@ func closMap(r *Result, f *fabric.Fabric, most float64) heatMap {
 		dx, dy := -(y2-y1)/length*apart, (x2-x1)/length*apart
 		rate := f.Link(id).Rate
 		m.Links = append(m.Links, heatLink{
-			Class: heatClass(busy(l, rate), most),
+			Class: heatClass(busyTime(l, rate), most),
 			X1:    x1 + dx, Y1: y1 + dy, X2: x2 + dx, Y2: y2 + dy, Title: loadTitle(l, rate),
 		})
 		if l.Cut && f.Link(id).A.Node == from {
-			m.Dead = append(m.Dead, dead(r, l.Link, (x1+x2)/2, (y1+y2)/2))
+			m.Dead = append(m.Dead, deadLinkSymbol(r, l.Link, (x1+x2)/2, (y1+y2)/2))
 		}
 	}
 	for i := range f.Nodes() {

@@ -28,21 +28,21 @@ type Page struct {
 	Looks   []Look
 }
 
-// Look describes how to view runs over time, on a page that a command serves.
+// Look is how to view runs over time on a page that a command serves.
 type Look struct {
-	What    string // run
-	Command string // that serves it
+	What    string // name of the run to look into
+	Command string // command that serves the page
 	File    string // its trace, relative to the report; "": none
 }
 
 // Source is a file from which the results were made: a scenario.
 type Source struct{ Name, Text string }
 
-// distinguished returns results whose failure's name contains what else differs: the scenario, if there are
-// several, and the varied values.
-func distinguished(rs []*Result) []*Result {
+// distinguishFailures returns results whose failure names include the scenario and the varied values, where these
+// differ.
+func distinguishFailures(rs []*Result) []*Result {
 	rs = byFabric(rs)
-	several := len(distinct(rs, func(r *Result) string { return r.Scenario })) > 1
+	several := len(distinctValues(rs, func(r *Result) string { return r.Scenario })) > 1
 	out := make([]*Result, len(rs))
 	for i, r := range rs {
 		variant := r.variantText("")
@@ -70,10 +70,10 @@ func HTML(w io.Writer, rs []*Result, p Page) error {
 		return fmt.Errorf("report: page: %w", err)
 	}
 	t, err := template.New("page.html").Funcs(template.FuncMap{
-		"px":  px,
+		"px":  coordinate,
 		"add": func(a, b float64) float64 { return a + b },
 		"neg": func(v float64) float64 { return -v },
-		"pct": func(v float64) template.CSS { return template.CSS(px(v) + "%") },
+		"pct": func(v float64) template.CSS { return template.CSS(coordinate(v) + "%") },
 		"css": func(name string) (template.CSS, error) {
 			b, err := pageFiles.ReadFile("page/" + name)
 			return template.CSS(b), err
@@ -99,9 +99,9 @@ func HTML(w io.Writer, rs []*Result, p Page) error {
 		charts = Charts(rs)
 	}
 	story := Story(rs)
-	rs = distinguished(rs)
+	rs = distinguishFailures(rs)
 	if p.Title == "" {
-		p.Title = strings.Join(distinct(rs, func(r *Result) string { return r.Scenario }), ", ")
+		p.Title = strings.Join(distinctValues(rs, func(r *Result) string { return r.Scenario }), ", ")
 	}
 	var out bytes.Buffer
 	if err := t.Execute(&out, newView(rs, charts, story, p)); err != nil {
@@ -113,8 +113,8 @@ func HTML(w io.Writer, rs []*Result, p Page) error {
 	return nil
 }
 
-// view is the template's data.
-type view struct {
+// pageData is the template's data.
+type pageData struct {
 	Page
 
 	Facts     []string
@@ -124,7 +124,7 @@ type view struct {
 	Pictures  []template.HTML
 	Heat      []heatPanel
 	Timelines []timelinePanel
-	Columns   []column
+	Columns   []tableColumn
 	Tables    []viewTable
 	Glyphs    []legend
 	Seeds     bool // more than one
@@ -153,21 +153,21 @@ type viewCell struct {
 }
 
 // Heading returns the column's name and unit.
-func (c column) Heading() string { return c.head }
+func (c tableColumn) Heading() string { return c.head }
 
 // Unit returns the column's unit, as a page has it.
-func (c column) Unit() string { return strings.ReplaceAll(c.unit, "us", "µs") }
+func (c tableColumn) Unit() string { return strings.ReplaceAll(c.unit, "us", "µs") }
 
 // Help returns the column's meaning.
-func (c column) Help() string { return c.help }
+func (c tableColumn) Help() string { return c.help }
 
 // Left reports whether the column is aligned left.
-func (c column) Left() bool { return c.left }
+func (c tableColumn) Left() bool { return c.left }
 
-func newView(rs []*Result, charts []Chart, story []string, p Page) view {
-	v := view{
-		Page: p, Facts: facts(rs), Opponents: append(CutOffs(rs), Opponents(rs)...), Story: story, Bars: barPanels(rs), Heat: heatPanels(rs), Timelines: timelinePanels(rs), Columns: columns(micro),
-		Seeds: len(distinct(rs, func(r *Result) string { return strconv.FormatUint(r.Seed, 10) })) > 1,
+func newView(rs []*Result, charts []Chart, story []string, p Page) pageData {
+	v := pageData{
+		Page: p, Facts: fabricFacts(rs), Opponents: append(CutOffs(rs), Opponents(rs)...), Story: story, Bars: barPanels(rs), Heat: heatPanels(rs), Timelines: timelinePanels(rs), Columns: columns(microseconds),
+		Seeds: len(distinctValues(rs, func(r *Result) string { return strconv.FormatUint(r.Seed, 10) })) > 1,
 	}
 	for _, c := range charts {
 		v.Pictures = append(v.Pictures, template.HTML(c.SVG())) // escaped there
@@ -191,7 +191,7 @@ func newView(rs []*Result, charts []Chart, story []string, p Page) view {
 	}
 	for _, s := range sections(rs) {
 		t := viewTable{Title: s.failure, Sub: s.operation}
-		if text := boundsText(s.results(), micro); text != "" {
+		if text := boundsText(s.results(), microseconds); text != "" {
 			t.Sub += ", " + strings.ReplaceAll(text, " us", " µs")
 		}
 		for _, r := range s.results() {
@@ -199,19 +199,19 @@ func newView(rs []*Result, charts []Chart, story []string, p Page) view {
 			row := viewRow{Class: l.class(), Mark: l.inline()}
 			for _, c := range v.Columns {
 				cell := viewCell{Text: c.cell(r), Left: c.left}
-				cell.DNF, cell.Open = cell.Text == unfinished, cell.Text == interrupted
+				cell.DNF, cell.Open = cell.Text == dnfText, cell.Text == interruptedText
 				if slow, ok := r.Slowdown(); ok && c.head == "CCT/bound" {
 					cell.Bar = 100 * slow / worst
 				}
-				if cell.Text == missing {
+				if cell.Text == missingText {
 					cell.Text = "–"
 				}
 				row.Cells = append(row.Cells, cell)
 			}
 			t.Rows = append(t.Rows, row)
 			if r.CCT == nil || r.late() {
-				t.Notes = append(t.Notes, fmt.Sprintf("%s: %s, %s, seed %d: %s.", remark(r), r.Scheme, r.Notifier, r.Seed,
-					strings.ReplaceAll(outcome(r), " us", " µs")))
+				t.Notes = append(t.Notes, fmt.Sprintf("%s: %s, %s, seed %d: %s.", tableRemark(r), r.Scheme, r.Notifier, r.Seed,
+					strings.ReplaceAll(outcomeText(r), " us", " µs")))
 			}
 			for _, text := range slices.Concat(stepsTexts(r), flowsTexts(r)) {
 				t.Notes = append(t.Notes, fmt.Sprintf("%s, %s, seed %d: %s.", r.Scheme, r.Notifier, r.Seed, strings.ReplaceAll(text, " us", " µs")))
@@ -222,8 +222,8 @@ func newView(rs []*Result, charts []Chart, story []string, p Page) view {
 	return v
 }
 
-// facts describes the fabrics and the extent of the results.
-func facts(rs []*Result) []string {
+// fabricFacts describes the fabrics and the extent of the results.
+func fabricFacts(rs []*Result) []string {
 	var out []string
 	for _, r := range rs {
 		f, err := fabric.New(r.Fabric)
@@ -249,20 +249,20 @@ func facts(rs []*Result) []string {
 		hops, events = hops+r.PacketHops, events+r.SimEvents
 	}
 	if len(rs) > 0 {
-		out = append(out, fmt.Sprintf("%s, %s packets across links, %s events", plural(len(rs), "run"), big(hops), big(events)))
+		out = append(out, fmt.Sprintf("%s, %s packets across links, %s events", pluralText(len(rs), "run"), largeCount(hops), largeCount(events)))
 	}
 	return out
 }
 
-// big prints a large count: "12.3 M".
-func big(n uint64) string {
+// largeCount prints a large count: "12.3 M".
+func largeCount(n uint64) string {
 	switch {
 	case n >= 1e9:
-		return number(float64(n)/1e9) + " G"
+		return fourDigits(float64(n)/1e9) + " G"
 	case n >= 1e6:
-		return number(float64(n)/1e6) + " M"
+		return fourDigits(float64(n)/1e6) + " M"
 	case n >= 1e4:
-		return number(float64(n)/1e3) + " k"
+		return fourDigits(float64(n)/1e3) + " k"
 	}
 	return strconv.FormatUint(n, 10)
 }

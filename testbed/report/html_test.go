@@ -175,10 +175,10 @@ func TestInterrupted(t *testing.T) {
 	}
 	var dnf, cut int
 	for _, r := range rs {
-		switch completion(r) {
-		case unfinished:
+		switch completionText(r) {
+		case dnfText:
 			dnf++
-		case interrupted:
+		case interruptedText:
 			cut++
 		}
 	}
@@ -231,7 +231,7 @@ func TestGlyphsDoNotOverlap(t *testing.T) {
 				r.Timeline = append(r.Timeline, Event{Time: 5 + rapid.Float64Range(0, 2000).Draw(t, "t"), Kind: k})
 			}
 		}
-		p := newTimeline(section{}, []*Result{r})
+		p := newTimeline(resultSection{}, []*Result{r})
 		marks := p.Lanes[0].Marks
 		for i, m := range marks {
 			if m.X < m.At || m.At < p.Left || m.At > p.Right {
@@ -270,7 +270,7 @@ func TestTicks(t *testing.T) {
 
 // TestBusy checks what colours mean: 12.5 MB at 100 Gb/s are 1000 us.
 func TestBusy(t *testing.T) {
-	if got := busy(LinkLoad{DataBytes: 12e6, ControlBytes: 5e5}, 100*fabric.Gbps); math.Abs(got-1000) > 1e-9 {
+	if got := busyTime(LinkLoad{DataBytes: 12e6, ControlBytes: 5e5}, 100*fabric.Gbps); math.Abs(got-1000) > 1e-9 {
 		t.Errorf("%v us, want 1000", got)
 	}
 	for v, want := range map[float64]string{0: "h0", 12.4: "h0", 12.6: "h1", 99: "h7", 100: "h7"} {

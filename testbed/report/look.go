@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// schemes are the load balancers with a fixed look, independent of the other results.
+// schemes are the load balancers with a fixed chart style, independent of the other results.
 var schemes = [...]string{
 	"ethereal", "ecmp", "mp-rdma", "spray", "reps", "drb", "hopper", "mrc", "switch-spray", "switch-spray-random", "jsq",
 	"flowlet", "ofan",
@@ -33,8 +33,8 @@ var shapes = [...]string{
 	"M0 -2.6L2.6 -5.2L5.2 -2.6L2.6 0L5.2 2.6L2.6 5.2L0 2.6L-2.6 5.2L-5.2 2.6L-2.6 0L-5.2 -2.6L-2.6 -5.2Z", // cross
 }
 
-// look is how a scheme is drawn: the same in every page and picture. Parameters change only the dashes of lines.
-type look struct {
+// schemeLook is a scheme's colour, mark and dashes in charts. Parameters change only the dashes of lines.
+type schemeLook struct {
 	hue    int // of the palette
 	shape  string
 	hollow bool
@@ -46,8 +46,8 @@ func baseName(scheme string) string {
 	return base
 }
 
-// lookOf returns the look of a scheme, by its name in results.
-func lookOf(scheme string) look {
+// lookOf returns the chart style of a scheme, by its name in results.
+func lookOf(scheme string) schemeLook {
 	base := baseName(scheme)
 	i := slices.Index(schemes[:], base)
 	if i < 0 {
@@ -55,16 +55,16 @@ func lookOf(scheme string) look {
 		h.Write([]byte(base))
 		i = len(schemes) + int(h.Sum32()%uint32(len(palette)-len(schemes)))
 	}
-	return look{hue: i, shape: shapes[i%len(shapes)], hollow: i >= len(shapes)}
+	return schemeLook{hue: i, shape: shapes[i%len(shapes)], hollow: i >= len(shapes)}
 }
 
-func (l look) color() string { return palette[l.hue] }
+func (l schemeLook) color() string { return palette[l.hue] }
 
 // class returns the CSS class with the scheme's colour.
-func (l look) class() string { return fmt.Sprintf("s%d", l.hue) }
+func (l schemeLook) class() string { return fmt.Sprintf("s%d", l.hue) }
 
 // mark draws the scheme's shape at a position in an SVG picture.
-func (l look) mark(x, y, scale float64, color, title string) string {
+func (l schemeLook) mark(x, y, scale float64, color, title string) string {
 	paint := `fill="` + color + `"`
 	if l.hollow {
 		paint = `fill="none" stroke-width="2" stroke="` + color + `"`
@@ -72,11 +72,11 @@ func (l look) mark(x, y, scale float64, color, title string) string {
 	if title != "" {
 		title = "<title>" + template.HTMLEscapeString(title) + "</title>"
 	}
-	return fmt.Sprintf(`<path d="%s" %s transform="translate(%s %s) scale(%s)">%s</path>`, l.shape, paint, px(x), px(y), px(scale), title)
+	return fmt.Sprintf(`<path d="%s" %s transform="translate(%s %s) scale(%s)">%s</path>`, l.shape, paint, coordinate(x), coordinate(y), coordinate(scale), title)
 }
 
 // inline returns the mark as a picture within text, in the colour of its element's class.
-func (l look) inline() template.HTML {
+func (l schemeLook) inline() template.HTML {
 	return template.HTML(`<svg class="mark" viewBox="-7 -7 14 14" aria-hidden="true">` + l.mark(0, 0, 1, "var(--c)", "") + `</svg>`)
 }
 
@@ -96,7 +96,7 @@ func dashes(scheme string, all []string) string {
 	return [...]string{"", "7 3", "2 3", "9 3 2 3"}[n%4]
 }
 
-// Quote quotes words for a shell.
+// Quote returns words as one shell command line, quoted where necessary.
 func Quote(words []string) string {
 	out := make([]string, len(words))
 	for i, w := range words {

@@ -75,7 +75,7 @@ func TestStory(t *testing.T) {
 
 func TestDuration(t *testing.T) {
 	for us, want := range map[float64]string{313.6: "313.6 µs", 2577844.3: "2578 ms", 67.577e6: "67.58 s", 1554: "1554 µs"} {
-		if got := duration(us); got != want {
+		if got := durationText(us); got != want {
 			t.Errorf("%v: %s, want %s", us, got, want)
 		}
 	}

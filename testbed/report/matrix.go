@@ -47,14 +47,14 @@ func matrixMap(r *Result, f *fabric.Fabric, most float64) heatMap {
 						from, to = to, from
 					}
 					l := load[[2]string{from, to}]
-					class := heatClass(busy(l, link.Rate), most)
+					class := heatClass(busyTime(l, link.Rate), most)
 					if paths[class] == nil {
 						paths[class] = new(strings.Builder)
 					}
 					x, top := left+cw*float64(s), y+ch*float64(u)
 					fmt.Fprintf(paths[class], "M%.2f %.2fh%.2fv%.2fh%.2fz", x, top, cw*0.94, ch*0.92, -cw*0.94)
 					if l.Cut {
-						m.Dead = append(m.Dead, dead(r, l.Link, x+cw/2, top+ch/2))
+						m.Dead = append(m.Dead, deadLinkSymbol(r, l.Link, x+cw/2, top+ch/2))
 					}
 				}
 			}

@@ -11,8 +11,8 @@ import (
 // fairDocs is where the two forms are explained.
 const fairDocs = "docs/scenario.md#fair-opponents"
 
-// Opponents says in which form the other schemes ran, if there are any beside Ethereal and something failed: as
-// published, or fair. A comparison under failures depends on it.
+// Opponents returns sentences that say whether the schemes beside Ethereal ran as published or in their fair form, if
+// there are any and something failed: comparisons under failures depend on it.
 func Opponents(rs []*Result) (lines []string) {
 	var failed []*Result
 	for _, r := range rs {
@@ -22,7 +22,7 @@ func Opponents(rs []*Result) (lines []string) {
 	}
 	var fair, formless, lacks []string
 	published := map[string][]string{} // schemes, by what they lack
-	for _, scheme := range distinct(failed, func(r *Result) string { return r.Scheme }) {
+	for _, scheme := range distinctValues(failed, func(r *Result) string { return r.Scheme }) {
 		spec, err := balance.Find(baseName(scheme))
 		if err != nil || spec.Name == balance.Ethereal {
 			continue
@@ -71,8 +71,8 @@ func paramsOf(scheme string) map[string]string {
 	return out
 }
 
-// heading prints [Opponents] above a table.
-func heading(rs []*Result) string {
+// opponentsHeading prints [Opponents] above a table.
+func opponentsHeading(rs []*Result) string {
 	lines := append(CutOffs(rs), Opponents(rs)...)
 	if len(lines) == 0 {
 		return ""

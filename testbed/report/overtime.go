@@ -15,7 +15,7 @@ func failureTimes(rs []*Result) [][]*Result {
 	all := groups(failed, func(r *Result) string {
 		return strings.Join([]string{r.Scenario, r.FirstFailure.Case, r.Notifier, r.operation(), r.variantText("")}, "\x00")
 	})
-	return slices.DeleteFunc(all, func(g []*Result) bool { return len(distinct(g, func(r *Result) string { return r.Failure })) < 3 })
+	return slices.DeleteFunc(all, func(g []*Result) bool { return len(distinctValues(g, func(r *Result) string { return r.Failure })) < 3 })
 }
 
 // failurePoint returns the first failure's position on a group's axis: in percent of the healthy run if all know
@@ -42,7 +42,7 @@ func overHealthy(r *Result) (float64, bool) {
 }
 
 // overTime draws CCT over the failure's time.
-func (c *charter) overTime(rs []*Result) {
+func (c *chartMaker) overTime(rs []*Result) {
 	label, at := failurePoint(rs)
 	measure, y := overHealthy, "CCT / healthy"
 	if !strings.Contains(label, "%") {
@@ -55,7 +55,7 @@ func (c *charter) overTime(rs []*Result) {
 	}
 	what := rs[0].operation() + ", " + rs[0].caseCircumstances()
 	chart := Chart{
-		Name: "failure-time-" + slug(what), Title: "CCT over the time of the failure: " + what, XLabel: label, YLabel: y,
+		Name: "failure-time-" + slugOf(what), Title: "CCT over the time of the failure: " + what, XLabel: label, YLabel: y,
 		Series: c.series(rs, x, measure),
 	}
 	if len(chart.Series) > 0 {
@@ -67,7 +67,7 @@ func (c *charter) overTime(rs []*Result) {
 func (r *Result) caseCircumstances() string {
 	c := *r
 	c.Failure = r.FirstFailure.Case
-	return c.circumstances()
+	return c.commonProperties()
 }
 
 // overTime writes, for each set of results that differ in the failure's time, one line per time and one column per
@@ -75,7 +75,7 @@ func (r *Result) caseCircumstances() string {
 func overTime(w io.Writer, rs []*Result) {
 	for _, g := range failureTimes(rs) {
 		label, at := failurePoint(g)
-		schemes := distinct(g, func(r *Result) string { return r.Scheme })
+		schemes := distinctValues(g, func(r *Result) string { return r.Scheme })
 		fmt.Fprintf(w, "\nCCT, us, over the %s: %s, %s\n", label, g[0].operation(), g[0].caseCircumstances()) //nolint:errcheck // a buffer
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 		fmt.Fprintf(t, "at\t%s\t\n", strings.Join(schemes, "\t")) //nolint:errcheck // a buffer
@@ -102,7 +102,7 @@ func timeCell(rs []*Result) string {
 	for _, c := range []struct {
 		n    int
 		word string
-	}{{len(rs) - m.n - len(lateOnes), unfinished}, {len(lateOnes), late}} {
+	}{{len(rs) - m.n - len(lateOnes), dnfText}, {len(lateOnes), lateText}} {
 		switch {
 		case c.n == 0:
 		case len(rs) == 1:

@@ -45,17 +45,18 @@ type Result struct {
 	// EventsSHA256 is the hash of the run's event log. Equal inputs give equal hashes.
 	EventsSHA256 string `json:"events_sha256"`
 
-	Failure string `json:"failure"` // the failure case's name
+	Failure string `json:"failure"` // name of the failure case
 	// FirstFailure is the first event of a link; nil: none.
 	FirstFailure *FirstFailure `json:"first_failure"`
 	Bytes        int64         `json:"bytes"`    // of the collective: a rank's vector, or a sender's message
-	Finished     bool          `json:"finished"` // every message completed, once
+	Finished     bool          `json:"finished"` // every message arrived completely
 	// End is why the run ended: finished, deadline (simulated time ran out), stalled (no event was left) or
 	// interrupted (by the user).
 	End     End     `json:"end"`
 	EndTime float64 `json:"end_us"` // simulated time at the end
-	// CutOff names the hosts whose links were all down when an unfinished run ended, and says since when: no scheme could
-	// have finished the run. Empty: there was no such host, the run finished, or an earlier version wrote the result.
+	// CutOff names the hosts whose links were all down when an unfinished run ended, and says since when: no scheme
+	// could have finished the run. Empty: there was no such host, the run finished, or an earlier version wrote the
+	// result.
 	CutOff string `json:"cut_off"`
 
 	// StepBound is a lower bound on CCT that is at least Bound: it also takes into account the order of the messages,
@@ -106,13 +107,22 @@ type Result struct {
 	// BusBandwidth is the collective's bus bandwidth as nccl-tests defines it, in GB/s; nil: it did not finish, or
 	// nccl-tests has no such collective.
 	BusBandwidth *float64 `json:"bus_gb_per_s"`
+	// FastForward is nil for runs of scenarios without fast_forward. Numbers of packets and bytes are then of what was
+	// sent.
+	FastForward *FastForward `json:"fast_forward"`
+}
+
+// FastForward says how many collectives of a program were skipped instead of being sent, of those that leave servers.
+type FastForward struct {
+	Skipped int `json:"skipped"`
+	Of      int `json:"of"`
 }
 
 // Place is a machine that carried out runs.
 type Place struct {
 	Host   string `json:"host"`
-	Cores  int    `json:"cores"`  // that the program could use
-	System string `json:"system"` // as in linux/amd64
+	Cores  int    `json:"cores"`  // number of cores that the program could use
+	System string `json:"system"` // operating system and processor, as in linux/amd64
 }
 
 // FirstFailure is the first event of a link in a run.
@@ -138,10 +148,10 @@ const (
 
 // LinkLoad is the load of one direction of a link.
 type LinkLoad struct {
-	Link         string `json:"link"` // lower node first: "tor0-agg1"
+	Link         string `json:"link"` // name of the link, lower node first: "tor0-agg1"
 	From         string `json:"from"`
 	To           string `json:"to"`
-	DataBytes    int64  `json:"data_bytes"`    // RoCEv2 data packets, on the wire
+	DataBytes    int64  `json:"data_bytes"`    // bytes of RoCEv2 data packets on the wire
 	ControlBytes int64  `json:"control_bytes"` // acknowledgements, quenches and all other packets
 	// Share is the used part of the direction's capacity, from the start to the end of the run: 0 to 1.
 	Share float64 `json:"share"`
@@ -153,8 +163,8 @@ type FlipEvent struct {
 	Time   float64 `json:"t_us"`
 	Host   string  `json:"host"`
 	QP     uint32  `json:"qp"`
-	From   uint16  `json:"from"` // path label
-	To     uint16  `json:"to"`   // path label
+	From   uint16  `json:"from"` // label of the old path
+	To     uint16  `json:"to"`   // label of the new path
 	Reason string  `json:"reason"`
 }
 
@@ -162,7 +172,7 @@ type FlipEvent struct {
 type Event struct {
 	Time  float64 `json:"t_us"`
 	Kind  Kind    `json:"kind"`
-	Where string  `json:"where"` // node or link
+	Where string  `json:"where"` // name of the node or link
 	Text  string  `json:"text"`
 }
 
@@ -187,8 +197,8 @@ const KindFlip Kind = "flip"
 
 // Kinds of events on the timeline, in the order in which a failure causes them.
 const (
-	KindCut        Kind = "cut"        // a link died
-	KindFirstHit   Kind = "first_hit"  // the first packet was lost to a cut
+	KindCut        Kind = "cut"        // a link was cut
+	KindFirstHit   Kind = "first_hit"  // the first packet was lost on a cut link
 	KindDetect     Kind = "detect"     // the switches at the link's ends noticed its change
 	KindQuench     Kind = "quench"     // a host received its first source quench
 	KindGNMI       Kind = "gnmi"       // the controller received a switch's notification
@@ -197,7 +207,7 @@ const (
 	KindPush       Kind = "push"       // the agents received the controller's link update
 	KindTimeout    Kind = "timeout"    // a host's first retransmission timer expired
 	KindRetransmit Kind = "retransmit" // a host began to retransmit
-	KindRestore    Kind = "restore"    // a link came back
+	KindRestore    Kind = "restore"    // a link works again
 	KindDone       Kind = "done"       // a rank finished
 	KindClock      Kind = "clock"      // hosts with another clock, and its error; at 0
 )

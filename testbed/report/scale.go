@@ -37,7 +37,7 @@ func (s linear) ticks(n int) []tick {
 	var out []tick
 	for i := 0; float64(i)*step <= s.max*(1+1e-9); i++ {
 		v := float64(i) * step
-		out = append(out, tick{X: s.at(v), Label: short(v)})
+		out = append(out, tick{X: s.at(v), Label: shortNumber(v)})
 	}
 	return out
 }
@@ -67,7 +67,7 @@ func (s logarithmic) ticks() []tick {
 			}
 			t := tick{X: s.at(v), Minor: m != 1}
 			if m == 1 {
-				t.Label = short(v)
+				t.Label = shortNumber(v)
 			}
 			out = append(out, t)
 		}
@@ -75,7 +75,7 @@ func (s logarithmic) ticks() []tick {
 	return out
 }
 
-// short prints a round number without trailing zeros.
-func short(v float64) string {
+// shortNumber prints a round number without trailing zeros.
+func shortNumber(v float64) string {
 	return strconv.FormatFloat(math.Round(v*1e6)/1e6, 'f', -1, 64)
 }

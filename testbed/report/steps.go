@@ -10,14 +10,14 @@ import (
 
 // Step is a repetition of a workload's job: of its steps, or of its only collective.
 type Step struct {
-	Job  int `json:"job"`  // from 1
-	Step int `json:"step"` // from 1
+	Job  int `json:"job"`  // number of the job, from 1
+	Step int `json:"step"` // number of the repetition, from 1
 	// Begin is when the first rank begins the step, End when the last one has ended it; nil: not in the run.
 	Begin *float64 `json:"begin_us"`
 	End   *float64 `json:"end_us"`
 	// Bound is the step bound of the step alone, on the fabric without failures; nil: none.
 	Bound *float64 `json:"bound_us"`
-	Parts []Part   `json:"parts"` // in order
+	Parts []Part   `json:"parts"` // its computations and collectives, in order
 }
 
 // Part is a computation or a collective of a [Step].
@@ -33,16 +33,16 @@ type Part struct {
 // [github.com/ethereal-fabric/ethereal/testbed/workload/collective.Spec.BusBytes]) and its begin and end in
 // microseconds; nil: it has none, or has not ended.
 func BusBandwidth(bytes float64, begin, end *float64) *float64 {
-	us, ok := took(begin, end)
+	us, ok := timeBetween(begin, end)
 	if !ok || us <= 0 || bytes <= 0 {
 		return nil
 	}
-	gb := round4(bytes / us / 1e3)
+	gb := roundFourDigits(bytes / us / 1e3)
 	return &gb
 }
 
-// took returns the time from a begin to an end; ok is false without either.
-func took(begin, end *float64) (us float64, ok bool) {
+// timeBetween returns the time from a begin to an end; ok is false without either.
+func timeBetween(begin, end *float64) (us float64, ok bool) {
 	if begin == nil || end == nil {
 		return 0, false
 	}
@@ -57,7 +57,7 @@ func StepsCSV(w io.Writer, rs []*Result) error {
 		for _, s := range r.Steps {
 			row := func(part string, begin, end, bound, bus *float64) {
 				text := ""
-				if us, ok := took(begin, end); ok {
+				if us, ok := timeBetween(begin, end); ok {
 					text = csvNumber(&us)
 				}
 				rows = append(rows, []string{r.Scenario, r.Failure, r.Notifier, r.Collective, r.variantText(""), r.Scheme,
@@ -97,7 +97,7 @@ func stepsText(steps []Step, named bool) string {
 	var times []float64
 	longest, most := 0, 0.0
 	for _, s := range steps {
-		if us, ok := took(s.Begin, s.End); ok {
+		if us, ok := timeBetween(s.Begin, s.End); ok {
 			times = append(times, us)
 			if us > most {
 				longest, most = s.Step, us

@@ -5,22 +5,22 @@ import (
 	"slices"
 )
 
-// closeBy is the relative difference of completion times up to which schemes count as equally fast.
-const closeBy = 0.01
+// equalWithin is the relative difference of completion times up to which schemes count as equally fast.
+const equalWithin = 0.01
 
-// contest is one collective under one failure and notifier, with the mean completion times of the schemes.
-type contest struct {
+// caseMeans is one collective under one failure and notifier, with the mean completion time of each scheme.
+type caseMeans struct {
 	name  string
 	means map[string]float64 // of schemes whose runs all finished
 	dnf   []string           // schemes with a run that did not
 }
 
-// contests returns the cases in which at least one run was not interrupted.
-func contests(rs []*Result) []contest {
-	var out []contest
+// caseMeansOf returns the cases in which at least one run was not interrupted.
+func caseMeansOf(rs []*Result) []caseMeans {
+	var out []caseMeans
 	for _, s := range sections(rs) {
 		for _, notifier := range s.notifiers() {
-			c := contest{name: shortOperation(s.operation) + ", " + s.failure, means: map[string]float64{}}
+			c := caseMeans{name: shortOperation(s.operation) + ", " + s.failure, means: map[string]float64{}}
 			if notifier != "none" {
 				c.name += ", " + notifier
 			}
@@ -41,8 +41,8 @@ func contests(rs []*Result) []contest {
 	return out
 }
 
-// against returns the fastest other scheme of a case.
-func (c contest) against(scheme string, order []string) (best string, mean float64) {
+// fastestOther returns the fastest other scheme of a case.
+func (c caseMeans) fastestOther(scheme string, order []string) (best string, mean float64) {
 	for _, s := range order {
 		if m, ok := c.means[s]; ok && s != scheme && (best == "" || m < mean) {
 			best, mean = s, m
@@ -54,9 +54,9 @@ func (c contest) against(scheme string, order []string) (best string, mean float
 // Story summarises a set of results in a few sentences: the fastest scheme and how often, its largest lead and
 // deficit, and schemes that did not finish. The hero is Ethereal if it ran, otherwise the first scheme.
 func Story(rs []*Result) []string {
-	rs = distinguished(Distinct(rs))
-	order := distinct(rs, func(r *Result) string { return r.Scheme })
-	all := contests(rs)
+	rs = distinguishFailures(Distinct(rs))
+	order := distinctValues(rs, func(r *Result) string { return r.Scheme })
+	all := caseMeansOf(rs)
 	if len(all) == 0 {
 		return nil
 	}
@@ -65,10 +65,10 @@ func Story(rs []*Result) []string {
 		hero = order[i]
 	}
 	if len(order) == 1 {
-		return alone(hero, rs, all)
+		return aloneText(hero, rs, all)
 	}
 	met, first := 0, 0
-	var lead, arrears contest
+	var lead, arrears caseMeans
 	most, worst := 1.0, 1.0
 	var behind []string
 	for _, c := range all {
@@ -77,12 +77,12 @@ func Story(rs []*Result) []string {
 			continue
 		}
 		met++
-		_, next := c.against(hero, order)
+		_, next := c.fastestOther(hero, order)
 		if next == 0 {
 			first++
 			continue
 		}
-		if own <= next*(1+closeBy) {
+		if own <= next*(1+equalWithin) {
 			first++
 		} else {
 			behind = append(behind, c.name)
@@ -96,16 +96,16 @@ func Story(rs []*Result) []string {
 	}
 	var out []string
 	if met > 0 {
-		out = append(out, fmt.Sprintf("%s is fastest, or within 1 %% of the fastest, in %d of %s.", hero, first, plural(met, "case")))
+		out = append(out, fmt.Sprintf("%s is fastest, or within 1 %% of the fastest, in %d of %s.", hero, first, pluralText(met, "case")))
 	}
-	if most > 1+closeBy {
-		s, t := lead.against(hero, order)
+	if most > 1+equalWithin {
+		s, t := lead.fastestOther(hero, order)
 		out = append(out, fmt.Sprintf("Its largest lead over the next: %s, %s against %s's %s (%s).",
-			lead.name, duration(lead.means[hero]), s, duration(t), ratio(most)))
+			lead.name, durationText(lead.means[hero]), s, durationText(t), multipleText(most)))
 	}
 	if len(behind) > 0 {
-		s, t := arrears.against(hero, order)
-		text := fmt.Sprintf("It is behind in %d; most in %s, %s against %s's %s (%s).", len(behind), arrears.name, duration(arrears.means[hero]), s, duration(t), ratio(worst))
+		s, t := arrears.fastestOther(hero, order)
+		text := fmt.Sprintf("It is behind in %d; most in %s, %s against %s's %s (%s).", len(behind), arrears.name, durationText(arrears.means[hero]), s, durationText(t), multipleText(worst))
 		out = append(out, text)
 	}
 	for _, s := range order {
@@ -122,30 +122,30 @@ func Story(rs []*Result) []string {
 	return out
 }
 
-// alone describes a set with one scheme, compared with the bound.
-func alone(scheme string, rs []*Result, all []contest) []string {
-	x := spreadOf(rs, slowdown)
+// aloneText describes a set with one scheme, compared with the bound.
+func aloneText(scheme string, rs []*Result, all []caseMeans) []string {
+	x := spreadOf(rs, slowdownOf)
 	if x.n == 0 {
-		return []string{fmt.Sprintf("%s: %s, none with a completion time beside a bound.", scheme, plural(len(all), "case"))}
+		return []string{fmt.Sprintf("%s: %s, none with a completion time beside a bound.", scheme, pluralText(len(all), "case"))}
 	}
-	return []string{fmt.Sprintf("%s takes %s to %s the lower bound in %s.", scheme, ratio(x.min), ratio(x.max), plural(len(all), "case"))}
+	return []string{fmt.Sprintf("%s takes %s to %s the lower bound in %s.", scheme, multipleText(x.min), multipleText(x.max), pluralText(len(all), "case"))}
 }
 
-// plural prints a count of things whose plural ends in s.
-func plural(n int, what string) string {
+// pluralText prints a count of things whose plural ends in s.
+func pluralText(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// duration prints microseconds in a suitable unit.
-func duration(us float64) string {
+// durationText prints microseconds in a suitable unit.
+func durationText(us float64) string {
 	switch {
 	case us >= 1e7:
-		return number(us/1e6) + " s"
+		return fourDigits(us/1e6) + " s"
 	case us >= 1e5:
-		return number(us/1e3) + " ms"
+		return fourDigits(us/1e3) + " ms"
 	}
-	return number(us) + " µs"
+	return fourDigits(us) + " µs"
 }

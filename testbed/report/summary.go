@@ -25,14 +25,14 @@ func Summary(w io.Writer, rs []*Result) error {
 	if len(rs) == 0 {
 		out.WriteString("no results\n")
 	}
-	order := distinct(rs, func(r *Result) string { return r.Scheme })
-	out.WriteString(heading(rs))
+	order := distinctValues(rs, func(r *Result) string { return r.Scheme })
+	out.WriteString(opponentsHeading(rs))
 	for i, g := range groups(rs, summarySection) {
 		if i > 0 {
 			out.WriteByte('\n')
 		}
 		unit := unitOf(g)
-		fmt.Fprintf(&out, "%s, %s", g[0].title(), g[0].circumstances())
+		fmt.Fprintf(&out, "%s, %s", g[0].title(), g[0].commonProperties())
 		if text := boundsText(g, unit); text != "" {
 			fmt.Fprintf(&out, "  (%s)", text)
 		}
@@ -41,24 +41,24 @@ func Summary(w io.Writer, rs []*Result) error {
 		fmt.Fprintf(t, "scheme\tseeds\tmedian %s\tmin\tmax\tx bound\tx first\tQPs\ttime-outs\tretx\t\n", unit.name)
 		var first float64
 		for _, s := range byScheme(g, order) {
-			c, x := spreadOf(s, cct), spreadOf(s, slowdown)
+			c, x := spreadOf(s, cct), spreadOf(s, slowdownOf)
 			cells := []string{"", "", "", "", ""}
 			if c.n > 0 {
 				if first == 0 {
 					first = c.median
 				}
 				cells = []string{
-					number(c.median / unit.micros), number(c.min / unit.micros), number(c.max / unit.micros), fixed(x.median, x.n), fixed(c.median/first, c.n),
+					fourDigits(c.median / unit.micros), fourDigits(c.min / unit.micros), fourDigits(c.max / unit.micros), fixedDecimals(x.median, x.n), fixedDecimals(c.median/first, c.n),
 				}
 			}
-			if missing := (row{results: s}).incomplete(); missing != "" {
+			if missing := (schemeRow{results: s}).incomplete(); missing != "" {
 				cells[0] = strings.TrimSpace(cells[0] + " (" + missing + ")")
 			}
 			qps := spreadOf(s, func(r *Result) (float64, bool) { return float64(r.QPsPerHostMax), true })
 			timeouts := spreadOf(s, func(r *Result) (float64, bool) { return float64(r.Timeouts), true })
 			resent := spreadOf(s, func(r *Result) (float64, bool) { return float64(r.Retransmissions), true })
 			fmt.Fprintf(t, "%s\t%d\t%s\t%.0f\t%s\t%s\t\n", s[0].Scheme, len(s), strings.Join(cells, "\t"), qps.max,
-				number(timeouts.mean), strconv.FormatFloat(resent.mean, 'f', 0, 64))
+				fourDigits(timeouts.mean), strconv.FormatFloat(resent.mean, 'f', 0, 64))
 		}
 		if err := t.Flush(); err != nil {
 			return fmt.Errorf("report: %w", err)
@@ -72,12 +72,12 @@ func Summary(w io.Writer, rs []*Result) error {
 }
 
 // summarySection is the common key of a summary's section.
-func summarySection(r *Result) string { return r.operation() + "\x00" + r.circumstances() }
+func summarySection(r *Result) string { return r.operation() + "\x00" + r.commonProperties() }
 
 // Sections returns how many sections a summary of the results has.
 func Sections(rs []*Result) int { return len(groups(Distinct(rs), summarySection)) }
 
-func fixed(v float64, n int) string {
+func fixedDecimals(v float64, n int) string {
 	if n == 0 {
 		return ""
 	}

@@ -13,7 +13,7 @@ import (
 // interrupted ones INT, with the reason below the section.
 func Table(w io.Writer, rs []*Result) error {
 	var out bytes.Buffer
-	rs = distinguished(rs)
+	rs = distinguishFailures(rs)
 	unit := unitOf(rs)
 	cols := columns(unit)
 	if len(rs) == 0 {
@@ -27,7 +27,7 @@ func Table(w io.Writer, rs []*Result) error {
 			width[i] = max(width[i], utf8.RuneCountInString(c.cell(r)))
 		}
 	}
-	line := func(cell func(c column) string) {
+	line := func(cell func(c tableColumn) string) {
 		var b strings.Builder
 		for i, c := range cols {
 			text := cell(c)
@@ -43,7 +43,7 @@ func Table(w io.Writer, rs []*Result) error {
 		}
 		out.WriteString("  " + strings.TrimRight(b.String(), " ") + "\n")
 	}
-	out.WriteString(heading(rs))
+	out.WriteString(opponentsHeading(rs))
 	for i, s := range sections(rs) {
 		if i > 0 {
 			out.WriteString("\n")
@@ -53,16 +53,16 @@ func Table(w io.Writer, rs []*Result) error {
 			fmt.Fprintf(&out, "  (%s)", text)
 		}
 		out.WriteString("\n")
-		line(func(c column) string { return c.head })
-		line(func(c column) string { return c.unit })
+		line(func(c tableColumn) string { return c.head })
+		line(func(c tableColumn) string { return c.unit })
 		for _, row := range s.rows {
 			for _, r := range row.results {
-				line(func(c column) string { return c.cell(r) })
+				line(func(c tableColumn) string { return c.cell(r) })
 			}
 		}
 		for _, r := range s.results() {
 			if r.CCT == nil || r.late() {
-				fmt.Fprintf(&out, "  %s: %s, %s, seed %d: %s\n", remark(r), r.Scheme, r.Notifier, r.Seed, outcome(r))
+				fmt.Fprintf(&out, "  %s: %s, %s, seed %d: %s\n", tableRemark(r), r.Scheme, r.Notifier, r.Seed, outcomeText(r))
 			}
 			for _, text := range slices.Concat(stepsTexts(r), flowsTexts(r)) {
 				fmt.Fprintf(&out, "  %s, %s, seed %d: %s\n", r.Scheme, r.Notifier, r.Seed, text)
@@ -76,16 +76,16 @@ func Table(w io.Writer, rs []*Result) error {
 	return nil
 }
 
-// remark returns the table's word for the text of [outcome].
-func remark(r *Result) string {
+// tableRemark returns the table's word for the text of [outcomeText].
+func tableRemark(r *Result) string {
 	if r.late() {
-		return late
+		return lateText
 	}
-	return completion(r)
+	return completionText(r)
 }
 
 // results returns the section's results in the order of its rows.
-func (s section) results() []*Result {
+func (s resultSection) results() []*Result {
 	var out []*Result
 	for _, w := range s.rows {
 		out = append(out, w.results...)
@@ -94,10 +94,10 @@ func (s section) results() []*Result {
 }
 
 // rangeText prints a spread as one number, or as a range.
-func rangeText(s spread, u timeUnit) string {
-	least, largest := number(s.min/u.micros), number(s.max/u.micros)
+func rangeText(s seedSpread, u timeUnit) string {
+	least, largest := fourDigits(s.min/u.micros), fourDigits(s.max/u.micros)
 	if least != largest {
 		return least + " to " + largest + " " + u.name
 	}
-	return number(s.mean/u.micros) + " " + u.name
+	return fourDigits(s.mean/u.micros) + " " + u.name
 }

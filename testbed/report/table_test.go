@@ -24,7 +24,7 @@ func TestTable(t *testing.T) {
 
 func TestNumber(t *testing.T) {
 	for v, want := range map[float64]string{0: "0", 0.1234: "0.123", 1.5: "1.500", 12.345: "12.35", 318.06: "318.1", 20000: "20000", -12.5: "-12.50"} {
-		if got := number(v); got != want {
+		if got := fourDigits(v); got != want {
 			t.Errorf("%v: %q, want %q", v, got, want)
 		}
 	}

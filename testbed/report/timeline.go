@@ -14,10 +14,10 @@ type timelinePanel struct {
 	Top, Bottom float64
 	Left, Right float64
 	Ticks       []tick
-	Lanes       []lane
+	Lanes       []timelineLane
 }
 
-type lane struct {
+type timelineLane struct {
 	Label, Class string
 	Scheme       string
 	Note         string
@@ -25,8 +25,8 @@ type lane struct {
 	Line         float64 // of the rule above
 	TextY, NoteY float64
 	BarY, BarH   float64
-	Spans        []span
-	Marks        []mark
+	Spans        []timelineSpan
+	Marks        []timelineMark
 	Flips        []tickMark
 	Sends        []tickMark
 	End          string
@@ -34,13 +34,13 @@ type lane struct {
 	DNF          bool
 }
 
-type span struct {
+type timelineSpan struct {
 	Class string
 	X, W  float64
 	Title string
 }
 
-type mark struct {
+type timelineMark struct {
 	Class, Letter string
 	X, Y          float64 // of the glyph
 	At, Y1        float64 // foot of its leader, on the bar
@@ -77,7 +77,7 @@ func glyphs() []glyph {
 // Geometry of a timeline, in SVG units.
 const (
 	laneWidth  = 1000
-	laneLeft   = 190
+	laneX      = 190
 	laneRight  = 118
 	laneHeight = 58
 	glyphStep  = 15.0 // minimum distance of two glyphs
@@ -86,7 +86,7 @@ const (
 // timelinePanels returns one panel per failure case and collective with a cut; with several seeds it shows the
 // first.
 func timelinePanels(rs []*Result) []timelinePanel {
-	schemes := distinct(rs, func(r *Result) string { return r.Scheme })
+	schemes := distinctValues(rs, func(r *Result) string { return r.Scheme })
 	var out []timelinePanel
 	for _, s := range sections(rs) {
 		var shown []*Result
@@ -117,8 +117,8 @@ func firstCut(r *Result) (float64, bool) {
 	return 0, false
 }
 
-func newTimeline(s section, shown []*Result) timelinePanel {
-	scale := logarithmic{min: math.Inf(1), max: 1, from: laneLeft, to: laneWidth - laneRight}
+func newTimeline(s resultSection, shown []*Result) timelinePanel {
+	scale := logarithmic{min: math.Inf(1), max: 1, from: laneX, to: laneWidth - laneRight}
 	for _, r := range shown {
 		cut, _ := firstCut(r)
 		see := func(t float64) {
@@ -142,7 +142,7 @@ func newTimeline(s section, shown []*Result) timelinePanel {
 	scale.min = max(0.1, math.Pow(10, math.Floor(math.Log10(min(scale.min/2, scale.max/10)))))
 	scale.max *= 1.05
 	p := timelinePanel{
-		Title: s.failure, Sub: s.operation, W: laneWidth, Top: 34, Left: laneLeft, Right: laneWidth - laneRight,
+		Title: s.failure, Sub: s.operation, W: laneWidth, Top: 34, Left: laneX, Right: laneWidth - laneRight,
 		Ticks: scale.ticks(),
 	}
 	if len(p.Ticks) > 0 {
@@ -160,9 +160,9 @@ func newTimeline(s section, shown []*Result) timelinePanel {
 // reasonReturn is the reason of a flip back to a restored path.
 const reasonReturn = "return"
 
-func newLane(r *Result, scale logarithmic, y float64) lane {
+func newLane(r *Result, scale logarithmic, y float64) timelineLane {
 	cut, _ := firstCut(r)
-	l := lane{
+	l := timelineLane{
 		Label: r.Notifier, Scheme: r.Scheme, Class: lookOf(r.Scheme).class(),
 		Y: y, Line: y, TextY: y + 24, NoteY: y + 40, BarY: y + 27, BarH: 10,
 	}
@@ -172,13 +172,13 @@ func newLane(r *Result, scale logarithmic, y float64) lane {
 	class := "clean"
 	switch {
 	case r.CCT != nil:
-		end, label = *r.CCT-cut, "CCT "+number(*r.CCT)+" µs"
+		end, label = *r.CCT-cut, "CCT "+fourDigits(*r.CCT)+" µs"
 	case r.interrupted():
 		end, label = r.EndTime-cut, "interrupted"
 	}
 	l.DNF, l.End, l.EndX, l.EndY = r.CCT == nil && !r.interrupted(), label, scale.at(end)+9, l.BarY+9
 	if end <= 0 {
-		l.Spans = append(l.Spans, span{"clean", scale.from, 3, "it was done before the cut"})
+		l.Spans = append(l.Spans, timelineSpan{"clean", scale.from, 3, "it was done before the cut"})
 		return l
 	}
 	// Until the last flip some queue pair was on a dead path.
@@ -192,7 +192,7 @@ func newLane(r *Result, scale logarithmic, y float64) lane {
 	turn := scale.at(exposed)
 	if exposed > 0 {
 		l.Spans = append(l.Spans,
-			span{"exposed", scale.from, turn - scale.from, fmt.Sprintf("cut to last flip: %s µs", number(exposed))})
+			timelineSpan{"exposed", scale.from, turn - scale.from, fmt.Sprintf("cut to last flip: %s µs", fourDigits(exposed))})
 	} else {
 		turn, class = scale.from, "plain"
 	}
@@ -202,33 +202,33 @@ func newLane(r *Result, scale logarithmic, y float64) lane {
 	case l.DNF:
 		class = "lost"
 	}
-	l.Spans = append(l.Spans, span{class, turn, max(stop-turn, 2), fmt.Sprintf("%s to the end: %s µs",
-		map[bool]string{true: "last flip", false: "cut"}[exposed > 0], number(end-exposed))})
+	l.Spans = append(l.Spans, timelineSpan{class, turn, max(stop-turn, 2), fmt.Sprintf("%s to the end: %s µs",
+		map[bool]string{true: "last flip", false: "cut"}[exposed > 0], fourDigits(end-exposed))})
 
 	l.Marks = laneMarks(r, scale, cut, &l)
-	l.Flips = bucket(scale, cut, l.BarY+l.BarH+2, l.BarY+l.BarH+13, flipTimes(r), "flips")
-	l.Sends = bucket(scale, cut, l.BarY+l.BarH+15, l.BarY+l.BarH+19, r.times(KindRetransmit), "retransmissions")
+	l.Flips = eventTicks(scale, cut, l.BarY+l.BarH+2, l.BarY+l.BarH+13, flipTimes(r), "flips")
+	l.Sends = eventTicks(scale, cut, l.BarY+l.BarH+15, l.BarY+l.BarH+19, r.times(KindRetransmit), "retransmissions")
 	return l
 }
 
 // laneMarks places one glyph for the first event of each kind, in order of time, shifted right where two would
 // overlap.
-func laneMarks(r *Result, scale logarithmic, cut float64, l *lane) []mark {
-	var out []mark
+func laneMarks(r *Result, scale logarithmic, cut float64, l *timelineLane) []timelineMark {
+	var out []timelineMark
 	for _, g := range glyphs() {
 		times := r.times(g.kind)
 		if len(times) == 0 {
 			continue
 		}
-		title := fmt.Sprintf("%s: %s µs after the cut", g.text, number(times[0]-cut))
+		title := fmt.Sprintf("%s: %s µs after the cut", g.text, fourDigits(times[0]-cut))
 		if n := len(times); n > 1 {
-			title = fmt.Sprintf("%s: %d times, %s to %s µs after the cut", g.text, n, number(times[0]-cut), number(times[n-1]-cut))
+			title = fmt.Sprintf("%s: %d times, %s to %s µs after the cut", g.text, n, fourDigits(times[0]-cut), fourDigits(times[n-1]-cut))
 		}
-		out = append(out, mark{
+		out = append(out, timelineMark{
 			Class: "k-" + string(g.kind), Letter: g.letter, At: scale.at(times[0] - cut), Y: l.Y + 12, Y1: l.BarY, Title: title,
 		})
 	}
-	slices.SortStableFunc(out, func(a, b mark) int {
+	slices.SortStableFunc(out, func(a, b timelineMark) int {
 		switch {
 		case a.At < b.At:
 			return -1
@@ -264,13 +264,13 @@ func flipTimes(r *Result) []float64 {
 	return out
 }
 
-// bucket draws a tick for every half unit of width that contains an event.
-func bucket(scale logarithmic, cut, y1, y2 float64, times []float64, what string) []tickMark {
+// eventTicks draws a tick for every half unit of width that contains an event.
+func eventTicks(scale logarithmic, cut, y1, y2 float64, times []float64, what string) []tickMark {
 	var out []tickMark
 	first, n := 0.0, 0
 	flush := func() {
 		if n > 0 {
-			out[len(out)-1].Title = fmt.Sprintf("%d %s at %s µs after the cut", n, what, number(first))
+			out[len(out)-1].Title = fmt.Sprintf("%d %s at %s µs after the cut", n, what, fourDigits(first))
 		}
 	}
 	for _, t := range times {

@@ -18,8 +18,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
 )
 
-// Attached is a world on an existing fabric. Close ends the connections.
-type Attached struct{ w wall }
+// Attached carries out runs on a fabric that is already running. Close ends the connections.
+type Attached struct{ w wallClockRunner }
 
 // Attach connects to a deployment. dial connects to the switches; nil means with the deployment's TLS.
 func Attach(ctx context.Context, d *deployment.File, dial deployment.Dialer) (*Attached, error) {
@@ -50,7 +50,7 @@ func Attach(ctx context.Context, d *deployment.File, dial deployment.Dialer) (*A
 	if d.Control != "" {
 		actuator.Control = d.Order
 	}
-	a := &Attached{wall{actuator: actuator, eventLog: d.EventLog, unshaped: true}}
+	a := &Attached{wallClockRunner{actuator: actuator, eventLog: d.EventLog, unshaped: true}}
 	if a.w.session, err = coordinator.Connect(ctx, d.Hosts); err != nil {
 		return nil, err
 	}
@@ -73,8 +73,8 @@ func (a *Attached) Run(ctx context.Context, run scenario.Run, obs scenario.Obser
 	return a.run(ctx, run, obs, a.w.session.Run)
 }
 
-// Beside is a [Run] in which a program takes the place of the collective: the run's events happen while it runs, and
-// its hosts' device sends by the run's scheme.
+// Beside is a [Run] in which a program replaces the collective: the run's events happen while it runs, and the hosts'
+// RDMA devices send by the run's scheme.
 func (a *Attached) Beside(ctx context.Context, run scenario.Run, obs scenario.Observer, program coordinator.Program) (*report.Result, error) {
 	a.w.touched = true // by an earlier command, maybe
 	return a.run(ctx, run, obs, func(ctx context.Context, run scenario.Run, opt coordinator.Options) (*report.Result, error) {
@@ -82,7 +82,7 @@ func (a *Attached) Beside(ctx context.Context, run scenario.Run, obs scenario.Ob
 	})
 }
 
-func (a *Attached) run(ctx context.Context, run scenario.Run, obs scenario.Observer, carry carrier) (*report.Result, error) {
+func (a *Attached) run(ctx context.Context, run scenario.Run, obs scenario.Observer, carry runCarrier) (*report.Result, error) {
 	if err := AttachedNotifier(run.Notifier); err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ import (
 // ErrInterrupted is wrapped by the error of a batch whose context ended.
 var ErrInterrupted = errors.New("interrupted")
 
-// Batch carries out runs, some at a time, and passes their outcomes on: in the order of the runs, or as they end.
+// Batch executes runs, several at once, and delivers their outcomes in the order of the runs or as they end.
 type Batch struct {
 	Run        Run
 	Runs       []scenario.Run // their indices count from 0
@@ -32,11 +32,12 @@ type Batch struct {
 	Parallel   int
 	Cores      int    // per run; see [CoresOf]
 	Events     string // file of the event log; "" for none
+	Flows      string // file of each message's completion time; "" for none
 	Captures   []Capture
 	Trace      string                 // file of the trace; "" for none
-	Recordings []recording.Options    // by run, of the trace
+	Recordings []recording.Options    // recording options of each run
 	Record     bool                   // record every run; otherwise only those with expectations
-	AsEnded    bool                   // pass on each outcome when its run ends, and keep no result
+	AsEnded    bool                   // deliver each outcome when its run ends, and keep no results
 	Done       func(o *Outcome) error // receives the outcomes, one at a time
 	Progress   Progress
 	Log        *slog.Logger
@@ -78,7 +79,7 @@ func (b *Batch) Execute(ctx context.Context) ([]*report.Result, error) {
 		}
 		workers.Go(func() error {
 			if ctx.Err() == nil {
-				b.one(ctx, i)
+				b.runIndex(ctx, i)
 			}
 			return nil
 		})
@@ -107,13 +108,13 @@ func (b *Batch) Execute(ctx context.Context) ([]*report.Result, error) {
 	return results, err
 }
 
-// one executes run i.
-func (b *Batch) one(ctx context.Context, i int) {
+// runIndex executes run i.
+func (b *Batch) runIndex(ctx context.Context, i int) {
 	o := &Outcome{Run: b.Runs[i], World: b.World, Record: &Record{}}
 	b.Progress.Begin(o.Run)
 	b.Log.Info("run begins", "run", i+1, "name", o.Run.String())
 	start := time.Now()
-	o.Result, o.Err = b.observed(ctx, o.Run, o.Record)
+	o.Result, o.Err = b.runObserved(ctx, o.Run, o.Record)
 	o.Took = time.Since(start)
 	b.Log.Info("run ends", "run", i+1, "name", o.Run.String(), "took", o.Took, "err", o.Err)
 
@@ -146,8 +147,8 @@ func (b *Batch) handOn(o *Outcome) {
 	}
 }
 
-// observed executes a run with its files open.
-func (b *Batch) observed(ctx context.Context, run scenario.Run, record *Record) (_ *report.Result, err error) {
+// runObserved executes a run with its files open.
+func (b *Batch) runObserved(ctx context.Context, run scenario.Run, record *Record) (_ *report.Result, err error) {
 	obs := scenario.Observer{
 		Progress: b.Progress.Watch(run), Log: b.Log.With("run", run.Index+1), Cores: CoresOf(run, b.Cores, min(b.Parallel, len(b.Runs))),
 	}
@@ -162,6 +163,14 @@ func (b *Batch) observed(ctx context.Context, run scenario.Run, record *Record) 
 		defer func() { err = errors.Join(err, file.Close()) }()
 		obs.Events = file
 	}
+	if b.Flows != "" {
+		file, err := durable.Create(ctx, FileOf(b.Flows, run, len(b.Runs)))
+		if err != nil {
+			return nil, fmt.Errorf("--flows: %w", err)
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+		obs.Flows = file
+	}
 	for _, c := range b.Captures {
 		file, err := durable.Create(ctx, FileOf(c.Path, run, len(b.Runs)))
 		if err != nil {
@@ -171,13 +180,13 @@ func (b *Batch) observed(ctx context.Context, run scenario.Run, record *Record) 
 		obs.Captures = append(obs.Captures, scenario.Capture{Link: c.Link, W: file})
 	}
 	if b.Trace != "" {
-		return b.traced(ctx, run, obs)
+		return b.runTraced(ctx, run, obs)
 	}
 	return b.Run(ctx, run, obs)
 }
 
-// traced executes a run and writes its trace, even after an interruption.
-func (b *Batch) traced(ctx context.Context, run scenario.Run, obs scenario.Observer) (_ *report.Result, err error) {
+// runTraced executes a run and writes its trace, even after an interruption.
+func (b *Batch) runTraced(ctx context.Context, run scenario.Run, obs scenario.Observer) (_ *report.Result, err error) {
 	file, err := durable.Create(ctx, FileOf(b.Trace, run, len(b.Runs)))
 	if err != nil {
 		return nil, fmt.Errorf("--trace: %w", err)
@@ -206,8 +215,8 @@ func (b *Batch) traced(ctx context.Context, run scenario.Run, obs scenario.Obser
 	return result, err
 }
 
-// coresPay is the number of hosts from which a run is faster on several cores.
-const coresPay = 64
+// minHostsForCores is the number of hosts from which a run is faster on several cores.
+const minHostsForCores = 64
 
 // CoresOf returns the number of cores on which to simulate a run, with atOnce runs side by side: asked, or, if that
 // is 0, the cores that the other runs leave.
@@ -215,7 +224,7 @@ func CoresOf(run scenario.Run, asked, atOnce int) int {
 	switch {
 	case asked > 0:
 		return asked
-	case run.Fabric.Hosts() < coresPay:
+	case run.Fabric.Hosts() < minHostsForCores:
 		return 1
 	}
 	return max(1, runtime.GOMAXPROCS(0)/atOnce)

@@ -9,9 +9,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// read returns the reading function of each of [scenario.Measures]. ok is false if a run has no such value, such as
-// the completion time of an unfinished run.
-func read() map[string]func(o *Outcome) (value float64, ok bool) {
+// measureReaders returns the reading function of each of [scenario.Measures]. ok is false if a run has no such value,
+// such as the completion time of an unfinished run.
+func measureReaders() map[string]func(o *Outcome) (value float64, ok bool) {
 	count := func(f func(r *report.Result) int64) func(*Outcome) (float64, bool) {
 		return func(o *Outcome) (float64, bool) { return float64(f(o.Result)), true }
 	}
@@ -74,7 +74,7 @@ func read() map[string]func(o *Outcome) (value float64, ok bool) {
 	}
 }
 
-// Verdict is the result of an expectation.
+// Verdict is whether a run met one expectation of its scenario, with the measured value.
 type Verdict struct {
 	scenario.Expectation
 	Held     bool
@@ -103,12 +103,12 @@ func (v Verdict) String() string {
 	return s
 }
 
-// judge compares an expectation with the measurement.
-func judge(x scenario.Expectation, o *Outcome) Verdict {
+// judgeExpectation compares an expectation with the measurement.
+func judgeExpectation(x scenario.Expectation, o *Outcome) Verdict {
 	v := Verdict{Expectation: x, Measured: "none"}
 	all := scenario.Measures()
 	m := all[slices.IndexFunc(all, func(m scenario.Measure) bool { return m.Name == x.That })]
-	value, ok := read()[x.That](o)
+	value, ok := measureReaders()[x.That](o)
 	if x.Of != "" {
 		value = 0
 		for _, f := range o.Result.FlipRecords {

@@ -22,15 +22,15 @@ type Live struct {
 
 	mu        sync.Mutex
 	fabric    *live.Fabric // nil: none yet
-	made      made
+	made      fabricIdentity
 	notifiers live.Notifiers
-	w         wall
+	w         wallClockRunner
 
 	lost atomic.Pointer[context.CancelCauseFunc] // ends the run that goes on
 }
 
-// made identifies what a fabric was made for.
-type made struct {
+// fabricIdentity identifies the configuration that a running fabric was made for.
+type fabricIdentity struct {
 	of             fabric.Spec
 	payload, queue int
 }
@@ -61,7 +61,7 @@ func (l *Live) close() {
 	if l.fabric != nil {
 		l.fabric.Close()
 	}
-	l.fabric, l.w, l.notifiers = nil, wall{}, live.Notifiers{}
+	l.fabric, l.w, l.notifiers = nil, wallClockRunner{}, live.Notifiers{}
 }
 
 // Run is a [Run]. If the scenario was stretched to this world, links are cut by gNMI, as operators do. Otherwise
@@ -78,9 +78,9 @@ func (l *Live) Run(ctx context.Context, run scenario.Run, obs scenario.Observer)
 	defer end(nil)
 	l.lost.Store(&end)
 	defer l.lost.Store(nil)
-	err := errors.Join(live.Carries(run.Fabric), l.check())
+	err := errors.Join(live.Carries(run.Fabric), l.checkProcesses())
 	if err == nil {
-		err = l.ready(ctx, run)
+		err = l.prepare(ctx, run)
 	}
 	var result *report.Result
 	if err == nil {
@@ -93,10 +93,10 @@ func (l *Live) Run(ctx context.Context, run scenario.Run, obs scenario.Observer)
 	if err != nil && l.fabric != nil && !errors.Is(err, coordinator.ErrUnsupported) {
 		select { // a process's connections end before the process has
 		case <-ctx.Done():
-		case <-time.After(lostLimit):
+		case <-time.After(processEndTimeout):
 		}
 	}
-	lost := l.check()
+	lost := l.checkProcesses()
 	if lost == nil && asked.Err() == nil && ctx.Err() != nil { // while the fabric was made
 		lost = context.Cause(ctx)
 	}
@@ -110,24 +110,24 @@ func (l *Live) Run(ctx context.Context, run scenario.Run, obs scenario.Observer)
 	return result, fmt.Errorf("live: %v: %w", run, err)
 }
 
-// lostLimit is how long a failed run waits for a process that may be the cause.
-const lostLimit = 5 * time.Second
+// processEndTimeout is how long a failed run waits for a process that may be the cause.
+const processEndTimeout = 5 * time.Second
 
-// check names the fabric's processes that ended though they were not to.
-func (l *Live) check() error {
+// checkProcesses names the fabric's processes that ended though they were not to.
+func (l *Live) checkProcesses() error {
 	if l.fabric == nil {
 		return nil
 	}
 	return l.fabric.Check()
 }
 
-// ready prepares a fabric, hosts and a controller for the run.
-func (l *Live) ready(ctx context.Context, run scenario.Run) (err error) {
+// prepare prepares a fabric, hosts and a controller for the run.
+func (l *Live) prepare(ctx context.Context, run scenario.Run) (err error) {
 	if _, err := coordinator.Settings(run); err != nil {
 		return err
 	}
 	s := run.Scenario
-	want := made{run.Fabric.Spec(), int(s.Host.Payload), live.QueueDepth(run)}
+	want := fabricIdentity{run.Fabric.Spec(), int(s.Host.Payload), live.QueueDepth(run)}
 	if l.fabric != nil && l.made != want {
 		l.close()
 	}
@@ -140,7 +140,7 @@ func (l *Live) ready(ctx context.Context, run scenario.Run) (err error) {
 		if err := l.fabric.StartHosts(ctx); err != nil {
 			return err
 		}
-		l.w = wall{eventLog: l.fabric.EventLog(), check: l.fabric.Check}
+		l.w = wallClockRunner{eventLog: l.fabric.EventLog(), check: l.fabric.Check}
 		if l.w.actuator, err = l.fabric.Actuator(); err != nil {
 			return err
 		}

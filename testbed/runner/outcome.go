@@ -8,15 +8,15 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// Outcome is the result of a run, and of its scenario's expectations.
+// Outcome is the outcome of a run: its result or error, and the verdicts on its scenario's expectations.
 type Outcome struct {
 	Run      scenario.Run // with the scenario as changed for the world
 	World    string
-	Skipped  string // why it was not run; "": it was run
+	Skipped  string // why it was not run; "": it was
 	Result   *report.Result
 	Record   *Record
 	Verdicts []Verdict
-	Took     time.Duration // on the wall clock
+	Took     time.Duration // wall-clock time of the run
 	Err      error         // why there is no result
 }
 
@@ -29,7 +29,7 @@ func (o *Outcome) Name() string {
 	return s.Name + ": " + o.Run.String()
 }
 
-// Word returns the result in a word: passed, FAILED, ERROR or skipped.
+// Word returns passed, FAILED, ERROR or skipped.
 func (o *Outcome) Word() string {
 	switch {
 	case o.Skipped != "":
@@ -42,19 +42,20 @@ func (o *Outcome) Word() string {
 	return "passed"
 }
 
-// Held reports whether all expectations held.
+// Held reports whether all expectations were met.
 func (o *Outcome) Held() bool {
 	return !slices.ContainsFunc(o.Verdicts, func(v Verdict) bool { return !v.Held })
 }
 
-// Judge compares the measurements with the scenario's expectations. A run without a result has no verdicts.
+// Judge compares the measurements with the scenario's expectations, and stores the verdicts. A run without a result has
+// none.
 func (o *Outcome) Judge() {
 	o.Verdicts = nil
 	if o.Result == nil {
 		return
 	}
 	for _, x := range o.Run.Scenario.Expect {
-		o.Verdicts = append(o.Verdicts, judge(x, o))
+		o.Verdicts = append(o.Verdicts, judgeExpectation(x, o))
 	}
 }
 

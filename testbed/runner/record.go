@@ -17,7 +17,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// Record holds the events that a run reported, on one clock. It is safe for concurrent use.
+// Record is the events that a run reported, in order of time. It is safe for concurrent use.
 type Record struct {
 	mu  sync.Mutex
 	all []report.Event
@@ -46,8 +46,8 @@ func (r *Record) Kind(kind report.Kind) []report.Event {
 	return slices.DeleteFunc(r.All(), func(e report.Event) bool { return e.Kind != kind })
 }
 
-// line is an event in JSON. The first line of a run has the kind "run", the run's name, and its fabric.
-type line struct {
+// eventLine is an event in JSON. The first line of a run has the kind "run", the run's name, and its fabric.
+type eventLine struct {
 	Scenario string `json:"scenario"`
 	World    string `json:"world"`
 	report.Event
@@ -64,12 +64,12 @@ func (r *Record) Encode(w io.Writer, run scenario.Run, world string) error {
 	enc := json.NewEncoder(b)
 	if run.Fabric != nil {
 		spec := run.Fabric.Spec()
-		if err := enc.Encode(line{scenario, world, report.Event{Kind: kindRun, Text: run.String()}, &spec}); err != nil {
+		if err := enc.Encode(eventLine{scenario, world, report.Event{Kind: kindRun, Text: run.String()}, &spec}); err != nil {
 			return err
 		}
 	}
 	for _, e := range r.All() {
-		if err := enc.Encode(line{scenario, world, e, nil}); err != nil {
+		if err := enc.Encode(eventLine{scenario, world, e, nil}); err != nil {
 			return err
 		}
 	}
@@ -97,7 +97,7 @@ func DecodeRecords(r io.Reader) ([]*Recorded, error) {
 		if len(text) == 0 {
 			continue
 		}
-		var l line
+		var l eventLine
 		if err := json.Unmarshal(text, &l); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
@@ -130,15 +130,15 @@ func DecodeRecords(r io.Reader) ([]*Recorded, error) {
 // maxRecordMicros is the latest time in a record: a month.
 const maxRecordMicros = 31 * 86400 * 1e6
 
-// reactions are the kinds that occur many times in answer to one event.
-func reactions() []report.Kind {
+// reactionKinds are the kinds that occur many times in answer to one event.
+func reactionKinds() []report.Kind {
 	return []report.Kind{"sync", "gnmi", "write", "push", "quench", "flip", "timeout", "retransmit", "first_hit", "done"}
 }
 
-// Text draws the record: one line for each action, and below it one for each kind of reaction.
+// Text writes the record as text: one line for each action, and below it one for each kind of reaction.
 func (r *Record) Text(w io.Writer) error {
 	b := bufio.NewWriter(w)
-	kinds := reactions()
+	kinds := reactionKinds()
 	var open [][]report.Event // by kind, in order of appearance
 	flush := func() {
 		for _, es := range open {
@@ -163,15 +163,15 @@ func (r *Record) Text(w io.Writer) error {
 	return b.Flush()
 }
 
-// state matches the state of a port or a link in an event's text.
-var state = regexp.MustCompile(`\b(up|down)\b`)
+// portStateWord matches the state of a port or a link in an event's text.
+var portStateWord = regexp.MustCompile(`\b(up|down)\b`)
 
-// common returns the common text of events: all of it, or the states that they name.
-func common(es []report.Event) string {
+// commonText returns the common text of events: all of it, or the states that they name.
+func commonText(es []report.Event) string {
 	texts, states := map[string]bool{}, map[string]bool{}
 	for _, e := range es {
 		texts[e.Text] = true
-		for _, s := range state.FindAllString(e.Text, -1) {
+		for _, s := range portStateWord.FindAllString(e.Text, -1) {
 			states[s] = true
 		}
 	}
@@ -198,7 +198,7 @@ func writeLine(w io.Writer, es []report.Event) {
 		}
 	}
 	if len(es) > 1 {
-		what = strings.TrimSpace(common(es) + fmt.Sprintf(" %d times", len(es)))
+		what = strings.TrimSpace(commonText(es) + fmt.Sprintf(" %d times", len(es)))
 	}
 	if len(where) > 4 {
 		where = append(where[:3:3], fmt.Sprintf("and %d more", len(where)-3))

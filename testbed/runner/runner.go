@@ -13,20 +13,20 @@ import (
 // Run carries out one run in a world. When ctx ends, it returns the partial result with the context's error.
 type Run func(ctx context.Context, run scenario.Run, obs scenario.Observer) (*report.Result, error)
 
-// Timed returns a Run that first makes a healthy run where the event times are shares of its duration. A healthy
-// run that several runs refer to is made once. It is safe for concurrent use if run is.
+// Timed wraps a Run for scenarios whose event times are shares of the healthy run's duration: it carries out that
+// healthy run first, once for all runs that need it. It is safe for concurrent use if run is.
 func Timed(run Run) Run {
-	t := &timed{run: run, healthy: map[string]func() (fabric.Time, error){}}
+	t := &timedRunner{run: run, healthy: map[string]func() (fabric.Time, error){}}
 	return t.do
 }
 
-type timed struct {
+type timedRunner struct {
 	run     Run
 	mu      sync.Mutex
 	healthy map[string]func() (fabric.Time, error) // by the hash of the run
 }
 
-func (t *timed) do(ctx context.Context, run scenario.Run, obs scenario.Observer) (*report.Result, error) {
+func (t *timedRunner) do(ctx context.Context, run scenario.Run, obs scenario.Observer) (*report.Result, error) {
 	base, shares := run.Healthy()
 	var healthy fabric.Time
 	if shares {
@@ -42,14 +42,14 @@ func (t *timed) do(ctx context.Context, run scenario.Run, obs scenario.Observer)
 	if result != nil {
 		result.FirstFailure = firstFailure(run, result, healthy)
 		if result.End == report.Deadline || result.End == report.Stalled {
-			result.CutOff = run.CutOff(micros(result.EndTime))
+			result.CutOff = run.CutOff(microseconds(result.EndTime))
 		}
 	}
 	return result, err
 }
 
 // healthyTime returns the completion time of a healthy run.
-func (t *timed) healthyTime(ctx context.Context, run scenario.Run, obs scenario.Observer) (fabric.Time, error) {
+func (t *timedRunner) healthyTime(ctx context.Context, run scenario.Run, obs scenario.Observer) (fabric.Time, error) {
 	hash, err := run.Hash()
 	if err != nil {
 		return 0, err
@@ -65,7 +65,7 @@ func (t *timed) healthyTime(ctx context.Context, run scenario.Run, obs scenario.
 			case r.CCT == nil:
 				return 0, fmt.Errorf("the healthy run, which the times of its events are shares of, did not finish: %s at %g us; raise deadline", r.End, r.EndTime)
 			}
-			return micros(*r.CCT), nil
+			return microseconds(*r.CCT), nil
 		})
 		t.healthy[hash] = f
 	}
@@ -73,7 +73,7 @@ func (t *timed) healthyTime(ctx context.Context, run scenario.Run, obs scenario.
 	return f()
 }
 
-func micros(us float64) fabric.Time { return fabric.Time(us * float64(fabric.Microsecond)) }
+func microseconds(us float64) fabric.Time { return fabric.Time(us * float64(fabric.Microsecond)) }
 
 // firstFailure records the time of the first event of the run's links. healthy is the completion time without
 // events; 0 if unknown.
@@ -82,7 +82,7 @@ func firstFailure(run scenario.Run, r *report.Result, healthy fabric.Time) *repo
 		return nil
 	}
 	at := run.Events[0].At
-	f := &report.FirstFailure{Case: run.Failure.Case, Time: at.Micros(), AfterEnd: r.CCT != nil && at >= micros(*r.CCT)}
+	f := &report.FirstFailure{Case: run.Failure.Case, Time: at.Micros(), AfterEnd: r.CCT != nil && at >= microseconds(*r.CCT)}
 	if f.Case == "" {
 		f.Case = run.Failure.Name
 	}

@@ -31,7 +31,7 @@ func Summary(w io.Writer, outcomes []*Outcome) error {
 		cells := []string{"-", "-", "-", "-", "-", "-"}
 		if o.Result != nil {
 			cells = []string{
-				slowdown(o.Result), count(o.Record, "gnmi"), count(o.Record, "write"), strconv.Itoa(o.Result.Flips),
+				slowdown(o.Result), countEvents(o.Record, "gnmi"), countEvents(o.Record, "write"), strconv.Itoa(o.Result.Flips),
 				strconv.FormatInt(o.Result.Timeouts, 10), strconv.FormatInt(o.Result.Retransmissions, 10),
 			}
 		}
@@ -53,4 +53,4 @@ func slowdown(r *report.Result) string {
 	return "DNF"
 }
 
-func count(r *Record, kind report.Kind) string { return strconv.Itoa(len(r.Kind(kind))) }
+func countEvents(r *Record, kind report.Kind) string { return strconv.Itoa(len(r.Kind(kind))) }

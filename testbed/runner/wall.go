@@ -22,8 +22,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
 )
 
-// lead is the minimum time before a collective's start at which the hosts are notified of it.
-const lead = 500 * time.Millisecond
+// startLead is the minimum time before a collective's start at which the hosts are notified of it.
+const startLead = 500 * time.Millisecond
 
 // Time limits for a fabric to be ready for a run, and restored after it.
 const (
@@ -31,8 +31,8 @@ const (
 	healLimit  = 30 * time.Second
 )
 
-// wall carries out runs on the wall clock, on switches and hosts that are processes or real devices.
-type wall struct {
+// wallClockRunner executes runs on the wall clock, on switches and hosts that are processes or real devices.
+type wallClockRunner struct {
 	actuator *deployment.Actuator
 	session  *coordinator.Session
 	eventLog string       // the controller's; "": none
@@ -41,11 +41,11 @@ type wall struct {
 	check    func() error // names processes of the fabric that ended unasked; nil: it has others to look after them
 }
 
-// carrier carries out a run's messages and acts: [coordinator.Session.Run], or beside a program.
-type carrier func(ctx context.Context, run scenario.Run, opt coordinator.Options) (*report.Result, error)
+// runCarrier carries out a run's messages and acts: [coordinator.Session.Run], or beside a program.
+type runCarrier func(ctx context.Context, run scenario.Run, opt coordinator.Options) (*report.Result, error)
 
 // run carries out one run and then undoes its acts.
-func (w *wall) run(ctx context.Context, run scenario.Run, obs scenario.Observer, carry carrier) (result *report.Result, err error) {
+func (w *wallClockRunner) run(ctx context.Context, run scenario.Run, obs scenario.Observer, carry runCarrier) (result *report.Result, err error) {
 	if _, err := coordinator.Settings(run); err != nil {
 		return nil, err
 	}
@@ -53,22 +53,22 @@ func (w *wall) run(ctx context.Context, run scenario.Run, obs scenario.Observer,
 	if err != nil {
 		return nil, err
 	}
-	if err := w.forget(ctx); err != nil {
+	if err := w.restartController(ctx); err != nil {
 		return nil, err
 	}
 	w.touched = len(acts) > 0
-	defer func() { err = errors.Join(err, w.heal(context.WithoutCancel(ctx))) }()
-	t := &narrator{f: run.Fabric, obs: obs}
+	defer func() { err = errors.Join(err, w.undoActs(context.WithoutCancel(ctx))) }()
+	t := &eventReporter{f: run.Fabric, obs: obs}
 	stop := func() error { return nil }
 	if run.Notifier.GNMI() || run.Notifier == scenario.NotifyNone { // otherwise the switches' reports are unused
-		if stop, err = w.watch(ctx, t); err != nil {
+		if stop, err = w.watchPorts(ctx, t); err != nil {
 			return nil, err
 		}
 	}
 	w.session.Log(obs.Events)
 	opt := coordinator.Options{
-		Counters: w.actuator.Fabric.Counters, Clock: monotonic.Now, Lead: lead, Unshaped: w.unshaped, Recorder: obs.Recorder,
-		Acts: acts, Started: t.started, Did: t.did,
+		Counters: w.actuator.Fabric.Counters, Clock: monotonic.Now, Lead: startLead, Unshaped: w.unshaped, Recorder: obs.Recorder,
+		Acts: acts, Started: t.started, Did: t.actDone,
 	}
 	if obs.Progress != nil {
 		opt.Progress = func(now fabric.Time) { obs.Progress(scenario.Progress{Now: now}) }
@@ -84,9 +84,9 @@ func (w *wall) run(ctx context.Context, run scenario.Run, obs scenario.Observer,
 	return result, errors.Join(err, t.controller(w.eventLog))
 }
 
-// forget replaces the controller by one without memory of earlier runs, because a controller goes on damping a link
-// that flapped. It waits until all agents follow the new one.
-func (w *wall) forget(ctx context.Context) error {
+// restartController replaces the controller by one without memory of earlier runs, because a controller goes on damping
+// a link that flapped. It waits until all agents follow the new one.
+func (w *wallClockRunner) restartController(ctx context.Context) error {
 	if w.actuator.Control == nil {
 		return nil
 	}
@@ -119,8 +119,8 @@ func (w *wall) forget(ctx context.Context) error {
 	}
 }
 
-// heal undoes the acts, and waits until the fabric is whole.
-func (w *wall) heal(ctx context.Context) error {
+// undoActs undoes the acts, and waits until the fabric is whole.
+func (w *wallClockRunner) undoActs(ctx context.Context) error {
 	if !w.touched {
 		return nil
 	}
@@ -132,9 +132,9 @@ func (w *wall) heal(ctx context.Context) error {
 	return w.actuator.Whole(ctx)
 }
 
-// watch follows the ports of all switches that report them. It returns when all have reported their states; stop
+// watchPorts follows the ports of all switches that report them. It returns when all have reported their states; stop
 // ends it.
-func (w *wall) watch(ctx context.Context, t *narrator) (stop func() error, err error) {
+func (w *wallClockRunner) watchPorts(ctx context.Context, t *eventReporter) (stop func() error, err error) {
 	watching, cancel := context.WithCancel(ctx)
 	g, watching := errgroup.WithContext(watching)
 	ready := make(chan struct{})
@@ -166,8 +166,8 @@ func (w *wall) watch(ctx context.Context, t *narrator) (stop func() error, err e
 	return nil, errors.Join(err, stop())
 }
 
-// narrator reports a run's events, on its clock.
-type narrator struct {
+// eventReporter reports a run's events, on its clock.
+type eventReporter struct {
 	f   *fabric.Fabric
 	obs scenario.Observer
 
@@ -183,60 +183,60 @@ type portNews struct {
 	where, text string
 }
 
-// at converts a moment to a time in the run.
-func (t *narrator) at(monotonic int64) fabric.Time {
+// runTime converts a moment to a time in the run.
+func (t *eventReporter) runTime(monotonic int64) fabric.Time {
 	return fabric.Time(monotonic-t.start) * fabric.Nanosecond
 }
 
-// say reports an event, unless it precedes the run.
-func (t *narrator) say(e report.Event) {
+// report reports an event, unless it happened before the run.
+func (t *eventReporter) report(e report.Event) {
 	if e.Time >= 0 {
 		t.obs.Report(e)
 	}
 }
 
 // started records when the run starts.
-func (t *narrator) started(at int64) {
+func (t *eventReporter) started(at int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.start, t.offset = at, time.Duration(time.Now().UnixNano()-monotonic.Now())
 }
 
 // port records a switch's report.
-func (t *narrator) port(where, text string) {
+func (t *eventReporter) port(where, text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ports = append(t.ports, portNews{monotonic.Now(), where, text})
 }
 
-// did reports an act and its duration.
-func (t *narrator) did(a deployment.Act, began, done int64) {
+// actDone reports an act and its duration.
+func (t *eventReporter) actDone(a deployment.Act, began, done int64) {
 	text := fmt.Sprintf("took %.1f ms", float64(done-began)/1e6)
 	if a.Text != "" {
 		text = a.Text + ", " + text
 	}
-	t.say(report.EventAt(t.at(began), report.Kind(a.Name), a.Where, text))
+	t.report(report.EventAt(t.runTime(began), report.Kind(a.Name), a.Where, text))
 }
 
 // result adds the reports of the switches and the hosts.
-func (t *narrator) result(r *report.Result) {
+func (t *eventReporter) result(r *report.Result) {
 	for _, n := range t.ports {
-		t.say(report.EventAt(t.at(n.at), report.KindGNMI, n.where, n.text))
+		t.report(report.EventAt(t.runTime(n.at), report.KindGNMI, n.where, n.text))
 	}
 	for _, ev := range r.Timeline {
 		switch ev.Kind {
 		case report.KindCut, report.KindRestore, report.KindDetect: // an act, reported already
 		default:
-			t.say(ev)
+			t.report(ev)
 		}
 	}
 	for _, f := range r.FlipRecords {
-		t.say(f.Event())
+		t.report(f.Event())
 	}
 }
 
 // controller adds the controller's actions, from its log.
-func (t *narrator) controller(file string) error {
+func (t *eventReporter) controller(file string) error {
 	if file == "" {
 		return nil
 	}
@@ -251,12 +251,12 @@ func (t *narrator) controller(file string) error {
 		text = text[:i] // the rest is still being written
 	}
 	_, err = eventlog.Records(bytes.NewReader(text), func(_ int, r eventlog.Record) error {
-		at := t.at(r.Time.UnixNano() - int64(t.offset))
+		at := t.runTime(r.Time.UnixNano() - int64(t.offset))
 		switch r.Kind {
 		case "write":
-			t.say(report.EventAt(at, report.KindWrite, r.Switch, fmt.Sprintf("%d updates", r.Count)))
+			t.report(report.EventAt(at, report.KindWrite, r.Switch, fmt.Sprintf("%d updates", r.Count)))
 		case "start", "end", "settled":
-			t.say(report.EventAt(at, "controller", "controller", r.Kind))
+			t.report(report.EventAt(at, "controller", "controller", r.Kind))
 		}
 		return nil
 	})

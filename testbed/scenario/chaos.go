@@ -40,6 +40,9 @@ func (e Event) failures(f *fabric.Fabric, rng *rand.Rand) []Event {
 	if len(links) == 0 {
 		return nil
 	}
+	if len(switches) == 0 { // of a dragonfly all have hosts
+		switches = links
+	}
 	var out []Event
 	var ends fabric.Time        // end of the previous failure
 	var touched []fabric.NodeID // its nodes

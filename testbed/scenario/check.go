@@ -13,25 +13,25 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// complain records an error: its place, the problem, and the remedy.
-type complain func(path, problem, remedy string)
+// reportError records an error: its YAML path, the problem, and the remedy.
+type reportError func(path, problem, remedy string)
 
 // Validate returns [strictyaml.Errors] without positions, or nil. Scenarios from [Load] are valid; changed ones, or
 // those made in Go, need not be.
 func (s *Scenario) Validate() error {
 	var es strictyaml.Errors
 	s.check(func(path, problem, remedy string) {
-		es = append(es, refusal(path, problem, remedy))
+		es = append(es, scenarioError(path, problem, remedy))
 	})
 	return es.Err()
 }
 
-// refusal returns an error about a scenario without file.
-func refusal(key, problem, remedy string) *strictyaml.Error {
+// scenarioError returns an error about a scenario without file.
+func scenarioError(key, problem, remedy string) *strictyaml.Error {
 	return &strictyaml.Error{Pos: strictyaml.Pos{File: "scenario"}, Key: key, Problem: problem, Remedy: remedy}
 }
 
-func (s *Scenario) check(say complain) {
+func (s *Scenario) check(say reportError) {
 	wrong := false
 	bad := func(path, problem, remedy string) {
 		wrong = true
@@ -48,8 +48,14 @@ func (s *Scenario) check(say complain) {
 	s.Switch.check(bad)
 	s.Host.check(bad)
 	s.checkTimes(bad)
+	if s.FastForward != "" && s.FastForward != Repeats {
+		bad("fast_forward", fmt.Sprintf("%q is unknown", s.FastForward), "write repeats, or remove it")
+	}
 	if f != nil {
 		s.checkLinks(f, bad)
+	}
+	if f != nil && !f.Clos() {
+		s.checkDragonfly(bad)
 	}
 	if f != nil && !wrong {
 		s.checkParts(f, bad)
@@ -76,6 +82,9 @@ func (s *Scenario) check(say complain) {
 			}
 		}
 		c.check(path, bad)
+		if spec, err := c.Spec(); err == nil && spec.Source(c.Params).Adaptive && s.Host.Carrier != UDPSourcePort {
+			bad("host.carrier", "switches of "+c.Name+" label packets in the UDP source port", "write udp-sport")
+		}
 	}
 	if len(s.Failures) == 0 {
 		bad("failures", "is empty", "list at least one case, as in - name: healthy")
@@ -103,7 +112,7 @@ func (s *Scenario) check(say complain) {
 	}
 }
 
-func (s *Switch) check(bad complain) {
+func (s *Switch) check(bad reportError) {
 	if s.Buffer < minBuffer || s.Buffer > maxBuffer {
 		bad("switch.buffer", fmt.Sprintf("%v is outside %v to %v", s.Buffer, minBuffer, maxBuffer), "write for example 64MB")
 	}
@@ -133,7 +142,7 @@ func (s *Switch) check(bad complain) {
 	}
 }
 
-func (h *Host) check(bad complain) {
+func (h *Host) check(bad reportError) {
 	if h.Payload < minPayload || h.Payload > maxPayload {
 		bad("host.payload", fmt.Sprintf("%v is outside %v to %v", h.Payload, minPayload, maxPayload), "write for example 9000B or 4096B")
 	}
@@ -164,7 +173,7 @@ func (h *Host) check(bad complain) {
 	}
 }
 
-func (h *Host) checkControl(bad complain) {
+func (h *Host) checkControl(bad reportError) {
 	if h.CongestionControl == SchemeControl {
 		checkParams("host.congestion_params", "the schemes' control", nil, h.CongestionParams, bad)
 		return
@@ -188,7 +197,7 @@ func (h *Host) checkControl(bad complain) {
 }
 
 // checkParams reports whether all given parameters are known, and complains about the first unknown one.
-func checkParams(path, of string, known []string, given map[string]string, bad complain) bool {
+func checkParams(path, of string, known []string, given map[string]string, bad reportError) bool {
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		if !slices.Contains(known, key) {
 			remedy := of + " takes none; remove it"
@@ -203,7 +212,7 @@ func checkParams(path, of string, known []string, given map[string]string, bad c
 }
 
 // checkTimes checks the plain durations.
-func (s *Scenario) checkTimes(bad complain) {
+func (s *Scenario) checkTimes(bad reportError) {
 	for _, t := range []struct {
 		path     string
 		value    fabric.Time
@@ -225,7 +234,7 @@ func (s *Scenario) checkTimes(bad complain) {
 	}
 }
 
-func (c Collective) check(path string, f *fabric.Fabric, payload fabric.Bytes, bad complain) {
+func (c Collective) check(path string, f *fabric.Fabric, payload fabric.Bytes, bad reportError) {
 	if c.Kind == Workload {
 		c.checkWorkload(path, f, bad)
 		return
@@ -286,7 +295,7 @@ func (c Collective) check(path string, f *fabric.Fabric, payload fabric.Bytes, b
 	c.checkMessage(path, f.Hosts(), payload, bad)
 }
 
-func (s Scheme) check(path string, bad complain) {
+func (s Scheme) check(path string, bad reportError) {
 	spec, err := s.Spec()
 	if err != nil {
 		bad(path, fmt.Sprintf("unknown scheme %q", s.Name), strictyaml.Choose(s.Name, SchemeNames()))

@@ -9,7 +9,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 )
 
-func (s *Scenario) checkFailure(c Failure, path string, f *fabric.Fabric, bad complain) {
+func (s *Scenario) checkFailure(c Failure, path string, f *fabric.Fabric, bad reportError) {
 	if c.Name == "" {
 		bad(path+".name", "is empty", "give the case a name")
 	}
@@ -31,7 +31,7 @@ func (s *Scenario) checkFailure(c Failure, path string, f *fabric.Fabric, bad co
 	if len(c.Notifiers) == 0 {
 		bad(path+".notifiers", "is missing", "list who may notify the hosts, as in [timeout, quench, gnmi]; each is a run")
 	}
-	if _, err := c.moments(); err != nil {
+	if _, err := c.countMoments(); err != nil {
 		bad(path+".events", err.Error(), "give them as many, or one of them one")
 	}
 	states := map[fabric.LinkID]linkState{}
@@ -80,7 +80,7 @@ func actionNames() []string {
 }
 
 // checkAction checks the keys of the event's action alone.
-func (e Event) checkAction(p string, bad complain) {
+func (e Event) checkAction(p string, bad reportError) {
 	if known := []string{string(Upward), string(Downward)}; e.Direction != BothDirections && !slices.Contains(known, string(e.Direction)) {
 		bad(p+".direction", fmt.Sprintf("%q is unknown", e.Direction), strictyaml.Choose(string(e.Direction), known)+", or leave it out for both")
 	}
@@ -125,7 +125,7 @@ func (e Event) checkAction(p string, bad complain) {
 }
 
 // checkControl checks the target of an event of the control plane, or of a host.
-func (e Event) checkControl(p string, f *fabric.Fabric, bad complain) {
+func (e Event) checkControl(p string, f *fabric.Fabric, bad reportError) {
 	host, drain := e.Action.OfHosts(), e.Action == Drain || e.Action == Undrain
 	for _, k := range []struct {
 		key   string
@@ -168,7 +168,7 @@ func (e Event) checkControl(p string, f *fabric.Fabric, bad complain) {
 type linkState struct{ cut, hurt bool }
 
 // checkPlace checks which links an event concerns, and that it changes them.
-func (e Event) checkPlace(p string, f *fabric.Fabric, states map[fabric.LinkID]linkState, bad complain) {
+func (e Event) checkPlace(p string, f *fabric.Fabric, states map[fabric.LinkID]linkState, bad reportError) {
 	var given []string
 	for _, k := range []struct {
 		key string

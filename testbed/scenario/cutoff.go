@@ -12,8 +12,8 @@ import (
 const maxCutOff = 4
 
 // CutOff names the hosts that have no link at a time of the run, and says since when the first of them has none; "" if
-// each host has one. A link that is cut in one direction carries no messages. A host of a server with several GPUs goes on
-// over another's link.
+// each host has one. A link that is cut in one direction carries no messages. A host of a server with several GPUs goes
+// on over another's link.
 func (r Run) CutOff(at fabric.Time) string {
 	f := r.Fabric
 	down := make([]fabric.Time, f.HostLinks()) // when the link was cut, plus 1; 0: it is not

@@ -15,8 +15,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 )
 
-// Event is one event of a run. It concerns a link, all links of a node, a share of the links between switches, the
-// controller or an agent.
+// Event is a change during a run. It concerns a link, all links of a node, a share of the links between switches, the
+// controller, or a host's agent.
 type Event struct {
 	// When are the times at which it happens, from the start of the collective, one run per time. If it is empty,
 	// At is the only time.
@@ -83,8 +83,8 @@ const (
 
 // Actions on the control plane.
 const (
-	// Drain takes a link, or all links of a switch, out of use while it still carries packets. Undrain puts it
-	// back. Both are requests to the controller.
+	// Drain makes the controller take a link, or all links of a switch, out of use while it still carries packets.
+	// Undrain puts it back.
 	Drain   Action = "drain"
 	Undrain Action = "undrain"
 	// ControllerDown ends the controller, with its pending writes and notifications. The switches keep their
@@ -146,20 +146,19 @@ func (e Event) String() string {
 	return text
 }
 
-// Intervention is an [Event] of the control plane or of a host with its names resolved, for one link if it concerns
-// links.
+// Intervention is an [Event] of the control plane or of a host, with node and link as numbers.
 type Intervention struct {
 	At   fabric.Time
 	Do   Action
 	Node fabric.NodeID // of AgentDown, AgentUp, Pause and Resume: the host
-	Link fabric.LinkID // of Drain and Undrain
+	Link fabric.LinkID // the link, for Drain and Undrain
 }
 
 // Interventions returns the events of the control plane and of hosts, in their order.
 func (c Failure) Interventions(f *fabric.Fabric) ([]Intervention, error) {
 	var out []Intervention
 	for _, e := range c.Events {
-		if e.Action.OfLinks() || !c.timed() {
+		if e.Action.OfLinks() || !c.timesKnown() {
 			continue
 		}
 		i := Intervention{At: e.At, Do: e.Action}
@@ -199,12 +198,12 @@ const (
 // Share is a fraction, 0 to 1. In YAML it is a number or a percentage.
 type Share = workload.Share
 
-// LinkEvent is an [Event] with its names resolved, for one link.
+// LinkEvent is an [Event] of one link, with the link as a number.
 type LinkEvent struct {
 	At        fabric.Time
 	Link      fabric.LinkID
 	Up        bool        // the link, or its direction, works again
-	Detection fabric.Time // from At until both ends know
+	Detection fabric.Time // delay from At until the switches at both ends notice
 
 	Direction Direction
 	Loss      Share       // above 0: the link turns gray, without other effects
@@ -220,8 +219,8 @@ type LinkEvent struct {
 // Cuts reports whether the event takes the link, or a direction, down.
 func (e LinkEvent) Cuts() bool { return !e.Up && e.Loss == 0 && e.Rate == 0 }
 
-// KnownBefore reports whether an event's link is dead or slow before the collective begins, and the controller has learned it
-// from the switches by then: tables and agents know it.
+// KnownBefore reports whether an event's link is dead or slow before the collective begins, and the controller has
+// learned it from the switches by then: tables and agents know it.
 func (r Run) KnownBefore(e LinkEvent) bool {
 	return e.At == 0 && e.Detection == 0 && r.Notifier.GNMI() && (e.Cuts() || e.Reported && !e.Up)
 }
@@ -230,7 +229,7 @@ func (r Run) KnownBefore(e LinkEvent) bool {
 // of a share of links skips links that are in that state already. It returns nothing for a case whose times are not
 // known yet.
 func (c Failure) LinkEvents(f *fabric.Fabric, seed uint64) ([]LinkEvent, error) {
-	if !c.timed() {
+	if !c.timesKnown() {
 		return nil, nil // the times are unknown
 	}
 	var out []LinkEvent
@@ -252,14 +251,14 @@ func (c Failure) LinkEvents(f *fabric.Fabric, seed uint64) ([]LinkEvent, error) 
 			}
 		}
 		for _, l := range links {
-			for _, one := range e.of(l) {
+			for _, one := range e.linkEvents(l) {
 				one.Switch = node
 				out = append(out, one)
 			}
 		}
 	}
 	slices.SortStableFunc(out, func(a, b LinkEvent) int { return cmp.Compare(a.At, b.At) })
-	return effective(out), nil
+	return withoutIneffective(out), nil
 }
 
 // eventsBySeed returns the events in the runs of each seed.
@@ -279,8 +278,8 @@ func (c Failure) eventsBySeed(f *fabric.Fabric, seeds Seeds) (map[uint64][]LinkE
 	return out, nil
 }
 
-// effective drops events without effect, and marks those that no port shows.
-func effective(events []LinkEvent) []LinkEvent {
+// withoutIneffective drops events without effect, and marks those that no port shows.
+func withoutIneffective(events []LinkEvent) []LinkEvent {
 	type state struct{ down, hurt, reported bool }
 	now := map[fabric.LinkID]state{}
 	out := events[:0]
@@ -307,8 +306,8 @@ func effective(events []LinkEvent) []LinkEvent {
 	return out
 }
 
-// of returns an event's effects on one of its links.
-func (e Event) of(l fabric.LinkID) []LinkEvent {
+// linkEvents returns an event's effects on one of its links.
+func (e Event) linkEvents(l fabric.LinkID) []LinkEvent {
 	one := LinkEvent{At: e.At, Link: l, Detection: e.Detection, Direction: e.Direction}
 	switch e.Action {
 	case Restore:

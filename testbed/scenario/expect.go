@@ -12,12 +12,12 @@ import (
 
 // Expectation is an expected value or range of a measure in every run. At least one of Is, Min and Max is given.
 type Expectation struct {
-	That   string   `yaml:"that" required:"for example finished"` // the measure
-	Of     string   `yaml:"of"`                                   // for this host alone
+	That   string   `yaml:"that" required:"for example finished"` // name of the measure
+	Of     string   `yaml:"of"`                                   // name of a host: its value alone
 	Is     Amount   `yaml:"is"`
 	Min    Amount   `yaml:"min"`
 	Max    Amount   `yaml:"max"`
-	Worlds []string `yaml:"worlds"` // empty: all
+	Worlds []string `yaml:"worlds"` // worlds in which it is checked; empty: all
 	Why    string   `yaml:"why"`    // printed if the expectation fails
 }
 
@@ -25,7 +25,7 @@ type Expectation struct {
 type Amount struct {
 	Set   bool
 	Time  bool
-	Value float64 // a time in us
+	Value float64 // a number; a time in us
 }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -98,10 +98,10 @@ func measureNames() []string {
 	return names
 }
 
-// flipsOf is the only measure that can be per host.
-const flipsOf = "flips"
+// flipsMeasure is the only measure that can be per host.
+const flipsMeasure = "flips"
 
-func (x Expectation) check(f *fabric.Fabric, path string, complain complain) {
+func (x Expectation) check(f *fabric.Fabric, path string, complain reportError) {
 	all := Measures()
 	i := slices.IndexFunc(all, func(m Measure) bool { return m.Name == x.That })
 	if i < 0 {
@@ -120,7 +120,7 @@ func (x Expectation) check(f *fabric.Fabric, path string, complain complain) {
 	}
 	if x.Of != "" && f != nil {
 		id, err := f.NodeByName(x.Of)
-		if x.That != flipsOf || err != nil || f.Node(id).Tier != fabric.Host {
+		if x.That != flipsMeasure || err != nil || f.Node(id).Tier != fabric.Host {
 			complain(path+".of", fmt.Sprintf("%s of %s is not measured", x.That, x.Of), "only flips are known by host, as in of: h0")
 		}
 	}

@@ -45,7 +45,7 @@ func (r Run) Hash() (string, error) {
 			what[part.key] = kept
 		}
 	}
-	withGone(what["scenario"].(map[string]any), s.Host.TailProbe)
+	withRemovedSettings(what["scenario"].(map[string]any), s.Host.TailProbe)
 	text, err := json.Marshal(what) // keys are sorted
 	if err != nil {
 		return "", fmt.Errorf("scenario: hash of %v: %w", r, err)
@@ -54,8 +54,9 @@ func (r Run) Hash() (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// withGone adds what earlier versions had settings for, with the values that all results have: their hashes stay valid.
-func withGone(s map[string]any, tailProbe bool) {
+// withRemovedSettings adds settings that earlier versions had, with the values that all results have: their hashes stay
+// valid.
+func withRemovedSettings(s map[string]any, tailProbe bool) {
 	control, _ := s["Control"].(map[string]any)
 	if control == nil {
 		control = map[string]any{}

@@ -11,25 +11,25 @@ import (
 	"github.com/ethereal-fabric/ethereal/roce/transport"
 )
 
-// framing is about the size of a full packet's headers, and of an answer; only the order of magnitude matters here.
-const framing = 82
+// headerBytes is about the size of a full packet's headers, and of an answer; only the order of magnitude matters here.
+const headerBytes = 82
 
-// Hint returns a warning if the retransmission timer is too short for the scenario's links: senders then retransmit
-// packets that are still in flight, and a healthy run does not finish. Otherwise it is empty.
+// Hint returns a warning if the retransmission time-out is too short for the scenario's links, so that senders
+// retransmit packets that are still in flight and a healthy run does not finish; otherwise "".
 func (s *Scenario) Hint() string {
-	spec := s.slowed()
+	spec := s.slowedFabric()
 	hops := []fabric.LinkSpec{spec.HostLink, spec.ToRUplink}
 	if spec.Kind == fabric.KindFatTree {
 		hops = append(hops, spec.AggUplink)
 	}
-	full := int64(s.Host.Payload) + framing
+	full := int64(s.Host.Payload) + headerBytes
 	slowest, trip := fabric.Rate(math.MaxInt64), fabric.Time(0)
 	for _, l := range hops {
 		if l.Rate == 0 {
 			l = fabric.LinkSpec{Rate: fabric.DefaultRate, Delay: fabric.DefaultDelay}
 		}
 		slowest = min(slowest, l.Rate)
-		trip += 2 * (l.Rate.TimeFor(full) + l.Rate.TimeFor(framing) + 2*l.Delay) // up and down, both directions
+		trip += 2 * (l.Rate.TimeFor(full) + l.Rate.TimeFor(headerBytes) + 2*l.Delay) // up and down, both directions
 	}
 	queue := fabric.Time(0)
 	if s.Switch.ECN.KMax > 0 && s.Host.CongestionControl != transport.NoControl {
@@ -70,8 +70,8 @@ func roundUp(t fabric.Time) fabric.Time {
 	return (t + digit - 1) / digit * digit
 }
 
-// stretching describes a world's changes of s.
-func (s *Scenario) stretching(world string, in *Scenario) string {
+// stretchText describes a world's changes of s.
+func (s *Scenario) stretchText(world string, in *Scenario) string {
 	if in.Slowed == 0 {
 		return ""
 	}

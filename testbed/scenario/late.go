@@ -7,7 +7,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Lateness describes which ranks of a run begin late, and which are slow.
+// Lateness is which ranks of a run begin late, and which post every message late (stragglers).
 type Lateness struct {
 	begins []fabric.Time // by rank; nil: all at the start
 	lags   []fabric.Time // by rank; nil: none
@@ -17,8 +17,8 @@ type Lateness struct {
 // Any reports whether any rank is late, or slow.
 func (l Lateness) Any() bool { return l.begins != nil || l.lags != nil || l.clear > 0 }
 
-// Clear returns the delay of a message after both its ends have reached its step; 0: it is sent when its sender
-// has.
+// Clear returns the delay of a message after both its ends have reached its step (clear to send); 0: it is sent once
+// its sender has reached it.
 func (l Lateness) Clear() fabric.Time { return l.clear }
 
 // Begins returns a rank's delay after the start.
@@ -29,7 +29,7 @@ func (l Lateness) Begins(rank int) fabric.Time {
 	return l.begins[rank]
 }
 
-// Lags returns a rank's delay before it posts each message.
+// Lags returns a rank's delay before each message that it posts; 0: it is no straggler.
 func (l Lateness) Lags(rank int) fabric.Time {
 	if l.lags == nil {
 		return 0
@@ -57,15 +57,15 @@ func (r Run) Lateness() (l Lateness) {
 	return l
 }
 
-// leastClear is the minimum time of a notification through a fabric. Regions of a simulation need it.
-const leastClear = fabric.Microsecond
+// minClear is the minimum time of a notification through a fabric. Regions of a simulation need it.
+const minClear = fabric.Microsecond
 
 // checkClear checks the key clear_to_send.
-func (c Collective) checkClear(path string, f *fabric.Fabric, bad complain) {
+func (c Collective) checkClear(path string, f *fabric.Fabric, bad reportError) {
 	switch {
 	case c.ClearToSend == 0:
-	case c.ClearToSend < leastClear || c.ClearToSend > fabric.Second:
-		bad(path+".clear_to_send", fmt.Sprintf("%v is not a time from %v to 1s", c.ClearToSend, leastClear), "write for example 2us")
+	case c.ClearToSend < minClear || c.ClearToSend > fabric.Second:
+		bad(path+".clear_to_send", fmt.Sprintf("%v is not a time from %v to 1s", c.ClearToSend, minClear), "write for example 2us")
 	case c.Algorithm != "halving-doubling" && c.Algorithm != "ring":
 		bad(path+".clear_to_send", "not all ranks send in each step of "+c.Name(), "use algorithm halving-doubling or ring, or remove it")
 	case c.Channels > 1:
@@ -76,7 +76,7 @@ func (c Collective) checkClear(path string, f *fabric.Fabric, bad complain) {
 }
 
 // checkLate checks the keys of late ranks. f may be nil: then the number of ranks is unknown.
-func (c Collective) checkLate(path string, f *fabric.Fabric, bad complain) {
+func (c Collective) checkLate(path string, f *fabric.Fabric, bad reportError) {
 	c.checkClear(path, f, bad)
 	switch {
 	case c.StartSkew < 0 || c.StartSkew > fabric.Second:

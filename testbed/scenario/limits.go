@@ -34,29 +34,19 @@ const (
 
 	minHostRate = fabric.Mbps     // the live world may carry little
 	maxHostRate = 8 * fabric.Tbps // 1 ps per byte
-
-	maxDelay = 1000 * fabric.Second
 )
 
-// checkLinks checks values that package fabric does not limit: the links' delays and the rate of the hosts' links.
-func (s *Scenario) checkLinks(f *fabric.Fabric, bad complain) {
+// checkLinks checks what package fabric does not limit: the rate of the hosts' links.
+func (s *Scenario) checkLinks(f *fabric.Fabric, bad reportError) {
 	spec := f.Spec()
 	if r := spec.HostLink.Rate; r < minHostRate || r > maxHostRate {
 		bad("fabric.host_link.rate", fmt.Sprintf("%v is outside %v to %v", r, minHostRate, maxHostRate), "write for example 400Gb/s")
-	}
-	for _, l := range []struct {
-		key string
-		fabric.LinkSpec
-	}{{"host_link", spec.HostLink}, {"tor_uplink", spec.ToRUplink}, {"agg_uplink", spec.AggUplink}} {
-		if l.Delay > maxDelay {
-			bad("fabric."+l.key+".delay", fmt.Sprintf("%v is more than %v", l.Delay, maxDelay), "write for example 500ns")
-		}
 	}
 }
 
 // checkParts lets the packages that will carry the runs out check the scenario, so that errors appear before
 // anything runs.
-func (s *Scenario) checkParts(f *fabric.Fabric, bad complain) {
+func (s *Scenario) checkParts(f *fabric.Fabric, bad reportError) {
 	refuse := func(err, prefix error, where map[string]string, otherwise string) {
 		if err == nil {
 			return
@@ -96,7 +86,7 @@ func (s *Scenario) checkParts(f *fabric.Fabric, bad complain) {
 	if s.Host.TailProbe {
 		nic.Trip = transport.IdleTrip(f, nic.MTU)
 	}
-	for _, scheme := range s.formed() { // they may choose the receiver, and the detection of losses
+	for _, scheme := range s.schemesInForm() { // they may choose the receiver, and the detection of losses
 		nic.Receiver, nic.Control = s.Host.Receiver.For(scheme.Name), s.Host.ControlFor(scheme.Name)
 		spec, _ := scheme.Spec() // an unknown scheme's is empty
 		nic.LateLoss = spec.FindsLate(scheme.Params, nic.Receiver)
@@ -108,8 +98,8 @@ func (s *Scenario) checkParts(f *fabric.Fabric, bad complain) {
 	}, "host")
 }
 
-// largest returns the size in bytes of the largest message among that many ranks.
-func (c Collective) largest(ranks int) int64 {
+// largestMessage returns the size in bytes of the largest message among that many ranks.
+func (c Collective) largestMessage(ranks int) int64 {
 	switch bytes := int64(c.Bytes); {
 	case c.Kind == collective.Permutation, c.Kind == collective.Incast, c.Algorithm == collective.WholeVectorDoubling:
 		return bytes
@@ -125,11 +115,11 @@ func (c Collective) largest(ranks int) int64 {
 }
 
 // checkMessage checks that one queue pair can carry the largest message: a balancer may leave a message whole.
-func (c Collective) checkMessage(path string, ranks int, payload fabric.Bytes, bad complain) {
+func (c Collective) checkMessage(path string, ranks int, payload fabric.Bytes, bad reportError) {
 	if c.Group != 0 {
 		ranks = c.Group
 	}
-	message := c.largest(ranks)
+	message := c.largestMessage(ranks)
 	switch {
 	case message > transport.MaxMessage:
 		bad(path+".bytes", fmt.Sprintf("%v makes messages of %dB; a queue pair carries %dB (2GiB) at most", c.Bytes, message, int64(transport.MaxMessage)),

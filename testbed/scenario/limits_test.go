@@ -24,7 +24,7 @@ func TestLargest(t *testing.T) {
 						want = max(want, s.Bytes)
 					}
 				}
-				if got := c.largest(ranks); got != want {
+				if got := c.largestMessage(ranks); got != want {
 					t.Errorf("%v: %d, want %d", c, got, want)
 				}
 			}

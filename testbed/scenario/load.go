@@ -17,7 +17,7 @@ import (
 func Load(path string) (*Scenario, error) {
 	data, err := strictyaml.ReadFile(path)
 	if err != nil {
-		return nil, advise(err, "name a scenario file, for example testbed/scenarios/demo.yaml")
+		return nil, withRemedy(err, "name a scenario file, for example testbed/scenarios/demo.yaml")
 	}
 	return Parse(path, data, strictyaml.ReadFile)
 }
@@ -53,7 +53,7 @@ func decode(d *strictyaml.Decoder, root *yaml.Node) (*Scenario, error) {
 
 // readSteps converts steps to a failure case. It returns a complain function that refers to steps if the file has
 // steps.
-func (s *Scenario) readSteps(d *strictyaml.Decoder) complain {
+func (s *Scenario) readSteps(d *strictyaml.Decoder) reportError {
 	if len(s.Steps) == 0 {
 		if d.Given("notifiers") {
 			d.Complain("notifiers", "is given without steps", "add steps, or write the notifiers of each failure case there")
@@ -78,8 +78,8 @@ func (s *Scenario) readSteps(d *strictyaml.Decoder) complain {
 	}
 }
 
-// advise adds a remedy to an error about a missing file.
-func advise(err error, remedy string) error {
+// withRemedy adds a remedy to an error about a missing file.
+func withRemedy(err error, remedy string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("scenario: %w; %s", err, remedy)
 	}

@@ -13,10 +13,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 )
 
-// Moment is a time from the start of the collective: a share of the same run's healthy completion time, plus a
-// time.
+// Moment is a time in a run, from the start of the collective: a share of the healthy run's completion time, plus a
+// duration.
 type Moment struct {
-	Share Share // of the healthy run's CCT
+	Share Share // share of the healthy run's completion time
 	Plus  fabric.Time
 }
 
@@ -110,7 +110,7 @@ func parseMoment(text string) (m Moment, err error) {
 	share, plus, both := strings.Cut(text, "%")
 	if !both {
 		err = m.Plus.UnmarshalText([]byte(text))
-		return m, trimmed(err)
+		return m, withoutPackage(err)
 	}
 	if err := m.Share.UnmarshalText([]byte(share + "%")); err != nil {
 		return m, err
@@ -122,19 +122,19 @@ func parseMoment(text string) (m Moment, err error) {
 	if !ok {
 		return m, fmt.Errorf("%q after a share is not + and a time", plus)
 	}
-	return m, trimmed(m.Plus.UnmarshalText([]byte(after)))
+	return m, withoutPackage(m.Plus.UnmarshalText([]byte(after)))
 }
 
-// trimmed removes the package's name from an error about a quantity.
-func trimmed(err error) error {
+// withoutPackage removes the package's name from an error about a quantity.
+func withoutPackage(err error) error {
 	if err == nil {
 		return nil
 	}
 	return errors.New(strings.TrimPrefix(err.Error(), "fabric: "))
 }
 
-// moments returns the number of the case's times, one run per time, and an error if its events disagree.
-func (c Failure) moments() (int, error) {
+// countMoments returns the number of the case's times, one run per time, and an error if its events disagree.
+func (c Failure) countMoments() (int, error) {
 	most := 1
 	for _, e := range c.Events {
 		n := len(e.When)
@@ -146,8 +146,8 @@ func (c Failure) moments() (int, error) {
 	return most, nil
 }
 
-// moment returns the case with the i-th of its times. If there are several, its name contains the time.
-func (c Failure) moment(i int) Failure {
+// atMoment returns the case with the i-th of its times. If there are several, its name contains the time.
+func (c Failure) atMoment(i int) Failure {
 	out := c
 	out.Case = c.Name
 	out.Events = slices.Clone(c.Events)
@@ -170,16 +170,16 @@ func (c Failure) moment(i int) Failure {
 	return out
 }
 
-// timed reports whether all times of the case are known. Unknown times are shares of a run that is still to be
+// timesKnown reports whether all times of the case are known. Unknown times are shares of a run that is still to be
 // made.
-func (c Failure) timed() bool {
+func (c Failure) timesKnown() bool {
 	return !slices.ContainsFunc(c.Events, func(e Event) bool { return len(e.When) > 0 })
 }
 
 // Healthy returns the same run without events, of whose duration r's event times are shares. ok is false if none of
 // them is a share.
 func (r Run) Healthy() (_ Run, ok bool) {
-	if r.Failure.timed() {
+	if r.Failure.timesKnown() {
 		return r, false
 	}
 	r.Failure, r.Events, r.Interventions, r.Notifier = Failure{Name: "healthy"}, nil, nil, NotifyNone
@@ -196,7 +196,7 @@ func (r Run) Timed(healthy fabric.Time) (Run, error) {
 		}
 		e.At, e.When = e.When[0].At(healthy), nil
 		if e.At >= r.Scenario.Deadline {
-			return r, strictyaml.Errors{refusal("deadline", fmt.Sprintf("%v is not after an event at %v", r.Scenario.Deadline, e.At), "raise it")}
+			return r, strictyaml.Errors{scenarioError("deadline", fmt.Sprintf("%v is not after an event at %v", r.Scenario.Deadline, e.At), "raise it")}
 		}
 	}
 	var err error
@@ -209,7 +209,7 @@ func (r Run) Timed(healthy fabric.Time) (Run, error) {
 
 // Ready returns an error if the times of the run's events are not known yet: see [Run.Timed].
 func (r Run) Ready() error {
-	if !r.Failure.timed() {
+	if !r.Failure.timesKnown() {
 		return errors.New("the healthy run, which the times of its events are shares of, has not been made")
 	}
 	return nil

@@ -20,6 +20,9 @@ type Observer struct {
 	// close it.
 	Events io.Writer
 
+	// Flows, if not nil, takes a line of CSV for each message, when the run ends. Only the virtual world writes it.
+	Flows io.Writer
+
 	// Happened, if not nil, is called for every gNMI notification, P4Runtime write, push and flip, and all other
 	// events of the timeline, as they happen.
 	Happened func(report.Event)

@@ -19,14 +19,14 @@ const (
 // OpponentForms returns the forms, the default first.
 func OpponentForms() []string { return []string{AsPublished, FairForm} }
 
-func (s *Scenario) checkOpponents(bad complain) {
+func (s *Scenario) checkOpponents(bad reportError) {
 	if s.Opponents != "" && !slices.Contains(OpponentForms(), s.Opponents) {
 		bad("opponents", fmt.Sprintf("%q is unknown", s.Opponents), strictyaml.Choose(s.Opponents, OpponentForms()))
 	}
 }
 
-// formed returns the schemes in the scenario's form.
-func (s *Scenario) formed() []Scheme {
+// schemesInForm returns the schemes in the scenario's form.
+func (s *Scenario) schemesInForm() []Scheme {
 	if s.Opponents != FairForm {
 		return s.Schemes
 	}

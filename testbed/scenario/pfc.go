@@ -8,16 +8,16 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
-// PFC is priority flow control of the data class; see sim.PFC. The zero value means none.
+// PFC is the priority flow control (IEEE 802.1Qbb) of data packets. The zero value means none.
 type PFC struct {
-	Alpha    float64      `yaml:"alpha"`    // a port is paused above this multiple of the free buffer
-	Xoff     fabric.Bytes `yaml:"xoff"`     // or above this
-	Xon      fabric.Bytes `yaml:"xon"`      // and resumed at this
+	Alpha    float64      `yaml:"alpha"`    // a port is paused above this multiple of the free buffer, or
+	Xoff     fabric.Bytes `yaml:"xoff"`     // or: a port is paused above this many bytes
+	Xon      fabric.Bytes `yaml:"xon"`      // a paused port is resumed at this many bytes
 	Watchdog fabric.Time  `yaml:"watchdog"` // a port paused for this long drops its data; 0: never
 }
 
 // check checks what needs no fabric. Package sim checks the rest.
-func (p PFC) check(bad complain) {
+func (p PFC) check(bad reportError) {
 	switch {
 	case p.Alpha != 0 && !(p.Alpha >= minAlpha && p.Alpha <= maxAlpha):
 		bad("switch.pfc.alpha", fmt.Sprintf("%v is outside 1/256 to 1024", p.Alpha), "write for example 1, or 0 for none")

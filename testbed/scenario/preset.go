@@ -24,14 +24,15 @@ func Preset(name string) (_ Scenario, ok bool) {
 	case "":
 		return Default(), true
 	case PresetRef:
-		return ref(), true
+		return referenceDefaults(), true
 	}
 	return Default(), false
 }
 
-// ref returns the constants of the Ethereal authors' public simulator, independent of the defaults. It does not
-// include fabrics: the simulator's two are testbed/scenarios/reference-leaf-spine.yaml and reference-fat-tree.yaml.
-func ref() Scenario {
+// referenceDefaults returns the constants of the Ethereal authors' public simulator, independent of the defaults. It
+// does not include fabrics: the simulator's two are testbed/scenarios/reference-leaf-spine.yaml and
+// reference-fat-tree.yaml.
+func referenceDefaults() Scenario {
 	s := Default()
 	s.Preset = PresetRef
 	s.Switch = Switch{
@@ -78,7 +79,7 @@ func presetOf(root *yaml.Node) Scenario {
 	return Default()
 }
 
-func (s *Scenario) checkPreset(bad complain) {
+func (s *Scenario) checkPreset(bad reportError) {
 	if s.Preset != "" && !slices.Contains(presetNames(), s.Preset) {
 		bad("preset", fmt.Sprintf("%q is unknown", s.Preset), strictyaml.Choose(s.Preset, presetNames()))
 	}

@@ -15,7 +15,7 @@ import (
 //	top switch, top switch 2      the first, or second, of the highest tier: a spine, or a core
 func NodeNamed(f *fabric.Fabric, name string) (fabric.NodeID, error) {
 	if role, node, ok := strings.Cut(name, " above "); ok {
-		l, err := uplink(f, role, "switch", node)
+		l, err := uplinkInRole(f, role, "switch", node)
 		if err != nil {
 			return 0, err
 		}
@@ -25,7 +25,7 @@ func NodeNamed(f *fabric.Fabric, name string) (fabric.NodeID, error) {
 	if !strings.HasPrefix(name, "top ") {
 		return f.NodeByName(name)
 	}
-	which, err := ordinal(name, "top switch")
+	which, err := parseOrdinal(name, "top switch")
 	if err != nil {
 		return 0, err
 	}
@@ -40,7 +40,8 @@ func NodeNamed(f *fabric.Fabric, name string) (fabric.NodeID, error) {
 //
 //	tor0-agg1                     by its name
 //	uplink of tor0                its first; uplink 2 of tor0: its second
-//	top uplink 2 of tor0          on the way over its second uplink, the link to the highest tier: with two tiers the uplink itself,
+//	top uplink 2 of tor0          on the way over its second uplink, the link to the highest tier: with two tiers the
+//	uplink itself,
 //	                              with three the first uplink of the switch above
 //	host link of h0               a host's link; host link 2 of h0: the one into the second plane
 func linkNamed(f *fabric.Fabric, name string) (fabric.LinkID, error) {
@@ -52,11 +53,11 @@ func linkNamed(f *fabric.Fabric, name string) (fabric.LinkID, error) {
 		if id, err := f.NodeByName(node); err == nil && int(id) >= f.Hosts() {
 			return 0, fmt.Errorf("%s is no host; name one, as in host link of h0", node)
 		}
-		return uplink(f, role, "host link", node)
+		return uplinkInRole(f, role, "host link", node)
 	}
 	rest, top := strings.CutPrefix(role, "top ")
-	l, err := uplink(f, rest, "uplink", node)
-	if err != nil || !top {
+	l, err := uplinkInRole(f, rest, "uplink", node)
+	if err != nil || !top || !f.Clos() {
 		return l, err
 	}
 	id, err := f.NodeByName(node)
@@ -69,9 +70,9 @@ func linkNamed(f *fabric.Fabric, name string) (fabric.LinkID, error) {
 	return l, nil
 }
 
-// uplink returns the uplink of a node in a role such as "uplink 2". word is the first word of the role.
-func uplink(f *fabric.Fabric, role, word, node string) (fabric.LinkID, error) {
-	which, err := ordinal(role, word)
+// uplinkInRole returns the uplink of a node in a role such as "uplink 2". word is the first word of the role.
+func uplinkInRole(f *fabric.Fabric, role, word, node string) (fabric.LinkID, error) {
+	which, err := parseOrdinal(role, word)
 	if err != nil {
 		return 0, err
 	}
@@ -89,8 +90,8 @@ func uplink(f *fabric.Fabric, role, word, node string) (fabric.LinkID, error) {
 	return n.Link(n.FirstUplink() + fabric.PortNo(which-1)), nil
 }
 
-// ordinal reads "uplink", which means the first, or "uplink 2".
-func ordinal(role, word string) (int, error) {
+// parseOrdinal reads "uplink", which means the first, or "uplink 2".
+func parseOrdinal(role, word string) (int, error) {
 	number, ok := strings.CutPrefix(role, word)
 	if number = strings.TrimSpace(number); ok && number == "" {
 		return 1, nil

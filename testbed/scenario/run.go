@@ -19,7 +19,7 @@ type Run struct {
 	Scheme     Scheme
 	Collective Collective
 	Failure    Failure
-	Events     []LinkEvent // of the failure, in order of time
+	Events     []LinkEvent // the failure's events, in order of time
 	Notifier   Notifier
 	Seed       uint64
 	// Program is the program to run, if the collective is a workload.
@@ -72,18 +72,18 @@ func (s *Scenario) Expand() ([]Run, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	f, err := fabric.New(s.slowed())
+	f, err := fabric.New(s.slowedFabric())
 	if err != nil {
 		return nil, err
 	}
 	var runs []Run
 	for _, c := range s.Failures {
-		times, err := c.moments()
+		times, err := c.countMoments()
 		if err != nil {
 			return nil, err
 		}
 		for i := range times {
-			if runs, err = s.expandCase(runs, f, c.moment(i)); err != nil {
+			if runs, err = s.expandCase(runs, f, c.atMoment(i)); err != nil {
 				return nil, err
 			}
 		}
@@ -111,10 +111,10 @@ func (s *Scenario) expandCase(runs []Run, f *fabric.Fabric, c Failure) ([]Run, e
 			return nil, err
 		}
 		for _, n := range notifiers {
-			for _, scheme := range s.formed() {
+			for _, scheme := range s.schemesInForm() {
 				for _, seed := range s.Seeds {
 					if len(runs) == maxRuns {
-						return nil, strictyaml.Errors{refusal("", fmt.Sprintf("more than %d runs", maxRuns), "use fewer seeds, schemes or cases")}
+						return nil, strictyaml.Errors{scenarioError("", fmt.Sprintf("more than %d runs", maxRuns), "use fewer seeds, schemes or cases")}
 					}
 					runs = append(runs, Run{
 						Index: len(runs), Scenario: s, Fabric: f, Scheme: scheme, Collective: op,
@@ -150,8 +150,8 @@ func (s *Scenario) programs(op Collective, f *fabric.Fabric) (map[uint64]*worklo
 type Override struct {
 	Seeds     Seeds
 	Schemes   []string   // in the form of [ParseScheme]; a name alone means all of the scenario's schemes with that name
-	Notifiers []Notifier // for every case with failures
-	Carrier   Carrier    // of labels
+	Notifiers []Notifier // notifiers for every case with failures
+	Carrier   Carrier    // field that carries labels
 	// Fabric is the existing fabric: the scenario gets its nodes, and keeps the rates and delays of its own links.
 	Fabric *fabric.Spec
 }
@@ -174,7 +174,7 @@ func (s *Scenario) Override(o Override) (*Scenario, error) {
 	}
 	if o.Fabric != nil {
 		out.Fabric = shapedAs(*o.Fabric, s.Fabric)
-		out.Moved = moved(s.Fabric, out.Fabric)
+		out.Moved = fabricMoved(s.Fabric, out.Fabric)
 	}
 	if len(o.Notifiers) > 0 {
 		out.Failures = slices.Clone(s.Failures)
@@ -190,21 +190,21 @@ func (s *Scenario) Override(o Override) (*Scenario, error) {
 	return &out, nil
 }
 
-// shapedAs returns a fabric with the nodes of one and the links of another. Links of a tier that the other does not
-// have are like its uplinks.
+// shapedAs returns a fabric with the node counts of one spec and the link rates and delays of another. If the other has
+// no links of a tier, the rates of its ToR uplinks are used.
 func shapedAs(nodes, links fabric.Spec) fabric.Spec {
 	nodes.HostLink, nodes.ToRUplink, nodes.AggUplink = links.HostLink, links.ToRUplink, fabric.LinkSpec{}
-	if nodes.Kind == fabric.KindFatTree {
+	if nodes.Kind != fabric.KindLeafSpine {
 		nodes.AggUplink = links.ToRUplink
-		if links.Kind == fabric.KindFatTree {
+		if links.Kind != fabric.KindLeafSpine {
 			nodes.AggUplink = links.AggUplink
 		}
 	}
 	return nodes
 }
 
-// moved describes on which other fabric than its own a scenario runs, if it does.
-func moved(from, to fabric.Spec) string {
+// fabricMoved describes on which other fabric than its own a scenario runs, if it does.
+func fabricMoved(from, to fabric.Spec) string {
 	was, err := fabric.New(from)
 	is, err2 := fabric.New(to)
 	if err != nil || err2 != nil {
@@ -227,7 +227,7 @@ func (s *Scenario) overrideSchemes(texts []string) ([]Scheme, error) {
 		want, err := ParseScheme(text)
 		if err != nil {
 			problem, remedy, _ := strings.Cut(err.Error(), "; ")
-			return nil, strictyaml.Errors{refusal(fmt.Sprintf("schemes[%d]", i), problem, remedy)}
+			return nil, strictyaml.Errors{scenarioError(fmt.Sprintf("schemes[%d]", i), problem, remedy)}
 		}
 		found := false
 		for _, known := range s.Schemes {

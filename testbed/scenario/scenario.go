@@ -26,7 +26,7 @@ type Scenario struct {
 	Name        string       `yaml:"name" required:"the scenario's name goes into every result"`
 	Description string       `yaml:"description"`
 	Preset      string       `yaml:"preset"`    // source of omitted keys' values; "": the defaults
-	Opponents   string       `yaml:"opponents"` // form in which schemes run; see [OpponentForms]
+	Opponents   string       `yaml:"opponents"` // form in which the other schemes run: see [OpponentForms]
 	Fabric      fabric.Spec  `yaml:"fabric" required:"for example fabric: {kind: fat-tree, k: 4}"`
 	Servers     Servers      `yaml:"servers"`
 	Switch      Switch       `yaml:"switch"`
@@ -44,6 +44,9 @@ type Scenario struct {
 	Worlds    Worlds        `yaml:"worlds"`
 	Seeds     Seeds         `yaml:"seeds"`
 
+	// FastForward selects the parts that the virtual world skips instead of simulating them packet by packet.
+	FastForward FastForward `yaml:"fast_forward"`
+
 	// Deadline is the simulated time after which an unfinished run is ended and reported as not finished.
 	Deadline fabric.Time `yaml:"deadline"`
 
@@ -55,6 +58,13 @@ type Scenario struct {
 	// Stretched describes the changes of [Scenario.In], for display.
 	Stretched string `yaml:"-"`
 }
+
+// FastForward selects the parts that the virtual world skips instead of simulating them packet by packet; "": none.
+type FastForward string
+
+// Repeats are collectives of a workload that have taken equally long twice in succession; see
+// [workload.Runner.FastForward].
+const Repeats FastForward = "repeats"
 
 // Switch has the settings of all switches.
 type Switch struct {
@@ -75,10 +85,10 @@ type Switch struct {
 	EqualHashes bool `yaml:"equal_hashes"`
 }
 
-// QueueLimit returns the length that a switch's only queue can reach: under dynamic thresholds it ends where it is
-// Alpha times what is left of the buffer.
-func (s Switch) QueueLimit() fabric.Bytes {
-	return fabric.Bytes(float64(s.Buffer) * s.Alpha / (1 + s.Alpha))
+// QueueLimit returns the length that each of some equally long queues of a switch can reach: under dynamic thresholds
+// it ends where it is Alpha times what is left of the buffer.
+func (s Switch) QueueLimit(queues int) fabric.Bytes {
+	return fabric.Bytes(float64(s.Buffer) * s.Alpha / (1 + s.Alpha*float64(queues)))
 }
 
 // ECN marks packets at random between two queue depths: none below KMin, a share rising to PMax at KMax, all above.
@@ -91,11 +101,11 @@ type ECN struct {
 
 // Host has the settings of every host's RoCEv2 endpoint.
 type Host struct {
-	Payload fabric.Bytes `yaml:"payload"` // of a full packet, without headers
+	Payload fabric.Bytes `yaml:"payload"` // bytes of payload in a full packet
 	// Headers is the size of a full packet on the wire minus its payload, framing included; 0: the real headers.
 	// Other packets are changed by the same number of bytes.
 	Headers           fabric.Bytes      `yaml:"headers"`
-	AckEvery          int               `yaml:"ack_every"` // packets per ACK
+	AckEvery          int               `yaml:"ack_every"` // number of packets per ACK
 	RTO               fabric.Time       `yaml:"rto"`       // retransmission timer of a queue pair
 	CongestionControl transport.Control `yaml:"congestion_control"`
 	// CongestionParams are the rate control's parameters.
@@ -124,9 +134,9 @@ type Completion string
 
 // Completions.
 const (
-	OnArrival Completion = "arrival" // arrival of the message's last byte
-	// OnAck is when its sender has the last acknowledgement. The receiver continues at that moment, though nothing
-	// notifies it: ASTRA-sim's ns-3 and htsim's triggers do that.
+	OnArrival Completion = "arrival" // when the message's last byte arrives
+	// OnAck is when the sender has the last ACK. The receiver then continues, as in ASTRA-sim's ns-3 and htsim's
+	// triggers, although nothing notifies it in reality.
 	OnAck Completion = "ack"
 )
 
@@ -202,14 +212,13 @@ func (c Carrier) Tables() (v4, v6 controller.Carrier) {
 type Agent struct {
 	FailedPathMemory fabric.Time `yaml:"failed_path_memory"` // time for which a path stays dead without new reports
 	BatchWindow      fabric.Time `yaml:"batch_window"`       // sends that close together are one batch
-	StartJitter      fabric.Time `yaml:"start_jitter"`       // queue pairs start up to this late
+	StartJitter      fabric.Time `yaml:"start_jitter"`       // queue pairs start at random times up to this late
 }
 
-// Control has the delays of the control plane's messages and work, and the settings of the controller that a run
-// can change.
+// Control is the delays of the control plane, and the settings of the controller that a run can change.
 type Control struct {
 	GNMIDelay    fabric.Time `yaml:"gnmi_delay"`    // switch to controller: a notification
-	ComputeDelay fabric.Time `yaml:"compute_delay"` // in the controller
+	ComputeDelay fabric.Time `yaml:"compute_delay"` // time that the controller takes to compute tables
 	WriteDelay   fabric.Time `yaml:"write_delay"`   // controller to switch, a P4Runtime write, and back: each
 	PushDelay    fabric.Time `yaml:"push_delay"`    // controller to host agent: a link update
 
@@ -230,7 +239,7 @@ func (c Control) Rollout() rollout.Config {
 // Collective is one collective operation over all hosts.
 type Collective struct {
 	Kind      string       `yaml:"kind" required:"for example all-to-all"`
-	Algorithm string       `yaml:"algorithm"` // of the kind; direct when empty
+	Algorithm string       `yaml:"algorithm"` // algorithm of the kind; direct if empty
 	Bytes     fabric.Bytes `yaml:"bytes"`     // required, except for a workload
 	Shift     int          `yaml:"shift"`     // permutation: rank i sends to i+shift; 0: the run's seed draws a permutation, which is no shift
 	Target    int          `yaml:"target"`    // incast: the rank that receives
@@ -371,8 +380,8 @@ type Notifier string
 // Notifiers.
 const (
 	NotifyNone    Notifier = "none"    // nothing fails
-	NotifyTimeout Notifier = "timeout" // the retransmission timer alone
-	NotifyQuench  Notifier = "quench"  // the switches' data plane
+	NotifyTimeout Notifier = "timeout" // the retransmission timer alone: no notification
+	NotifyQuench  Notifier = "quench"  // source quenches of the switches' data plane
 	NotifyGNMI    Notifier = "gnmi"    // gNMI, the controller, its push to the agents
 	NotifyAll     Notifier = "all"     // all of them; the first notification counts
 )

@@ -10,7 +10,7 @@ import (
 
 // Servers groups hosts, one GPU each, into servers with internal links. The zero value means servers with one GPU.
 type Servers struct {
-	GPUs int `yaml:"gpus"` // per server
+	GPUs int `yaml:"gpus"` // number of GPUs per server
 	// Wiring selects the ToR of a GPU.
 	Wiring Wiring `yaml:"wiring"`
 	// CrossRail selects how GPUs on different rails reach each other.
@@ -33,7 +33,7 @@ type CrossRail string
 
 // Ways from one rail to another.
 const (
-	BySpine  CrossRail = "spine"    // through the fabric; "" is the same
+	BySpine  CrossRail = "spine"    // through the fabric's higher tiers; "" is the same
 	ByServer CrossRail = "internal" // over the server's links to its GPU on the other rail, then on that rail
 )
 
@@ -73,8 +73,7 @@ func (s Servers) Host(f *fabric.Fabric, rank int) fabric.NodeID {
 	return fabric.NodeID((group*s.GPUs+gpu)*perRail + place)
 }
 
-// Relay returns the rank that forwards a message: the sender itself, or the GPU of its server on the receiver's
-// rail.
+// Relay returns the rank whose NIC sends a message: the sender itself, or the GPU of its server on the receiver's rail.
 func (s Servers) Relay(src, dst int) int {
 	if !s.On() || s.Wiring != Rail || s.CrossRail != ByServer {
 		return src
@@ -84,7 +83,7 @@ func (s Servers) Relay(src, dst int) int {
 	return server*s.GPUs + gpu
 }
 
-func (s Servers) check(f *fabric.Fabric, bad complain) {
+func (s Servers) check(f *fabric.Fabric, bad reportError) {
 	if s.GPUs < 0 || s.GPUs > 64 {
 		bad("servers.gpus", fmt.Sprintf("%d is outside 1 to 64", s.GPUs), "write for example 8")
 		return

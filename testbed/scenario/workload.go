@@ -15,7 +15,7 @@ import (
 func collectiveKinds() []string { return append(collective.Kinds(), Workload) }
 
 // checkWorkload checks a collective of kind workload, its file included.
-func (c Collective) checkWorkload(path string, f *fabric.Fabric, bad complain) {
+func (c Collective) checkWorkload(path string, f *fabric.Fabric, bad reportError) {
 	if alone := (Collective{Kind: c.Kind, File: c.File}); c != alone {
 		bad(path, "a workload has a file and nothing else", "say the rest in the file")
 		return

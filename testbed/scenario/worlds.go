@@ -23,7 +23,7 @@ func WorldNames() []string {
 	return []string{WorldVirtual, WorldFlow, WorldLive, WorldMininet, WorldLab}
 }
 
-// Worlds are a scenario's settings for the worlds that cannot run it unchanged.
+// Worlds is how a scenario is changed for each world that cannot run it as it is.
 type Worlds struct {
 	Virtual Setting `yaml:"virtual"`
 	Flow    Setting `yaml:"flow"`
@@ -32,7 +32,7 @@ type Worlds struct {
 	Lab     Setting `yaml:"lab"`
 }
 
-// Setting adapts a scenario to a world's capabilities.
+// Setting is how a scenario is changed for one world.
 type Setting struct {
 	// Time multiplies the times of events and expectations. 0: 1.
 	Time float64 `yaml:"time"`
@@ -61,8 +61,10 @@ const (
 	wallMemory   = 30 * fabric.Second // of failed paths
 )
 
-// simulated reports whether a world has simulated time.
-func simulated(world string) bool { return world == WorldVirtual || world == WorldFlow || world == "" }
+// isSimulated reports whether a world has simulated time.
+func isSimulated(world string) bool {
+	return world == WorldVirtual || world == WorldFlow || world == ""
+}
 
 // For returns the setting for a world.
 func (w Worlds) For(world string) Setting {
@@ -71,7 +73,7 @@ func (w Worlds) For(world string) Setting {
 	}[world]
 	times, bytes, rate, deadline := 1.0, fabric.Bytes(0), fabric.Rate(0), fabric.Time(0)
 	switch {
-	case simulated(world):
+	case isSimulated(world):
 	case world == WorldMininet: // where switches may be BMv2
 		times, bytes, rate, deadline = bmv2Time, bmv2Bytes, bmv2Rate, wallDeadline
 	default:
@@ -113,7 +115,7 @@ func (s *Scenario) In(world string) *Scenario {
 		out.Deadline = set.Deadline
 	}
 	out.Slowed = set.Rate
-	if !simulated(world) {
+	if !isSimulated(world) {
 		// The soft endpoint has no congestion control and no reordering.
 		out.Host.Payload, out.Host.RTO, out.Host.CongestionControl, out.Host.Receiver = wallPayload, wallRTO, transport.NoControl, GoBackN
 		out.Host.CongestionParams = nil
@@ -121,7 +123,7 @@ func (s *Scenario) In(world string) *Scenario {
 	}
 	out.Failures = slices.Clone(s.Failures)
 	for i := range out.Failures {
-		out.Failures[i].Events = s.stretched(out.Failures[i].Events, set, out.slowed())
+		out.Failures[i].Events = s.stretchEvents(out.Failures[i].Events, set, out.slowedFabric())
 	}
 	out.Expect = nil
 	for _, x := range s.Expect {
@@ -134,12 +136,12 @@ func (s *Scenario) In(world string) *Scenario {
 			out.Expect = append(out.Expect, x)
 		}
 	}
-	out.Stretched = s.stretching(world, &out)
+	out.Stretched = s.stretchText(world, &out)
 	return &out
 }
 
-// stretched returns events as adapted to a world whose fabric is to.
-func (s *Scenario) stretched(events []Event, set Setting, to fabric.Spec) []Event {
+// stretchEvents returns events as adapted to a world whose fabric is to.
+func (s *Scenario) stretchEvents(events []Event, set Setting, to fabric.Spec) []Event {
 	from, err := fabric.New(s.Fabric)
 	here, err2 := fabric.New(to)
 	if err != nil || err2 != nil {
@@ -170,15 +172,15 @@ func scaledRate(rate, full, here fabric.Rate) fabric.Rate {
 	return max(fabric.Rate(float64(rate)*float64(here)/float64(full)), fabric.Kbps)
 }
 
-// slowed returns the fabric with its links' rates in this world. The scenario keeps its own, because such slow
+// slowedFabric returns the fabric with its links' rates in this world. The scenario keeps its own, because such slow
 // links are invalid in a scenario.
-func (s *Scenario) slowed() fabric.Spec {
+func (s *Scenario) slowedFabric() fabric.Spec {
 	spec := s.Fabric
 	if s.Slowed == 0 {
 		return spec
 	}
 	links := []*fabric.LinkSpec{&spec.HostLink, &spec.ToRUplink}
-	if spec.Kind == fabric.KindFatTree {
+	if spec.Kind != fabric.KindLeafSpine {
 		links = append(links, &spec.AggUplink)
 	}
 	for _, l := range links {
@@ -189,7 +191,7 @@ func (s *Scenario) slowed() fabric.Spec {
 	return spec
 }
 
-func (w Worlds) check(bad complain) {
+func (w Worlds) check(bad reportError) {
 	for _, name := range WorldNames() {
 		s := w.For(name)
 		if !(s.Time > 0 && s.Time <= 1e9) {

@@ -27,20 +27,20 @@ func Keys() ([]Key, error) {
 	if err := yaml.Unmarshal(schema, &doc); err != nil {
 		return nil, err
 	}
-	k := keys{root: doc.Content[0], seen: map[string]string{}}
-	k.object(k.root, "")
+	k := keyCollector{root: doc.Content[0], seen: map[string]string{}}
+	k.addObject(k.root, "")
 	return k.out, nil
 }
 
-// keys collects the keys of a JSON schema.
-type keys struct {
+// keyCollector collects the keys of a JSON schema.
+type keyCollector struct {
 	root *yaml.Node
 	out  []Key
 	seen map[string]string // by definition of the schema: the key whose own keys are in out
 }
 
-// at returns what a mapping has at a key, or nil.
-func at(n *yaml.Node, key string) *yaml.Node {
+// valueAt returns the value at a key of a YAML mapping, or nil.
+func valueAt(n *yaml.Node, key string) *yaml.Node {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return nil
 	}
@@ -52,50 +52,50 @@ func at(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-func text(n *yaml.Node) string {
+func scalarText(n *yaml.Node) string {
 	if n == nil {
 		return ""
 	}
 	return n.Value
 }
 
-// follow returns what a reference stands for, and its name.
-func (k *keys) follow(n *yaml.Node) (*yaml.Node, string) {
-	name := strings.TrimPrefix(text(at(n, "$ref")), "#/$defs/")
+// resolveRef returns the schema that a $ref refers to, and its name.
+func (k *keyCollector) resolveRef(n *yaml.Node) (*yaml.Node, string) {
+	name := strings.TrimPrefix(scalarText(valueAt(n, "$ref")), "#/$defs/")
 	if name == "" {
 		return n, ""
 	}
-	return at(at(k.root, "$defs"), name), name
+	return valueAt(valueAt(k.root, "$defs"), name), name
 }
 
-// object adds the keys of an object, and of the objects and lists in it.
-func (k *keys) object(o *yaml.Node, path string) {
+// addObject adds the keys of an object, and of the objects and lists in it.
+func (k *keyCollector) addObject(o *yaml.Node, path string) {
 	required := map[string]bool{}
-	if r := at(o, "required"); r != nil {
+	if r := valueAt(o, "required"); r != nil {
 		for _, n := range r.Content {
 			required[n.Value] = true
 		}
 	}
-	properties := at(o, "properties")
+	properties := valueAt(o, "properties")
 	for i := 0; i+1 < len(properties.Content); i += 2 {
 		name, p := properties.Content[i].Value, properties.Content[i+1]
 		key := path + name
-		to, of := k.follow(p)
-		meaning := text(at(p, "description"))
+		to, of := k.resolveRef(p)
+		meaning := scalarText(valueAt(p, "description"))
 		if meaning == "" {
-			meaning = text(at(to, "description"))
+			meaning = scalarText(valueAt(to, "description"))
 		}
-		k.out = append(k.out, Key{key, k.what(to, of), text(at(p, "default")), required[name], meaning})
-		if list := at(to, "items"); list != nil {
-			k.inner(list, key+"[].")
+		k.out = append(k.out, Key{key, k.kindName(to, of), scalarText(valueAt(p, "default")), required[name], meaning})
+		if list := valueAt(to, "items"); list != nil {
+			k.addInner(list, key+"[].")
 		} else {
-			k.inner(p, key+".")
+			k.addInner(p, key+".")
 		}
 	}
 }
 
-// again adds one key in place of the keys of a definition that are in out already.
-func (k *keys) again(name, path string) bool {
+// repeatKey adds one key in place of the keys of a definition that were already listed.
+func (k *keyCollector) repeatKey(name, path string) bool {
 	first, ok := k.seen[name]
 	if name == "" || !ok {
 		k.seen[name] = path
@@ -105,40 +105,40 @@ func (k *keys) again(name, path string) bool {
 	return true
 }
 
-// inner adds the keys of the object that n is or may be.
-func (k *keys) inner(n *yaml.Node, path string) {
-	n, name := k.follow(n)
-	if at(n, "properties") != nil && !k.again(name, path) {
-		k.object(n, path)
+// addInner adds the keys of the object that n is or may be.
+func (k *keyCollector) addInner(n *yaml.Node, path string) {
+	n, name := k.resolveRef(n)
+	if valueAt(n, "properties") != nil && !k.repeatKey(name, path) {
+		k.addObject(n, path)
 	}
-	if alternatives := at(n, "anyOf"); alternatives != nil {
+	if alternatives := valueAt(n, "anyOf"); alternatives != nil {
 		for _, a := range alternatives.Content {
-			k.inner(a, path)
+			k.addInner(a, path)
 		}
 	}
 }
 
-// what names a value's kind.
-func (k *keys) what(n *yaml.Node, name string) string {
+// kindName returns the name of a value's kind.
+func (k *keyCollector) kindName(n *yaml.Node, name string) string {
 	if name == "bytes" {
 		name = "size"
 	}
-	if e := at(n, "enum"); e != nil {
+	if e := valueAt(n, "enum"); e != nil {
 		var names []string
 		for _, v := range e.Content {
 			names = append(names, v.Value)
 		}
 		return strings.Join(names, ", ")
 	}
-	switch typ := text(at(n, "type")); {
+	switch typ := scalarText(valueAt(n, "type")); {
 	case name == "time", name == "moment", name == "rate", name == "size", name == "share":
 		return name
 	case typ == "array":
-		items, of := k.follow(at(n, "items"))
-		if of != "" || at(items, "enum") == nil {
+		items, of := k.resolveRef(valueAt(n, "items"))
+		if of != "" || valueAt(items, "enum") == nil {
 			return "list"
 		}
-		return "list of " + k.what(items, "")
+		return "list of " + k.kindName(items, "")
 	case typ == "object":
 		return "mapping"
 	case typ == "integer", typ == "number":
@@ -149,10 +149,10 @@ func (k *keys) what(n *yaml.Node, name string) string {
 		return "text"
 	}
 	var alternatives []string
-	if any := at(n, "anyOf"); any != nil {
+	if any := valueAt(n, "anyOf"); any != nil {
 		for _, a := range any.Content {
-			to, of := k.follow(a)
-			if w := k.what(to, of); len(alternatives) == 0 || alternatives[len(alternatives)-1] != w {
+			to, of := k.resolveRef(a)
+			if w := k.kindName(to, of); len(alternatives) == 0 || alternatives[len(alternatives)-1] != w {
 				alternatives = append(alternatives, w)
 			}
 		}

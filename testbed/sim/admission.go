@@ -9,15 +9,15 @@ package sim
 // A rule that holds senders back is also called for packets that wait and go, as
 // [flowControl] does.
 type admission interface {
-	admit(s *switchNode, q *classQueue, p *packet) verdict
+	admit(s *switchNode, q *classQueue, p *packet) admissionVerdict
 }
 
-type verdict uint8
+type admissionVerdict uint8
 
 const (
-	admit verdict = iota
-	refuse
-	trim // cut it to its header, which joins the highest class
+	admitPacket admissionVerdict = iota
+	refusePacket
+	trimPacket // cut it to its header, which joins the highest class
 )
 
 // dynamicThresholds let a queue of a switch hold alpha times what is free of the buffer
@@ -31,23 +31,23 @@ func thresholdsOf(c *Config) dynamicThresholds {
 	return dynamicThresholds{buffer: int64(c.Buffer), alpha: int64(c.Alpha*alphaUnit + 0.5)}
 }
 
-func (t *dynamicThresholds) admit(s *switchNode, q *classQueue, p *packet) verdict {
+func (t *dynamicThresholds) admit(s *switchNode, q *classQueue, p *packet) admissionVerdict {
 	free := t.buffer - s.used
 	if int64(p.length) > free || int64(q.bytes) >= free*t.alpha/alphaUnit {
-		return refuse
+		return refusePacket
 	}
-	return admit
+	return admitPacket
 }
 
 // admit gives the data class the whole buffer: who sends it is paused in time.
-func (fc *flowControl) admit(s *switchNode, q *classQueue, p *packet) verdict {
+func (fc *flowControl) admit(s *switchNode, q *classQueue, p *packet) admissionVerdict {
 	if p.class != 0 {
 		return fc.others.admit(s, q, p)
 	}
 	if int64(p.length) > fc.others.buffer-s.used {
-		return refuse
+		return refusePacket
 	}
-	return admit
+	return admitPacket
 }
 
 // trimming cuts the packets of the data class that would make their queue longer than a
@@ -58,9 +58,9 @@ type trimming struct {
 	others admission
 }
 
-func (t *trimming) admit(s *switchNode, q *classQueue, p *packet) verdict {
+func (t *trimming) admit(s *switchNode, q *classQueue, p *packet) admissionVerdict {
 	if p.class == 0 && q.bytes+p.length > t.most && p.header > 0 {
-		return trim
+		return trimPacket
 	}
 	return t.others.admit(s, q, p)
 }

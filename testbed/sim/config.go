@@ -11,84 +11,78 @@ import (
 // Errors of this package wrap one of these.
 var (
 	ErrConfig   = errors.New("sim: bad configuration")
-	ErrNoSwitch = errors.New("sim: not ready to run") // a node without Pipeline or Endpoint
+	ErrNoSwitch = errors.New("sim: not ready to run") // a node has no Pipeline or Endpoint
 	ErrEndpoint = errors.New("sim: endpoint broke its contract")
-	ErrPacket   = errors.New("sim: bad packet") // of Inject
+	ErrPacket   = errors.New("sim: bad packet") // wrapped by errors of [Network.Inject]
 )
 
 // Defaults of a [Config].
 const (
-	DefaultBuffer  fabric.Bytes = 64e6 // [ref] 64 MB
-	DefaultAlpha   float64      = 1    // [ref]
+	DefaultBuffer  fabric.Bytes = 64e6 // 64 MB, as in the paper's reference simulation
+	DefaultAlpha   float64      = 1    // as in the paper's reference simulation
 	DefaultClasses int          = 2
-	DefaultCell    int          = 256 // bytes
+	DefaultCell    int          = 256 // bytes per unit of queue depth
 	DefaultCPUPort uint32       = 510
 
-	// EventPort is the ingress port of packets a switch makes when a port of
-	// its own changes, as Tofino's packet generator does.
+	// EventPort is the ingress port of the packets that a switch generates when one of its ports goes up or down, as
+	// Tofino's packet generator does.
 	EventPort uint32 = 508
 )
 
-// MaxClasses is the most queues a port can have.
+// MaxClasses is the largest number of queues of a port.
 const MaxClasses = 8
 
-// Config sets up a [Network]. The zero value of a field means its default,
-// save Fabric, which is required.
+// Config sets up a [Network]. The zero value of a field means its default; Fabric is required.
 type Config struct {
 	Fabric *fabric.Fabric
 
 	Buffer  fabric.Bytes // shared by all queues of a switch
 	Alpha   float64      // dynamic threshold: a queue may hold Alpha times the free buffer
 	Classes int          // queues per port; a packet of priority p joins queue min(p, Classes-1)
-	Cell    int          // bytes per unit of the queue depths the pipeline sees
+	Cell    int          // bytes per unit of the queue depths that the pipeline sees
 
-	PFC PFC // off unless Xoff or Alpha is set
+	PFC PFC // priority flow control; off unless Xoff or Alpha is set
 
-	// Trim cuts a packet of the data class to its header when its port's queue would
-	// have more bytes with it, and puts it into the highest class, there and in all
-	// switches that follow. 0: none is cut. Who receives it sees by the lengths in its
-	// header that it was longer. Switches of Ultra Ethernet change its DSCP as well.
+	// Trim makes a switch trim a data packet to its header if it would make its port's queue longer than this, in
+	// bytes, and put it into the highest class, here and in all later switches. The receiver recognises it by the
+	// lengths in its header. Ultra Ethernet's switches also change its DSCP. 0: never.
 	Trim fabric.Bytes
 
-	// Stamp, if set, lets switches write telemetry into each packet of the data class that they send: hdr is its real bytes.
-	// Regions call it at the same time.
+	// Stamp, if not nil, is called for each data packet that a switch sends, to write telemetry into its headers hdr.
+	// Calls may be concurrent.
 	Stamp func(hdr []byte, h Hop)
 
-	// Overhead is added to the wire bytes of every packet: 24 for Ethernet's
-	// FCS, preamble and gap. Negative values imitate simulators that count
-	// fewer header bytes than a frame has. Default 0.
+	// Overhead is added to the length of every packet on the wire: 24 for Ethernet's FCS, preamble and gap. A negative
+	// value imitates simulators whose headers are shorter. Default 0.
 	Overhead int
 
-	CPUPort uint32 // egress port that leads to the switch's CPU: packets end there, and are counted
+	CPUPort uint32 // egress port to the switch's CPU: packets end there, and are counted
 
-	// Tracer, if set, gets a Record of everything that goes into the event
-	// hash.
+	// Tracer,, if not nil, receives a Record of every event that the event hash covers.
 	Tracer Tracer
 
-	// Regions is how many parts the network is cut into. They take turns through
-	// short windows of time, so that what a part needs stays in a core's cache, or
-	// run side by side on several Cores; the result is that of one. 0 is 1, see
-	// [PayingRegions]. There are fewer if the fabric has fewer ToRs, and one with a
-	// Tracer or where a link between parts takes no time.
+	// Regions is the number of parts into which the network is divided. They are simulated in turn, each for a short
+	// window of time so that its data stay in a core's cache, or side by side on several Cores. The result does not
+	// depend on it. 0 means 1; see [PayingRegions]. There are fewer if the fabric has fewer ToRs, and one with a
+	// Tracer, or if a link between parts has no delay.
 	Regions int
 
-	// Cores is how many goroutines simulate the regions; 0 is 1.
+	// Cores is the number of goroutines that simulate the regions; 0 means 1.
 	Cores int
 
-	// MayStop, if set, is asked with several regions, while all are at rest, whether
-	// anything that happens up to a time might call [Network.Stop]. If so, events of
-	// all regions are taken in turn, so that it ends at the very event. Where it is
-	// not set, or wrong, it ends up to [Network.Lookahead] later.
+	// MayStop, if not nil, is called with several regions, between windows, and reports whether an event up to the
+	// given time might call [Network.Stop]. If so, all regions' events are simulated in one order, so that the run ends
+	// at exactly that event. Otherwise it ends up to [Network.Lookahead] later.
 	MayStop func(by fabric.Time) bool
 }
 
-// Hop is what a port reports about itself when it begins to send a packet.
+// Hop is the state of a port when it starts to send a packet.
 type Hop struct {
 	Switch fabric.NodeID
 	Port   fabric.PortNo
 	At     fabric.Time
-	Sent   int64 // bytes before this packet
-	Queue  int64 // bytes of data that wait behind it
+	Sent   int64 // bytes sent before this packet
+	Queue  int64 // bytes of data in the queue behind this packet
 	Rate   fabric.Rate
 }
 
@@ -111,7 +105,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate reports the first thing wrong with c.
+// Validate returns the first error in c.
 func (c Config) Validate() error {
 	fail := func(field, format string, args ...any) error {
 		return fmt.Errorf("%w: %s: %s", ErrConfig, field, fmt.Sprintf(format, args...))

@@ -2,17 +2,17 @@ package sim
 
 import "github.com/ethereal-fabric/ethereal/fabric"
 
-// DropReason says why a packet ended inside a switch.
+// DropReason is why a switch dropped a packet.
 type DropReason uint8
 
 // The reasons.
 const (
-	DropBuffer        DropReason = iota // over its queue's threshold, or the buffer was full
-	DropPipeline                        // the program dropped it, or consumed it as it does a port event
+	DropBuffer        DropReason = iota // its queue was above the threshold, or the buffer was full
+	DropPipeline                        // the program dropped it, or consumed it (port-event packets)
 	DropNoPort                          // sent to a port that does not exist
-	DropRecirculation                   // one packet turned into too many
-	DropOversize                        // left egress with more than MaxHeader real bytes
-	DropWatchdog                        // the port had been paused for too long, see PFC.Watchdog
+	DropRecirculation                   // it was cloned or recirculated too often
+	DropOversize                        // it left the egress pipeline with more than MaxHeader bytes of headers
+	DropWatchdog                        // the port had been paused for too long: see PFC.Watchdog
 	numDropReasons
 )
 
@@ -26,30 +26,29 @@ func (r DropReason) String() string {
 	return "unknown"
 }
 
-// LinkCounters is what happened on one direction of a link and in the egress
-// port that feeds it. Packets and bytes are counted when their first bit leaves
-// the port, those lost later included.
+// LinkCounters counts the packets of one direction of a link, and of the egress port that feeds it. A packet counts as
+// sent when its first bit leaves the port, even if it is lost later.
 type LinkCounters struct {
-	DataPackets    int64 // of class 0
-	DataPayload    int64 // bytes of message in them
-	ControlPackets int64 // of the other classes
+	DataPackets    int64 // data packets (class 0)
+	DataPayload    int64 // payload bytes in data packets
+	ControlPackets int64 // packets of the other classes
 	Bytes          int64 // of all packets, headers included, without Config.Overhead
 	Arrived        int64 // packets that reached the far end
 
-	Dropped int64 // packets the port's queues refused
-	Trimmed int64 // cut to their headers there
+	Dropped int64 // packets that the port's queues did not admit
+	Trimmed int64 // packets trimmed to their headers at this port
 
 	Lost        int64 // packets lost to a cut of this direction
-	LostData    int64 // of class 0
-	LostPayload int64 // bytes of message in them
+	LostData    int64 // data packets lost to a cut of this direction
+	LostPayload int64 // payload bytes in them
 	FirstLost   fabric.Time
-	LastLost    fabric.Time // meaningful, as FirstLost, if Lost > 0
+	LastLost    fabric.Time // time of the last loss; valid, as FirstLost, if Lost > 0
 
-	Pauses int64       // times that the far end had the sender pause
-	Paused fabric.Time // for how long in all, pauses that go on apart
+	Pauses int64       // times that the far end paused the sender
+	Paused fabric.Time // total duration of the pauses that have ended
 
-	MaxQueue  int64   // most bytes of class 0 that waited
-	MeanQueue float64 // bytes of class 0, over all time so far
+	MaxQueue  int64   // largest number of bytes of data waiting
+	MeanQueue float64 // mean bytes of data waiting, over the time so far
 }
 
 // Counters returns the counters of a direction.
@@ -68,10 +67,11 @@ func (n *Network) Counters(dir LinkDir) LinkCounters {
 	return c
 }
 
-// Sending returns for how long a direction's port goes on sending the packet that it has begun, and counted; 0 if it is idle.
+// Sending returns how long a direction's port will still be sending the present packet, which is counted already; 0 if
+// it is idle.
 func (n *Network) Sending(dir LinkDir) fabric.Time { return max(0, n.dirs[dir].busyUntil-n.Now()) }
 
-// QueuePeak returns the most bytes of class 0 that have waited at a direction's port since it was last asked.
+// QueuePeak returns the largest number of bytes of data that have waited at a direction's port since its last call.
 func (n *Network) QueuePeak(dir LinkDir) int64 {
 	if n.peaks == nil {
 		n.peaks = make([]int64, len(n.dirs))
@@ -83,8 +83,7 @@ func (n *Network) QueuePeak(dir LinkDir) int64 {
 	return peak
 }
 
-// Queued returns the bytes that wait at a direction's port now: of class 0, and
-// of the others.
+// Queued returns the bytes waiting at a direction's port now: of data, and of other packets.
 func (n *Network) Queued(dir LinkDir) (data, control int64) {
 	q := &n.dirs[dir].queues
 	for i := range q.classes[1:] {
@@ -93,10 +92,10 @@ func (n *Network) Queued(dir LinkDir) (data, control int64) {
 	return int64(q.classes[0].bytes), control
 }
 
-// SwitchCounters is what happened in one switch.
+// SwitchCounters is the counters of one switch.
 type SwitchCounters struct {
-	Drops     [numDropReasons]uint64 // by DropReason
-	Buffer    int64                  // bytes of shared buffer taken now
+	Drops     [numDropReasons]uint64 // packets dropped, by DropReason
+	Buffer    int64                  // bytes of the shared buffer in use now
 	MaxBuffer int64
 }
 
@@ -106,17 +105,17 @@ func (n *Network) SwitchCounters(node fabric.NodeID) SwitchCounters {
 	return SwitchCounters{Drops: s.drops, Buffer: s.used, MaxBuffer: s.maxUsed}
 }
 
-// Totals accounts for every packet there has been: Created is the sum of
-// Delivered, ToCPU, Pauses, Lost, the Dropped and InFlight.
+// Totals counts all packets of a run by what became of them: Created is the sum of Delivered, ToCPU, Pauses, Lost, all
+// of Dropped, and InFlight.
 type Totals struct {
 	Created          int64 // sent by hosts, injected, cloned or replicated
-	Delivered        int64 // to hosts
-	DeliveredPayload int64 // bytes
+	Delivered        int64 // packets delivered to hosts
+	DeliveredPayload int64 // payload bytes delivered to hosts
 	ToCPU            int64
 	Pauses           int64                 // pause frames that arrived
-	Lost             int64                 // to cut links
-	Dropped          [numDropReasons]int64 // by DropReason
-	InFlight         int64                 // on links and in queues now
+	Lost             int64                 // packets lost on cut links
+	Dropped          [numDropReasons]int64 // packets dropped in switches, by DropReason
+	InFlight         int64                 // packets on links and in queues now
 }
 
 // Totals returns the totals up to now.

@@ -6,28 +6,26 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// gray is a direction that loses packets by chance.
-type gray struct {
+// grayDirection is a direction that loses packets by chance.
+type grayDirection struct {
 	rng  *rand.Rand
 	loss float64
 }
 
-func (g *gray) drops() bool { return g.rng.Float64() < g.loss }
+func (g *grayDirection) drops() bool { return g.rng.Float64() < g.loss }
 
-// Lose makes a direction lose each packet with a probability of 0 to 1, drawn by
-// the seed and the direction. It is lost when it is sent, and counted as after a
-// [Network.Cut]. 0 ends it.
+// Lose makes a direction lose each packet with a probability of 0 to 1, by a random sequence of the seed and the
+// direction. A packet is lost when it is sent, and counted as after a [Network.Cut]. 0 ends it.
 func (n *Network) Lose(dir LinkDir, probability float64, seed uint64) {
 	d := &n.dirs[dir]
 	if probability <= 0 {
 		d.gray = nil
 		return
 	}
-	d.gray = &gray{rand.New(rand.NewPCG(seed, uint64(dir))), probability}
+	d.gray = &grayDirection{rand.New(rand.NewPCG(seed, uint64(dir))), probability}
 }
 
-// SetRate changes the rate of a direction, for packets that begin to be sent
-// from now on. 0 gives it back the rate that the fabric says.
+// SetRate changes the rate of a direction, for packets sent from now on. 0 restores the fabric's rate.
 func (n *Network) SetRate(dir LinkDir, rate fabric.Rate) {
 	d := &n.dirs[dir]
 	if rate <= 0 {

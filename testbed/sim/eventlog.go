@@ -9,18 +9,18 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// RecordKind says what a [Record] is of.
+// RecordKind is the kind of event of a [Record].
 type RecordKind uint8
 
 // The kinds of records.
 const (
 	RecordSend    RecordKind = iota + 1 // a packet's first bit leaves a port
-	RecordDrop                          // it ends inside a switch
-	RecordLost                          // it ends on a cut link
-	RecordInject                        // see Network.Inject
+	RecordDrop                          // a switch drops a packet
+	RecordLost                          // a packet is lost on a cut link
+	RecordInject                        // a packet is injected: see [Network.Inject]
 	RecordCut                           // a direction is cut
-	RecordRestore                       // and restored
-	RecordNote                          // see Network.Note
+	RecordRestore                       // a direction is restored
+	RecordNote                          // see [Network.Note]
 	recordControl                       // a control function runs; not traced
 )
 
@@ -69,9 +69,9 @@ func (l *eventLog) next() []byte {
 	return b
 }
 
-// digest mixes a packet's real bytes into 64 bits. It need not withstand an
+// packetDigest mixes a packet's real bytes into 64 bits. It need not withstand an
 // adversary, only tell two runs apart.
-func digest(b []byte) uint64 {
+func packetDigest(b []byte) uint64 {
 	const k0, k1 = 0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9
 	h := uint64(len(b)) * k0
 	for ; len(b) >= 8; b = b[8:] {
@@ -84,7 +84,7 @@ func digest(b []byte) uint64 {
 	return hi ^ lo
 }
 
-// record notes an event of a node, and shows it to the tracer. p may be nil.
+// record logs an event of a node, and passes it to the tracer. p may be nil.
 func (r *region) record(kind RecordKind, node fabric.NodeID, dir LinkDir, detail uint8, p *packet) {
 	b := r.logs[node].next()
 	binary.BigEndian.PutUint64(b, uint64(r.now))
@@ -94,7 +94,7 @@ func (r *region) record(kind RecordKind, node fabric.NodeID, dir LinkDir, detail
 	if p != nil {
 		head |= uint32(p.class) << 16
 		length, payload = p.length, p.payload
-		sum = digest(p.data[:p.header])
+		sum = packetDigest(p.data[:p.header])
 	}
 	binary.BigEndian.PutUint32(b[8:], head)
 	binary.BigEndian.PutUint32(b[12:], uint32(dir))
@@ -119,8 +119,8 @@ func (n *Network) recordControl(at fabric.Time, sequence uint32) {
 	binary.BigEndian.PutUint32(b[12:], sequence)
 }
 
-// Note puts a line of the world's own into the event log: a queue pair flipped,
-// a controller spoke. node is -1 when it belongs to none.
+// Note adds a line of text to the event log: something that happens outside the network, such as the move of a queue
+// pair. node is -1 if it concerns none.
 func (n *Network) Note(node fabric.NodeID, text string) {
 	l := &n.logs[len(n.logs)-1]
 	b := l.next()
@@ -136,9 +136,8 @@ func (n *Network) Note(node fabric.NodeID, text string) {
 	}
 }
 
-// EventHash returns the SHA-256 of everything that has happened so far: every
-// departure, drop and loss with the packet's header, every cut, control
-// function and note. Two runs with the same hash did the same.
+// EventHash returns the SHA-256 of everything that has happened so far: every departure, drop and loss with the
+// packet's header, every cut, control function and note. Two runs with the same hash are the same in every event.
 func (n *Network) EventHash() (sum [sha256.Size]byte) {
 	all := sha256.New()
 	for i := range n.logs {

@@ -7,37 +7,33 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Never is the wake-up time of an endpoint that waits for nothing but packets.
+// Never is the wake-up time of an endpoint that has nothing to send until it receives a packet or is woken.
 const Never fabric.Time = math.MaxInt64
 
-// Frame is a packet an [Endpoint] sends. Its length on the wire is the sum of
-// Header, Payload and Trailer.
+// Frame describes a packet that an [Endpoint] sends. Its length is the sum of Header, Payload and Trailer.
 type Frame struct {
-	Header  int  // bytes written to the buffer
-	Payload int  // bytes of message, virtual
-	Trailer int  // bytes after the payload, virtual: 4 for a RoCEv2 ICRC
-	Control bool // counted as control on the host's link
+	Header  int  // bytes of headers written to the buffer
+	Payload int  // bytes of payload, which have no content
+	Trailer int  // bytes after the payload, without content: 4 for a RoCEv2 ICRC
+	Control bool // counted as a control packet on the host's link
 }
 
-// Endpoint is a host's NIC, which is asked for packets rather than pushing
-// them.
+// Endpoint is a host's NIC. The network asks it for packets when the host's port is idle.
 type Endpoint interface {
-	// Next is called when the host's port is idle. It writes the header of the
-	// next packet to buf (MaxHeader bytes) and returns it, or ok = false and
-	// the time at which to be asked again, after now; Never if nothing but a
-	// packet or [Network.Wake] can change the answer.
+	// Next is called when the host's port is idle. It writes the headers of the next packet to buf (MaxHeader bytes)
+	// and returns it. If there is none, ok is false, and wake is the later time at which to ask again, or [Never] if
+	// only a packet or [Network.Wake] can change that.
 	Next(now fabric.Time, buf []byte) (f Frame, wake fabric.Time, ok bool)
-	// Receive takes a packet that has fully arrived: its real bytes, valid
-	// during the call, and how many virtual bytes follow them, trailer
-	// included. Next is asked afterwards if the port is idle; there is no need
-	// to call Wake.
+	// Receive processes a packet that has completely arrived: its headers, valid during the call, and the number of
+	// bytes behind them, trailer included. Afterwards the network calls Next if the port is idle, without a call of
+	// Wake.
 	Receive(now fabric.Time, header []byte, tail int)
 }
 
-// Ported is an endpoint of several ports: a host has one into each plane of its fabric. Whatever happens to one of them, the
-// others are asked for packets too.
+// Ported is an endpoint with several ports: one into each plane of its fabric. After an event of one port, all ports
+// are asked for packets.
 type Ported interface {
-	// Port returns what a port is asked for packets, and gives those that come by it.
+	// Port returns the endpoint that sends and receives by a port, numbered from 0.
 	Port(number int) Endpoint
 }
 
@@ -51,9 +47,8 @@ type host struct {
 	wakes []fabric.Time
 }
 
-// Wake makes the host's endpoint be asked for a packet: it has been given
-// something to send. It may be called before the run and from everything that
-// runs within it; the endpoint is not asked before the caller returns.
+// Wake tells the network that a host's endpoint has something to send. It may be called before the run and from
+// everything that runs within it; the endpoint is asked after the caller has returned.
 func (n *Network) Wake(id fabric.NodeID) {
 	r := n.regionOf(id)
 	if id == r.receiving {
@@ -64,7 +59,7 @@ func (n *Network) Wake(id fabric.NodeID) {
 	}
 }
 
-// wakeAt has a port asked for a packet at a time.
+// wakeAt schedules a request for a packet from a port.
 func (r *region) wakeAt(port int, at fabric.Time) {
 	h := &r.ports[port]
 	at = max(at, r.dirs[h.out].busyUntil)
@@ -82,7 +77,7 @@ func (r *region) poll(port int) {
 	r.ask(port, h)
 }
 
-// ask lets the endpoint send if its port is idle, and schedules the next time.
+// ask requests a packet from the endpoint if its port is idle, and schedules the next request.
 func (r *region) ask(port int, h *host) {
 	d := &r.dirs[h.out]
 	if r.now < d.busyUntil {

@@ -7,14 +7,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// ErrLookahead is wrapped by Run's error when a function of [Network.Serially]
-// asks for something sooner than regions that run side by side can do it.
+// ErrLookahead is wrapped by the error of [Network.Run] if a function of [Network.Serially] schedules something earlier
+// than [Network.Lookahead] from now.
 var ErrLookahead = errors.New("sim: too soon for regions side by side")
 
-// entry is something in a region's window that the rest of the network must
-// take notice of in the order of events: what one core would do at once is done
-// after the window, sorted.
-type entry struct {
+// windowEntry is an event in a region's time window that affects the rest of the network. It is processed after the
+// window, in the order of events, as with one core.
+type windowEntry struct {
 	// The event in which it happened.
 	at  fabric.Time
 	tie uint64
@@ -29,18 +28,18 @@ type entryKind uint8
 
 const (
 	entryScheduled entryKind = iota // a control function, which needs its number
-	entryRan                        // a control function, which goes into the event log
+	entryRan                        // a control function ran: it goes into the event log
 	entrySerial
 )
 
 func (r *region) note(what entryKind, c *control, f func(fabric.Time)) {
-	r.journal = append(r.journal, entry{at: r.now, tie: r.tie, by: r.by, what: what, c: c, f: f})
+	r.journal = append(r.journal, windowEntry{at: r.now, tie: r.tie, by: r.by, what: what, c: c, f: f})
 }
 
 // before orders events of different regions, as one queue would have
 // it: the time, control functions in sequence, then what kind of event at which
 // entity.
-func (e *entry) before(o *entry) bool {
+func (e *windowEntry) before(o *windowEntry) bool {
 	switch {
 	case e.at != o.at:
 		return e.at < o.at
@@ -88,11 +87,10 @@ func (n *Network) mergeJournals() {
 	}
 }
 
-// Serially runs f, called from an event of a node, so that it can touch what
-// belongs to no node: at once, or, when regions run side by side, after a window
-// of time, in the order in which one core would have run it. f may call At and
-// Note, and nothing else that changes the network; what it schedules must be
-// [Network.Lookahead] or more away.
+// Serially calls f, from an event of a node, so that it may touch data that do not belong to the node: at once or, if
+// regions are simulated side by side, after the window of time, in the order in which one core would have called it. f
+// may call At and Note, and nothing else that changes the network; what it schedules must be at least
+// [Network.Lookahead] later.
 func (n *Network) Serially(node fabric.NodeID, f func(now fabric.Time)) {
 	r := n.regionOf(node)
 	if r.concurrent {
@@ -102,10 +100,9 @@ func (n *Network) Serially(node fabric.NodeID, f func(now fabric.Time)) {
 	f(r.now)
 }
 
-// At runs f at a time, before that picosecond's packets; functions for the same
-// time run in the order in which they were scheduled. A time that has passed
-// means now. It may be called from hooks and from other control functions, and
-// from events of nodes by way of [Network.Serially].
+// At calls f at a time, before the packets of that picosecond; functions of the same time are called in the order in
+// which they were scheduled. A time in the past means now. At may be called from hooks and control functions, and from
+// events of nodes within [Network.Serially].
 func (n *Network) At(at fabric.Time, f func(now fabric.Time)) {
 	at = max(at, n.Now())
 	if n.settling && at <= n.by {
@@ -116,8 +113,8 @@ func (n *Network) At(at fabric.Time, f func(now fabric.Time)) {
 	n.sequence++
 }
 
-// AtNode is At for a function that concerns one node alone: that touches nothing
-// else, save by [Network.Serially]. It may also be called from the node's events.
+// AtNode is [Network.At] for a function that touches only data of one node, except within [Network.Serially]. It may
+// also be called from the node's events.
 func (n *Network) AtNode(node fabric.NodeID, at fabric.Time, f func(now fabric.Time)) {
 	r := n.regionOf(node)
 	c := &control{max(at, r.now), n.sequence, f}

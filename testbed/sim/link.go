@@ -14,7 +14,7 @@ func Upward(l fabric.LinkID) LinkDir { return LinkDir(2 * l) }
 // Downward returns the direction of a link that leads towards the hosts.
 func Downward(l fabric.LinkID) LinkDir { return LinkDir(2*l + 1) }
 
-// Link returns the link d is a direction of.
+// Link returns the link of which d is a direction.
 func (d LinkDir) Link() fabric.LinkID { return fabric.LinkID(d / 2) }
 
 // Up reports whether d leads away from the hosts.
@@ -47,8 +47,8 @@ type direction struct {
 	paused    uint8   // classes, a bit each, that may not send
 	nonEmpty  uint8   // classes that wait
 	far       *region // where it leads to; nil: the region it comes from
-	tap       *tap
-	gray      *gray // nil: the link loses nothing by chance
+	tap       *captureTap
+	gray      *grayDirection // nil: the link loses nothing by chance
 	rate      fabric.Rate
 
 	queues port
@@ -58,7 +58,7 @@ type direction struct {
 
 // arrival is the receiving half.
 type arrival struct {
-	flight  list // on the wire, oldest first
+	flight  packetList // on the wire, oldest first
 	to      fabric.End
 	toHost  bool
 	armed   bool // an arrival event is pending
@@ -107,7 +107,7 @@ func (r *region) transmit(dir LinkDir, id packetID, p *packet) {
 	r.fly(dir, id, p)
 }
 
-// fly puts a packet on the wire towards this region; p.at is when it arrives.
+// fly puts a packet on the wire to this region; p.at is its time of arrival.
 func (r *region) fly(dir LinkDir, id packetID, p *packet) {
 	a := &r.arrivals[dir]
 	if tail := a.flight.tail; tail != 0 {
@@ -148,7 +148,7 @@ func (r *region) arrive(dir LinkDir) {
 	r.hops++
 	a.arrived++
 	if p.pause != 0 {
-		r.heedPause(dir, id, p)
+		r.receivePause(dir, id, p)
 		return
 	}
 	p.from = dir
@@ -159,8 +159,8 @@ func (r *region) arrive(dir LinkDir) {
 	r.ingress(a.to.Node, uint32(a.to.Port), id, p)
 }
 
-// Cut makes directions black-hole: what is on the wire is lost now, what is
-// sent later when it is sent. It has no effect on a direction already cut.
+// Cut cuts directions of links: packets on the wire are lost now, and later packets when they are sent. A direction
+// that is cut already stays so.
 func (n *Network) Cut(dirs ...LinkDir) {
 	for _, dir := range dirs {
 		d := &n.dirs[dir]
@@ -174,11 +174,11 @@ func (n *Network) Cut(dirs ...LinkDir) {
 			id, p := a.flight.pop(r.pool)
 			r.lose(dir, d, id, p)
 		}
-		n.believe(dir^1, true)
+		n.setPauseBelief(dir^1, true)
 	}
 }
 
-// Restore ends what Cut began. Packets sent before stay lost.
+// Restore undoes [Network.Cut]. Packets lost before stay lost.
 func (n *Network) Restore(dirs ...LinkDir) {
 	for _, dir := range dirs {
 		d := &n.dirs[dir]
@@ -186,7 +186,7 @@ func (n *Network) Restore(dirs ...LinkDir) {
 			continue
 		}
 		d.down = false
-		n.believe(dir^1, false)
+		n.setPauseBelief(dir^1, false)
 		n.regionOf(d.from).record(RecordRestore, d.from, dir, 0, nil)
 	}
 }
@@ -194,7 +194,7 @@ func (n *Network) Restore(dirs ...LinkDir) {
 // IsDown reports whether a direction is cut.
 func (n *Network) IsDown(dir LinkDir) bool { return n.dirs[dir].down }
 
-// lose counts a packet as lost to the failure of a direction.
+// lose counts a packet as lost because of a failed link direction.
 func (r *region) lose(dir LinkDir, d *direction, id packetID, p *packet) {
 	c := &d.counters
 	if c.Lost == 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Network is a fabric in virtual time. See the package comment.
+// Network is a simulated network of hosts, links and switches in virtual time. See the package comment.
 type Network struct {
 	cfg Config
 	fab *fabric.Fabric
@@ -29,10 +29,10 @@ type Network struct {
 	// control functions that belong to no node; it is the region if there is one.
 	regions   []*region
 	world     *region
-	all       []*region // regions, and world if it is none of them
-	owner     []uint8   // region by node
-	cores     int       // that simulate regions
-	pool      *pool     // of all regions; nil: each has its own
+	all       []*region   // regions, and world if it is none of them
+	owner     []uint8     // region by node
+	cores     int         // that simulate regions
+	pool      *packetPool // of all regions; nil: each has its own
 	lookahead fabric.Time
 	sequence  uint32 // of the next control function
 
@@ -81,12 +81,12 @@ func New(c Config) (*Network, error) {
 		regions = 1 // it sees events as they happen
 	}
 	var count int
-	if n.owner, count = split(f, regions); lookahead(f, n.owner) < 1 {
-		n.owner, count = split(f, 1)
+	if n.owner, count = assignRegions(f, regions); lookahead(f, n.owner) < 1 {
+		n.owner, count = assignRegions(f, 1)
 	}
 	n.lookahead = lookahead(f, n.owner)
 	if n.cores = min(max(1, c.Cores), count); n.cores == 1 {
-		n.pool = new(pool)
+		n.pool = new(packetPool)
 	}
 	for i := range count {
 		n.regions = append(n.regions, n.newRegion(i, count))
@@ -138,7 +138,7 @@ func (n *Network) newRegion(index, count int) *region {
 		receiving: -1,
 	}
 	if r.pool == nil {
-		r.pool = new(pool)
+		r.pool = new(packetPool)
 	}
 	for i := range r.out {
 		r.out[i] = make([][]crossing, count)
@@ -152,15 +152,15 @@ func (n *Network) newRegion(index, count int) *region {
 // Fabric returns the fabric the network was built from.
 func (n *Network) Fabric() *fabric.Fabric { return n.fab }
 
-// SetSwitch gives a switch its pipeline.
+// SetSwitch sets a switch's pipeline.
 func (n *Network) SetSwitch(node fabric.NodeID, p Pipeline) {
 	s := n.switchAt(node)
 	s.pipeline = p
 	s.inPlace, _ = p.(InPlace)
 }
 
-// SetHost gives a host its endpoint, which is asked for its first packet now, at
-// time 0 if the run has not begun.
+// SetHost sets a host's endpoint, from which the network requests a first packet now, or at time 0 if the run has not
+// begun.
 func (n *Network) SetHost(node fabric.NodeID, e Endpoint) {
 	ported, several := e.(Ported)
 	for q := range n.fab.Planes() {
@@ -174,21 +174,21 @@ func (n *Network) SetHost(node fabric.NodeID, e Endpoint) {
 
 func (n *Network) regionOf(node fabric.NodeID) *region { return n.regions[n.owner[node]] }
 
-// Regions returns how many parts the network is cut into.
+// Regions returns the number of regions into which the network is divided.
 func (n *Network) Regions() int { return len(n.regions) }
 
-// Region returns which of them a node belongs to.
+// Region returns the number of the region of a node.
 func (n *Network) Region(node fabric.NodeID) int { return int(n.owner[node]) }
 
-// Cores returns how many goroutines simulate regions.
+// Cores returns the number of goroutines that simulate regions.
 func (n *Network) Cores() int { return n.cores }
 
-// Lookahead returns how long each window is for which regions run side by side;
-// math.MaxInt64 if there is one region.
+// Lookahead returns the length of the windows of time in which regions are simulated independently: the shortest delay
+// of a link between them. It is math.MaxInt64 if there is one region.
 func (n *Network) Lookahead() fabric.Time { return n.lookahead }
 
-// Now returns the simulated time. Events of a node carry their time: where
-// there are several regions they must not ask for it.
+// Now returns the simulated time. With several regions it must not be called from events of a node, which get their
+// time.
 func (n *Network) Now() fabric.Time {
 	if len(n.regions) == 1 {
 		return n.regions[0].now
@@ -196,7 +196,7 @@ func (n *Network) Now() fabric.Time {
 	return n.now
 }
 
-// complete reports which node lacks what it needs.
+// complete returns an error for a node without an endpoint or pipeline.
 func (n *Network) complete() error {
 	for i := range n.hosts {
 		if n.hosts[i].endpoint == nil {
@@ -215,23 +215,22 @@ func (n *Network) complete() error {
 // progressEvery is the number of events between two looks at the context.
 const progressEvery = 1024
 
-// Run advances time until nothing is left to happen at or before until, ctx is
-// done (it returns ctx's cause), Stop is called (it returns nil), or something
-// breaks its contract. It may be called again to go on. Afterwards Now is until
-// if events remain beyond it, else the time of the last event.
+// Run advances time until no event is left at or before until, ctx ends (it returns ctx's cause), Stop is called (it
+// returns nil), or a contract is violated. It may be called again to continue. Afterwards Now is until if later events
+// remain, otherwise the time of the last event.
 func (n *Network) Run(ctx context.Context, until fabric.Time) error {
 	return n.RunSteps(ctx, until, Never, func() bool { return true })
 }
 
-// RunSteps is a Run every so often, up to a time, that goes on after each as long
-// as between says so. The goroutines of several regions last for all of them.
+// RunSteps calls Run repeatedly, for the time every each, up to until, and between two calls the function between,
+// which ends it by returning false. The goroutines of several regions last for all calls.
 func (n *Network) RunSteps(ctx context.Context, until, every fabric.Time, between func() (more bool)) error {
 	if err := n.complete(); err != nil {
 		return err
 	}
-	var t *team
+	var t *regionTeam
 	if len(n.regions) > 1 {
-		t = n.gather()
+		t = n.startTeam()
 		defer t.disperse()
 	}
 	for by := n.Now(); ; {
@@ -248,7 +247,7 @@ func (n *Network) RunSteps(ctx context.Context, until, every fabric.Time, betwee
 }
 
 // runTo is one step; t is nil where there is one region.
-func (n *Network) runTo(ctx context.Context, until fabric.Time, t *team) error {
+func (n *Network) runTo(ctx context.Context, until fabric.Time, t *regionTeam) error {
 	defer n.publish()
 	if t != nil {
 		return n.runRegions(ctx, until, t)
@@ -277,11 +276,10 @@ func (n *Network) runTo(ctx context.Context, until fabric.Time, t *team) error {
 	}
 }
 
-// Stop makes Run return after the current event, or the next Run at once. It
-// may be called from any goroutine.
+// Stop makes Run return after the present event, or the next Run return at once. It is safe for concurrent use.
 func (n *Network) Stop() { n.stop.Store(true) }
 
-// Progress is how far a run has come.
+// Progress is how far a run has advanced.
 type Progress struct {
 	Now    fabric.Time
 	Events int64
@@ -298,8 +296,7 @@ func (n *Network) publish() {
 	n.progress.hops.Store(hops)
 }
 
-// Progress returns how far the run has come, at most some thousand events ago.
-// It may be called from any goroutine.
+// Progress returns how far the run has advanced, as of at most some thousand events ago. It is safe for concurrent use.
 func (n *Network) Progress() Progress {
 	return Progress{
 		Now:    fabric.Time(n.progress.now.Load()),

@@ -6,12 +6,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// MaxHeader is the most real bytes a packet can carry: with VLAN, IPv6, UDP,
-// BTH, RETH and AETH a RoCEv2 header has 98. What is longer is refused or
-// dropped under [DropOversize].
+// MaxHeader is the largest number of header bytes of a packet. A RoCEv2 packet with VLAN, IPv6, UDP, BTH, RETH and AETH
+// has 98. A packet with more is refused, or dropped for [DropOversize].
 const MaxHeader = 160
 
-// MaxPacket is the most bytes a packet can have on the wire.
+// MaxPacket is the largest length of a packet, in bytes.
 const MaxPacket = 1 << 20
 
 // packet is a pool slot: four cache lines, of which a RoCEv2 packet uses two. On
@@ -26,18 +25,18 @@ type packet struct {
 	from    LinkDir     // it came in by; -1: made here. Kept up only under PFC
 	header  uint8       // real bytes in data
 	class   uint8
-	is      state
+	is      packetState
 	pause   uint8 // of a pause frame: what it says
 	held    Held  // of a packet in place, else the handle in the first word
 	data    [MaxHeader + headerSlack]byte
 }
 
-// state is what is out of the ordinary about a packet, a bit each.
-type state uint8
+// packetState is a bit set of a packet's unusual properties.
+type packetState uint8
 
 const (
-	inPlace state = 1 << iota // it waits in a queue, without a handle
-	trimmed                   // it was cut to its header; so it stays
+	inPlace      packetState = 1 << iota // it waits in a queue, without a handle
+	stateTrimmed                         // it was cut to its header; so it stays
 )
 
 func (p *packet) handle() Handle { return Handle(p.held[0]) }
@@ -48,7 +47,7 @@ func (p *packet) setHandle(h Handle) {
 
 // trim cuts a packet to its header.
 func (p *packet) trim() {
-	p.is |= trimmed
+	p.is |= stateTrimmed
 	p.length, p.payload = int32(p.header), 0
 }
 
@@ -74,19 +73,19 @@ type packetID uint32
 
 const poolChunk = 1024
 
-// pool hands out packets by index. Slots never move.
-type pool struct {
+// packetPool hands out packets by index. Slots never move.
+type packetPool struct {
 	chunks []*[poolChunk]packet
 	free   packetID
 	inUse  int
 }
 
-func (p *pool) at(id packetID) *packet {
+func (p *packetPool) at(id packetID) *packet {
 	return &p.chunks[id/poolChunk][id%poolChunk]
 }
 
 // get returns a slot; its contents are stale.
-func (p *pool) get() (packetID, *packet) {
+func (p *packetPool) get() (packetID, *packet) {
 	if p.free == 0 {
 		base := packetID(len(p.chunks) * poolChunk)
 		chunk := new([poolChunk]packet)
@@ -107,17 +106,17 @@ func (p *pool) get() (packetID, *packet) {
 	return id, slot
 }
 
-func (p *pool) put(id packetID) {
+func (p *packetPool) put(id packetID) {
 	slot := p.at(id)
 	slot.next = p.free
 	p.free = id
 	p.inUse--
 }
 
-// list is a FIFO of packets linked through their next field.
-type list struct{ head, tail packetID }
+// packetList is a FIFO of packets linked through their next field.
+type packetList struct{ head, tail packetID }
 
-func (l *list) push(p *pool, id packetID, slot *packet) {
+func (l *packetList) push(p *packetPool, id packetID, slot *packet) {
 	slot.next = 0
 	if l.tail == 0 {
 		l.head = id
@@ -127,7 +126,7 @@ func (l *list) push(p *pool, id packetID, slot *packet) {
 	l.tail = id
 }
 
-func (l *list) pop(p *pool) (packetID, *packet) {
+func (l *packetList) pop(p *packetPool) (packetID, *packet) {
 	id := l.head
 	slot := p.at(id)
 	l.head = slot.next

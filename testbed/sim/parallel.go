@@ -12,7 +12,7 @@ import (
 
 // runRegions is Run for several regions: windows of time, in which they run side
 // by side, between moments in which the network is at rest.
-func (n *Network) runRegions(ctx context.Context, until fabric.Time, t *team) error {
+func (n *Network) runRegions(ctx context.Context, until fabric.Time, t *regionTeam) error {
 	defer n.align()
 	for {
 		n.publish()
@@ -33,7 +33,7 @@ func (n *Network) runRegions(ctx context.Context, until fabric.Time, t *team) er
 		by := min(at+n.lookahead-1, until)
 		if len(n.world.controls) > 0 {
 			if n.world.controls[0].at == at {
-				n.rest()
+				n.landCrossings()
 				n.runControls(at)
 				continue
 			}
@@ -43,7 +43,7 @@ func (n *Network) runRegions(ctx context.Context, until fabric.Time, t *team) er
 		if n.cfg.MayStop == nil || !n.cfg.MayStop(by) {
 			t.window(by)
 			n.mergeJournals()
-		} else if n.rest(); !n.inTurn(ctx, until) {
+		} else if n.landCrossings(); !n.inTurn(ctx, until) {
 			continue // to find out why
 		}
 		if err := n.failure(); err != nil {
@@ -52,16 +52,15 @@ func (n *Network) runRegions(ctx context.Context, until fabric.Time, t *team) er
 	}
 }
 
-// Shares says how a run was shared out among regions. Its events over Longest and
-// InTurn is the speed-up there would be if all events took the same time and
-// waiting none.
+// Shares says how evenly a run's events were divided among regions. All events divided by Longest + InTurn is the
+// speed-up that would result if all events took the same time and waiting took none.
 type Shares struct {
-	Windows int64 // in which regions ran side by side
-	Longest int64 // events of the busiest region of each window, summed up
-	InTurn  int64 // events outside of windows
+	Windows int64 // number of windows in which regions were simulated side by side
+	Longest int64 // sum over the windows of the events of the busiest region
+	InTurn  int64 // number of events simulated outside windows
 }
 
-// Shares returns what there was up to now; of one region nothing.
+// Shares returns how events were divided so far; zeros with one region.
 func (n *Network) Shares() Shares {
 	s := n.shares
 	if len(n.regions) > 1 {
@@ -90,8 +89,8 @@ func (n *Network) nextEvent() (at fabric.Time, ok bool) {
 	return at, ok
 }
 
-// rest lands what is between regions.
-func (n *Network) rest() {
+// landCrossings delivers the packets that are between regions.
+func (n *Network) landCrossings() {
 	for _, r := range n.regions {
 		r.land(0)
 		r.land(1)
@@ -103,7 +102,7 @@ func (n *Network) rest() {
 
 // align ends a run: all regions are at one time.
 func (n *Network) align() {
-	n.rest()
+	n.landCrossings()
 	for _, r := range n.regions {
 		n.now = max(n.now, r.now)
 	}
@@ -190,11 +189,8 @@ func (n *Network) inTurn(ctx context.Context, until fabric.Time) bool {
 	}
 }
 
-// team is the goroutines that simulate regions, for as long as RunSteps lasts: its
-// caller and, of several cores, others. In each window a free goroutine takes the
-// next region that nobody has taken, so that a goroutine that the machine holds up
-// holds up one region, and not its share of all.
-type team struct {
+// regionTeam is the goroutines that simulate regions, as long as RunSteps runs.
+type regionTeam struct {
 	n         *Network
 	windowEnd fabric.Time
 	over      atomic.Bool // no window more
@@ -218,12 +214,12 @@ const takenMask = 1<<32 - 1
 // A goroutine that waits for another spins, for a window is short, yields when
 // that takes long, and sleeps in the end.
 const (
-	spins  = 20_000
-	yields = 200
+	spinLimit  = 20_000
+	yieldLimit = 200
 )
 
-func (n *Network) gather() *team {
-	t := &team{n: n, members: make([]member, n.cores-1)}
+func (n *Network) startTeam() *regionTeam {
+	t := &regionTeam{n: n, members: make([]member, n.cores-1)}
 	for i := range t.members {
 		m := &t.members[i]
 		m.wake = make(chan struct{}, 1)
@@ -232,15 +228,15 @@ func (n *Network) gather() *team {
 	return t
 }
 
-// disperse ends the goroutines.
-func (t *team) disperse() {
+// disperse ends the team's goroutines.
+func (t *regionTeam) disperse() {
 	t.over.Store(true)
 	t.begin()
 	t.wait.Wait()
 }
 
-// begin offers the regions of the next window.
-func (t *team) begin() {
+// begin makes the regions of the next window available to the goroutines.
+func (t *regionTeam) begin() {
 	t.done.Store(0)
 	t.next.Store((t.next.Load()>>32 + 1) << 32)
 	for i := range t.members {
@@ -251,7 +247,7 @@ func (t *team) begin() {
 }
 
 // take simulates regions through the window until all are taken.
-func (t *team) take() {
+func (t *regionTeam) take() {
 	for {
 		k := t.next.Add(1)&takenMask - 1
 		if k >= int64(len(t.n.regions)) || t.over.Load() {
@@ -263,7 +259,7 @@ func (t *team) take() {
 }
 
 // window has all regions run up to a time, that included.
-func (t *team) window(by fabric.Time) {
+func (t *regionTeam) window(by fabric.Time) {
 	n := t.n
 	n.parity ^= 1
 	n.by, t.windowEnd = by, by
@@ -273,7 +269,7 @@ func (t *team) window(by fabric.Time) {
 	t.begin()
 	t.take()
 	for tries := 0; t.done.Load() != int64(len(n.regions)); tries++ {
-		if tries > spins {
+		if tries > spinLimit {
 			runtime.Gosched()
 		}
 	}
@@ -294,13 +290,13 @@ func (r *region) window(by fabric.Time) {
 }
 
 // serve is one of the other goroutines.
-func (t *team) serve(m *member) {
+func (t *regionTeam) serve(m *member) {
 	for window := int64(1); ; window++ {
 		// It may come late, when the window is over and the next has begun.
 		for tries := 0; t.next.Load()>>32 < window; tries++ {
 			switch {
-			case tries < spins:
-			case tries < spins+yields:
+			case tries < spinLimit:
+			case tries < spinLimit+yieldLimit:
 				runtime.Gosched()
 			default:
 				m.asleep.Store(true)

@@ -9,28 +9,25 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/pcap"
 )
 
-// TapConfig says how a capture is written. The zero value captures whole
-// frames.
+// TapConfig is how a capture is written. The zero value captures whole frames.
 type TapConfig struct {
-	SnapLen int // bytes kept of a frame; 0: all. The original length is kept always
+	SnapLen int // bytes kept of a frame; 0: all. The record has the original length, too.
 
-	// Finish, if set, gets each whole frame, its payload and trailer zero,
-	// before it is cut to SnapLen, with the number of bytes of message in it;
-	// what follows them is the trailer. It fills in what depends on the
-	// payload, as a RoCEv2 ICRC does.
+	// Finish, if not nil, is called with each whole frame, whose payload and trailer are zeros, before it is cut to
+	// SnapLen. payload is the number of bytes of payload; the trailer is behind them. It fills in what depends on the
+	// payload, such as a RoCEv2 ICRC.
 	Finish func(frame []byte, payload int)
 }
 
-type tap struct {
+type captureTap struct {
 	TapConfig
 	w     *pcap.Writer
 	frame []byte
 }
 
-// Tap captures both directions of a link to w as a nanosecond pcap. A frame is
-// stamped, since time 0, with when its first bit is sent, and captured at the
-// sender, so that what a cut link loses is seen. Picoseconds are cut off. An
-// error of w ends the run. A link has one tap, the last set.
+// Tap writes the packets of both directions of a link to w, as a pcap file with times in ns. A packet's time is when
+// its first bit is sent, and it is captured at the sender, so that packets lost on the link are included. An error of w
+// ends the run. A link has one tap; a later call replaces it.
 func (n *Network) Tap(link fabric.LinkID, w io.Writer, c TapConfig) error {
 	if c.SnapLen <= 0 {
 		c.SnapLen = MaxPacket
@@ -42,7 +39,7 @@ func (n *Network) Tap(link fabric.LinkID, w io.Writer, c TapConfig) error {
 	if err != nil {
 		return fmt.Errorf("sim: capture of %s: %w", n.fab.LinkName(link), err)
 	}
-	t := &tap{TapConfig: c, w: file}
+	t := &captureTap{TapConfig: c, w: file}
 	n.dirs[Upward(link)].tap = t
 	n.dirs[Downward(link)].tap = t
 	return nil

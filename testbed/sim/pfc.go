@@ -7,41 +7,35 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// PFC is priority flow control (IEEE 802.1Qbb) of the data class. A switch
-// counts, for each port that packets came in by, the bytes of theirs that wait in
-// its buffer. Above a threshold it sends the link's other end a pause frame, and
-// what is then still on its way goes into the port's head-room, which paused ports
-// leave to one another. So no packet of the data class that came by a link is
-// refused, unless other classes, or packets that switches make, take the room
-// first: they are not paused, and admitted by the whole buffer's dynamic threshold.
+// PFC is priority flow control (IEEE 802.1Qbb) of the data class. For each ingress port a switch counts the bytes in
+// its buffer that came by it. Above a threshold it sends a pause frame to the link's other end; what is still on its
+// way then goes into the port's headroom, which paused ports share. So no data packet that came by a link is dropped,
+// unless other classes, or packets that switches generate, take the buffer: these are not paused, and admitted by the
+// dynamic threshold of the whole buffer.
 //
-// Pause holds until the frame that ends it, as if it were refreshed in time. A
-// cut of the direction those frames take ends it, as it would run out: what waits
-// goes into the hole, or by the direction that is left. That one is lossless again
-// when the other is restored, which refreshes the pause at once.
+// A pause lasts until the frame that ends it, as if it were refreshed in time. If the direction of pause frames is cut,
+// the pause ends, as it would expire; waiting packets then leave by the other direction, or are lost. When the
+// direction is restored, a pause is sent again at once if needed.
 type PFC struct {
-	// Xoff is the threshold, in bytes, if it is the same always; every port's Xoff
-	// and head-room must fit into the buffer together. Alpha makes it follow the
-	// buffer: Alpha times what is free of it, head-room apart. One of them turns
-	// PFC on.
+	// Xoff is the threshold in bytes, if it is fixed; the Xoff and headroom of all ports must fit into the buffer
+	// together. Alpha makes the threshold Alpha times the free buffer without headroom. Either turns PFC on.
 	Xoff  fabric.Bytes
 	Alpha float64
-	// Xon is at how many bytes a port paused at Xoff is resumed. 0, and with Alpha:
-	// two frames below the threshold.
+	// Xon is the number of bytes at which a port paused at Xoff is resumed. 0, and with Alpha: two frames below the
+	// threshold.
 	Xon   fabric.Bytes
-	Frame int // bytes of a full packet, without Config.Overhead; needed
-	// Watchdog is after how long a pause without a break a port drops its data, and after how
-	// long without a pause it goes on. 0: never. SONiC's default is 200 ms.
+	Frame int // bytes of a full packet, without Config.Overhead; required
+	// Watchdog is how long a port must be paused without interruption before it drops its data, and how long not paused
+	// before it sends again. 0: never. SONiC's default is 200 ms.
 	Watchdog fabric.Time
 }
 
 // On reports whether there is flow control.
 func (c PFC) On() bool { return c.Xoff > 0 || c.Alpha > 0 }
 
-// HeadroomOf returns how many bytes can come by a link after the packet that
-// crossed the threshold began to: that packet, what is sent while the pause
-// frame waits for a packet under way, is sent itself and travels, a packet begun
-// just before it arrives, and what is on the link then.
+// HeadroomOf returns the number of bytes that can arrive by a link after the start of the packet that crosses the
+// threshold: that packet; what is sent while the pause frame waits for a packet in transmission, is sent and travels; a
+// packet that begins just before it arrives; and what is on the link then.
 func (c PFC) HeadroomOf(l *fabric.Link) fabric.Bytes {
 	onTheWay := fabric.Bytes(math.Ceil(float64(l.Delay) / float64(fabric.Second) * float64(l.Rate) / 8))
 	return 3*fabric.Bytes(c.Frame) + pauseLength + 2*onTheWay
@@ -90,12 +84,12 @@ type flowControl struct {
 	alpha     int64             // of alphaUnit; 0: xoff
 	others    dynamicThresholds // of the other classes
 	shared    []int64
-	senders   []sender   // by the direction they send in
-	guard     *watchdogs // nil: none
+	senders   []pauseState // by the direction they send in
+	guard     *watchdogs   // nil: none
 }
 
-// sender is what a switch keeps of the other end of a link.
-type sender struct {
+// pauseState is a switch's record of the other end of a link, for flow control.
+type pauseState struct {
 	held   int64 // bytes of its packets that wait here
 	paused bool  // it is paused by the other end
 	since  fabric.Time
@@ -110,7 +104,7 @@ func newFlowControl(c Config) *flowControl {
 	f := c.Fabric
 	fc := &flowControl{
 		xoff: int64(c.PFC.Xoff), alpha: int64(c.PFC.Alpha*alphaUnit + 0.5), gap: 2 * int64(c.PFC.Frame),
-		senders: make([]sender, 2*f.Links()), others: thresholdsOf(&c), guard: newWatchdogs(c),
+		senders: make([]pauseState, 2*f.Links()), others: thresholdsOf(&c), guard: newWatchdogs(c),
 	}
 	if c.PFC.Xon > 0 {
 		fc.gap = int64(c.PFC.Xoff - c.PFC.Xon)
@@ -134,7 +128,7 @@ func (fc *flowControl) threshold(r *region, node fabric.NodeID, s *switchNode) i
 	return max(0, fc.shared[int(node)-len(r.hosts)]-s.used) * fc.alpha / alphaUnit
 }
 
-// hold counts a data packet that waits; s.used counts it already.
+// hold counts a queued data packet for flow control; s.used counts it already.
 func (r *region) hold(node fabric.NodeID, s *switchNode, in LinkDir, length int64) {
 	if in < 0 {
 		return // it was made here
@@ -172,8 +166,7 @@ const (
 // the least that Ethernet has.
 const pauseLength = 60
 
-// sendPause sends a pause frame against a direction. It goes before all else,
-// after the packet under way.
+// sendPause sends a pause frame against a direction. It precedes all other packets, after the packet in transmission.
 func (r *region) sendPause(in LinkDir, what uint8) {
 	dir := in ^ 1
 	d := &r.dirs[dir]
@@ -210,9 +203,8 @@ func appendPause(b []byte, from [6]byte, what uint8) int {
 	return len(b)
 }
 
-// heedPause takes a pause frame that arrived: the other direction of the link
-// stops, or goes on.
-func (r *region) heedPause(in LinkDir, id packetID, p *packet) {
+// receivePause processes a pause frame: the other direction of the link stops, or continues.
+func (r *region) receivePause(in LinkDir, id packetID, p *packet) {
 	dir, what := in^1, p.pause
 	r.totals.Pauses++
 	r.pool.put(id)
@@ -241,7 +233,7 @@ func (r *region) setPaused(now fabric.Time, dir LinkDir, paused bool) {
 	r.arm(now, dir, d)
 }
 
-// arm sees to it that a port with something to send is served.
+// arm schedules the next packet of a port that has one to send.
 func (r *region) arm(now fabric.Time, dir LinkDir, d *direction) {
 	if !d.ready && d.nonEmpty&^d.paused != 0 {
 		d.ready = true
@@ -249,19 +241,17 @@ func (r *region) arm(now fabric.Time, dir LinkDir, d *direction) {
 	}
 }
 
-// believe has the sender of a direction whose pause frames are lost, or no longer,
-// to a cut be as they would have left it: not paused, or as the other end wants it.
-func (n *Network) believe(dir LinkDir, cut bool) {
+// setPauseBelief updates the sender of a direction whose pause frames are lost to a cut, or no longer are.
+func (n *Network) setPauseBelief(dir LinkDir, cut bool) {
 	if n.flow == nil {
 		return
 	}
 	n.regionOf(n.dirs[dir].from).setPaused(n.Now(), dir, !cut && n.flow.senders[dir].paused)
 }
 
-// Storm has the far end of a direction pause the data of its sender from now on, whatever
-// room it has, or no longer: what a NIC does that is broken, or whose host does not take
-// what it receives (Guo et al., RDMA over Commodity Ethernet at Scale, SIGCOMM 2016,
-// section 4.3). The far end must be a host's. Without PFC the sender takes no notice.
+// Storm makes the host at a direction's far end pause the sender's data permanently, or no longer. A broken NIC does
+// that, or one whose host does not process what it receives (Guo et al., RDMA over Commodity Ethernet at Scale, SIGCOMM
+// 2016, section 4.3). Without PFC it has no effect.
 func (n *Network) Storm(dir LinkDir, on bool) {
 	if n.flow == nil {
 		return
@@ -276,12 +266,11 @@ func (n *Network) Storm(dir LinkDir, on bool) {
 	} else {
 		s.rested += n.Now() - s.since
 	}
-	n.believe(dir, n.dirs[dir^1].down)
+	n.setPauseBelief(dir, n.dirs[dir^1].down)
 }
 
-// Pausable is an [Endpoint] that can be paused, so that it sends no data for a while: none
-// that it sends without Frame.Control. A host that is not takes no notice of
-// pause frames.
+// Pausable is an [Endpoint] that stops sending data while it is paused: packets without Frame.Control. Other endpoints
+// ignore pause frames.
 type Pausable interface {
 	Pause(now fabric.Time, paused bool)
 }

@@ -34,8 +34,8 @@ type eventKind uint8
 const (
 	eventArrive eventKind = iota + 1 // entity: the link direction whose oldest packet arrives
 	eventReady                       // entity: the link direction whose port has sent a packet and has more
-	eventPoll                        // entity: the host to ask for a packet
-	eventWatch                       // entity: the link direction whose watchdog looks at its port
+	eventPoll                        // the entity is a host from which a packet is requested
+	eventWatch                       // the entity is a link direction whose PFC watchdog checks its port
 )
 
 const entityBits = 28
@@ -49,11 +49,11 @@ func (e event) kind() eventKind { return eventKind(e.tie >> 60) }
 func (e event) entity() uint32  { return uint32(e.tie>>32) & (1<<entityBits - 1) }
 func (e event) arg() uint32     { return uint32(e.tie) }
 
-// heap4 is a 4-ary min-heap: half the levels of a binary one, and four children
+// quadHeap is a 4-ary min-heap: half the levels of a binary one, and four children
 // fill one cache line.
-type heap4 []event
+type quadHeap []event
 
-func (h *heap4) push(e event) {
+func (h *quadHeap) push(e event) {
 	s := append(*h, e)
 	*h = s
 	i := len(s) - 1
@@ -68,7 +68,7 @@ func (h *heap4) push(e event) {
 	s[i] = e
 }
 
-func (h *heap4) pop() event {
+func (h *quadHeap) pop() event {
 	s := *h
 	top := s[0]
 	n := len(s) - 1
@@ -105,7 +105,7 @@ func (h *heap4) pop() event {
 // serialisation. In a fabric of 512 hosts a bucket has about 20 events.
 const (
 	bucketShift = 8 // a bucket is 256 ps
-	buckets     = 1 << 14
+	timeBuckets = 1 << 14
 )
 
 // queue is the pending events. Those of the bucket of time being worked on lie
@@ -120,16 +120,16 @@ const (
 // of a million is faster; a link direction has one pending event, so a network
 // of 32,768 hosts stays below that.
 type queue struct {
-	run    []event // events of the current bucket, in order
-	done   int     // of them, taken
-	late   heap4   // events of buckets up to current that were pushed since
-	far    heap4   // events that were beyond the wheel when pushed
-	bucket int64   // current bucket, counted from time 0
-	count  int     // events in the wheel
+	run    []event  // events of the current bucket, in order
+	done   int      // of them, taken
+	late   quadHeap // events of buckets up to current that were pushed since
+	far    quadHeap // events that were beyond the wheel when pushed
+	bucket int64    // current bucket, counted from time 0
+	count  int      // events in the wheel
 
-	heads    [buckets]uint32
-	occupied [buckets / 64]uint64 // a bit per bucket
-	nodes    []wheelNode          // 0 is no node
+	heads    [timeBuckets]uint32
+	occupied [timeBuckets / 64]uint64 // a bit per bucket
+	nodes    []wheelNode              // 0 is no node
 	free     uint32
 }
 
@@ -145,7 +145,7 @@ func (q *queue) push(e event) {
 	switch ahead := b - q.bucket; {
 	case ahead <= 0:
 		q.late.push(e)
-	case ahead >= buckets:
+	case ahead >= timeBuckets:
 		q.far.push(e)
 	default:
 		n := q.free
@@ -158,7 +158,7 @@ func (q *queue) push(e event) {
 		} else {
 			q.free = q.nodes[n].next
 		}
-		slot := b & (buckets - 1)
+		slot := b & (timeBuckets - 1)
 		q.nodes[n] = wheelNode{e, q.heads[slot]}
 		q.heads[slot] = n
 		q.occupied[slot/64] |= 1 << (slot % 64)
@@ -219,7 +219,7 @@ func (q *queue) advance() bool {
 	}
 	q.bucket = next
 	run := q.run[:0]
-	slot := next & (buckets - 1)
+	slot := next & (timeBuckets - 1)
 	for n := q.heads[slot]; n != 0; {
 		node := &q.nodes[n]
 		run = append(run, node.event)
@@ -239,11 +239,11 @@ func (q *queue) advance() bool {
 	return true
 }
 
-// insertionMost is how many events are sorted by insertion.
-const insertionMost = 24
+// maxInsertionSort is how many events are sorted by insertion.
+const maxInsertionSort = 24
 
 func sortEvents(events []event) {
-	if len(events) > insertionMost {
+	if len(events) > maxInsertionSort {
 		slices.SortFunc(events, event.compare)
 		return
 	}
@@ -263,14 +263,14 @@ func (q *queue) nextOccupied() (int64, bool) {
 	if q.count == 0 {
 		return 0, false
 	}
-	const words = buckets / 64
-	start := (q.bucket + 1) & (buckets - 1)
+	const words = timeBuckets / 64
+	start := (q.bucket + 1) & (timeBuckets - 1)
 	word := start / 64
 	mask := ^uint64(0) << (start % 64)
 	for range words + 1 {
 		if set := q.occupied[word] & mask; set != 0 {
 			slot := word*64 + int64(bits.TrailingZeros64(set))
-			ahead := (slot - start) & (buckets - 1)
+			ahead := (slot - start) & (timeBuckets - 1)
 			return q.bucket + 1 + ahead, true
 		}
 		mask = ^uint64(0)

@@ -59,7 +59,7 @@ func TestEventPacking(t *testing.T) {
 // at most.
 type radix struct {
 	last    fabric.Time
-	now     heap4
+	now     quadHeap
 	buckets [64][]event
 	used    uint64
 	n       int
@@ -120,7 +120,7 @@ func BenchmarkQueue(b *testing.B) {
 		for _, c := range []struct {
 			name string
 			q    pq
-		}{{"wheel", &queue{}}, {"heap4", &heap4{}}, {"radix", &radix{}}} {
+		}{{"wheel", &queue{}}, {"heap4", &quadHeap{}}, {"radix", &radix{}}} {
 			b.Run(fmt.Sprintf("%s/%d", c.name, size), func(b *testing.B) {
 				for i := range size {
 					c.q.push(eventOf(delays[i%len(delays)], eventArrive, uint32(i), 0))

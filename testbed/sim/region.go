@@ -24,7 +24,7 @@ type region struct {
 	by       *control // the control function that is carried out; nil: none is
 	queue    queue
 	controls heap.Heap[*control]
-	pool     *pool // of its own, or of all on one core
+	pool     *packetPool // of its own, or of all on one core
 
 	// Of the whole network; a region touches its own elements only.
 	dirs     []direction
@@ -41,7 +41,7 @@ type region struct {
 	concurrent bool            // in a window
 	out        [2][][]crossing // by parity of the window and region
 	sent       fabric.Time     // when the first of what crossed in the window arrives
-	journal    []entry
+	journal    []windowEntry
 	merged     int    // of the journal
 	before     int64  // events, up to the window
 	scheduled  uint32 // control functions, in the window

@@ -6,11 +6,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// split says which region each node belongs to, for so many regions at most.
+// assignRegions says which region each node belongs to, for so many regions at most.
 // Each tier is cut into as many runs of neighbours, a host goes with its ToR: so
 // pods stay whole where their number allows, and what crosses is half of the
 // links above.
-func split(f *fabric.Fabric, count int) (owner []uint8, regions int) {
+func assignRegions(f *fabric.Fabric, count int) (owner []uint8, regions int) {
 	tors := 0
 	perTier := map[fabric.Tier]int{}
 	for i := range f.Switches() {
@@ -36,8 +36,8 @@ const maxRegions = 64
 // and their share of switches are about what fits a core's second cache.
 const hostsPerRegion = 16
 
-// PayingRegions returns into how many regions it pays to cut a fabric, be it for one
-// core. What runs in them must keep to what is said of [Config.Regions].
+// PayingRegions returns the number of regions with which a fabric is simulated fastest, also on one core. With several
+// regions the rules of [Config].Regions apply.
 func PayingRegions(f *fabric.Fabric) int {
 	return max(1, f.Hosts()/hostsPerRegion)
 }
@@ -64,12 +64,12 @@ type crossing struct {
 	payload int32
 	header  uint8
 	class   uint8
-	is      state
+	is      packetState
 	pause   uint8
 	data    [MaxHeader]byte
 }
 
-// cross gives a packet on the wire to the region at the far end.
+// cross passes a packet on the wire to the region at the far end.
 func (r *region) cross(far *region, dir LinkDir, id packetID, p *packet) {
 	if far.pool == r.pool { // on one core; it arrives after the window
 		far.fly(dir, id, p)
@@ -95,7 +95,7 @@ func (r *region) cross(far *region, dir LinkDir, id packetID, p *packet) {
 	r.pool.put(id)
 }
 
-// land takes what the other regions have sent in the window before.
+// land receives the packets that other regions sent in the previous window.
 func (r *region) land(parity int) {
 	if r.net.pool != nil {
 		return // nothing was kept for it

@@ -11,8 +11,7 @@ import (
 // alphaUnit is the denominator of the dynamic threshold's fixed point.
 const alphaUnit = 256
 
-// maxCopies bounds what one packet can turn into within one event, through
-// clones and recirculation.
+// maxCopies is the maximum number of packets that one packet can become within one event, by clones and recirculation.
 const maxCopies = 512
 
 // switchNode is the traffic manager of one switch.
@@ -37,7 +36,7 @@ type port struct {
 
 // classQueue is the packets of one class that wait at a port.
 type classQueue struct {
-	list
+	packetList
 	bytes int32
 }
 
@@ -140,8 +139,8 @@ func (r *region) forward(node fabric.NodeID, s *switchNode, copies []Copy, from 
 	r.copies = copies[:0]
 }
 
-// leave ends a packet for the controller, or for a port that does not exist, which is found out only after its egress, ok
-// of which says that it was not dropped there.
+// leave ends a packet for the controller, or for a port that does not exist. The latter is known only after egress; ok
+// says that egress did not drop it.
 func (r *region) leave(node fabric.NodeID, port uint32, ok bool, id packetID, p *packet) {
 	switch {
 	case !ok:
@@ -154,8 +153,7 @@ func (r *region) leave(node fabric.NodeID, port uint32, ok bool, id packetID, p 
 	}
 }
 
-// replaced accounts for a recirculated packet, which came back as count
-// copies, each of which will take a slot of its own.
+// replaced accounts for a recirculated packet that became count copies, each of which needs a slot.
 func (r *region) replaced(node fabric.NodeID, id packetID, p *packet, count int) {
 	if count == 0 {
 		r.drop(node, -1, DropPipeline, id, p)
@@ -172,18 +170,18 @@ func (r *region) enqueue(node fabric.NodeID, s *switchNode, dir LinkDir, id pack
 	q := &d.queues
 	verdict, reason := r.admission.admit(s, &q.classes[p.class], p), DropBuffer
 	if r.flow != nil && p.class == 0 && r.flow.guard.drops(dir) {
-		verdict, reason = refuse, DropWatchdog
+		verdict, reason = refusePacket, DropWatchdog
 	}
 	switch verdict {
-	case trim:
+	case trimPacket:
 		p.trim()
 		p.class = r.topClass
 		d.counters.Trimmed++
-		if r.admission.admit(s, &q.classes[p.class], p) == admit {
+		if r.admission.admit(s, &q.classes[p.class], p) == admitPacket {
 			break
 		}
 		fallthrough
-	case refuse:
+	case refusePacket:
 		if p.is&inPlace != 0 {
 			s.inPlace.FreeInPlace()
 		} else {
@@ -222,7 +220,7 @@ func (r *region) enqueue(node fabric.NodeID, s *switchNode, dir LinkDir, id pack
 	return copies
 }
 
-// ready handles a ready event: the port is idle and has packets waiting.
+// ready processes a ready event: the port is idle and has packets waiting.
 func (r *region) ready(dir LinkDir) {
 	d := &r.dirs[dir]
 	d.ready = false
@@ -268,7 +266,7 @@ func (r *region) serve(node fabric.NodeID, s *switchNode, dir LinkDir, d *direct
 
 // classOf returns the class that a packet joins by the priority that the program gave it.
 func (r *region) classOf(priority uint8, p *packet) uint8 {
-	if p.is&trimmed != 0 {
+	if p.is&stateTrimmed != 0 {
 		return r.topClass
 	}
 	return min(priority, r.topClass)
@@ -306,16 +304,15 @@ func (r *region) egress(node fabric.NodeID, s *switchNode, dir LinkDir, d *direc
 	p.header = uint8(copy(p.data[:], dep.Header))
 	p.length = int32(max(dep.Length, len(dep.Header)))
 	p.payload = min(p.payload, p.length-int32(p.header))
-	if p.is&trimmed != 0 {
+	if p.is&stateTrimmed != 0 {
 		p.trim()
 	}
 	r.transmit(dir, id, p)
 	return true, copies
 }
 
-// Inject puts a packet into a switch as if it had arrived at a port now: a
-// packet-out at the CPU port, a port event at [EventPort], a test packet at any
-// other. data are its real bytes, length its bytes with virtual payload.
+// Inject gives a switch a packet as if it had arrived at a port now: a packet-out at the CPU port, a port event at
+// [EventPort], a test packet at any other. data is its first bytes, length its whole length with payload.
 func (n *Network) Inject(node fabric.NodeID, ingressPort uint32, data []byte, length int) error {
 	if node < fabric.NodeID(len(n.hosts)) || int(node) >= n.fab.Nodes() {
 		return fmt.Errorf("%w: node %d is not a switch", ErrPacket, node)

@@ -186,8 +186,8 @@ func TestDynamicThreshold(t *testing.T) {
 	}
 }
 
-// TestStamp: a switch writes the queue of the port that the packet leaves by: with two senders by one spine, that of its link to
-// the receiver's ToR.
+// TestStamp: a switch writes the queue of the port that the packet leaves by: with two senders by one spine, that of
+// its link to the receiver's ToR.
 func TestStamp(t *testing.T) {
 	type place struct {
 		at   fabric.NodeID

@@ -8,27 +8,27 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Record is one line of the event log.
+// Record is one event of the event log.
 type Record struct {
 	At     fabric.Time
 	Kind   RecordKind
 	Node   fabric.NodeID // where it happened; -1: nowhere in particular
 	Dir    LinkDir       // -1: not at a link
-	Reason DropReason    // of a drop
+	Reason DropReason    // why the packet was dropped, for a drop
 	Class  uint8
-	// Length, Payload (bytes) and Header are the packet's. Header is valid
-	// during the call; of a packet dropped before egress it is what arrived.
+	// Length, Payload (bytes) and Header are the packet's. Header is valid during the call; of a packet dropped before
+	// egress it is as it arrived.
 	Length, Payload int
 	Header          []byte
-	Text            string // of a note
+	Text            string // the text of a note
 }
 
-// Tracer watches a run. Trace must not call the network.
+// Tracer receives the events of a run. Trace must not call the network.
 type Tracer interface {
 	Trace(Record)
 }
 
-// Tracers calls several tracers one after the other.
+// Tracers passes each event to several tracers.
 type Tracers []Tracer
 
 // Trace implements [Tracer].
@@ -38,7 +38,7 @@ func (t Tracers) Trace(r Record) {
 	}
 }
 
-// JSONL writes records as lines of JSON. Create it with [NewJSONL].
+// JSONL is a [Tracer] that writes events as lines of JSON. Create it with [NewJSONL].
 type JSONL struct {
 	w    *bufio.Writer
 	fab  *fabric.Fabric
@@ -101,7 +101,7 @@ func (j *JSONL) Trace(r Record) {
 	_, j.err = j.w.Write(j.line)
 }
 
-// Flush writes what is buffered and returns the first error there was.
+// Flush writes buffered lines and returns the first error of writing.
 func (j *JSONL) Flush() error {
 	if err := j.w.Flush(); j.err == nil {
 		j.err = err

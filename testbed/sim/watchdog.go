@@ -8,10 +8,10 @@ import "github.com/ethereal-fabric/ethereal/fabric"
 // What comes in by the port goes on; SONiC drops that as well.
 type watchdogs struct {
 	after fabric.Time
-	ports []watched // by the direction they send in
+	ports []watchedPort // by the direction they send in
 }
 
-type watched struct {
+type watchedPort struct {
 	since  fabric.Time // it has been paused, or not, since then
 	paused bool
 	drops  bool
@@ -22,7 +22,7 @@ func newWatchdogs(c Config) *watchdogs {
 	if c.PFC.Watchdog == 0 {
 		return nil
 	}
-	return &watchdogs{after: c.PFC.Watchdog, ports: make([]watched, 2*c.Fabric.Links())}
+	return &watchdogs{after: c.PFC.Watchdog, ports: make([]watchedPort, 2*c.Fabric.Links())}
 }
 
 // drops reports whether a port drops data. w may be nil.
@@ -42,8 +42,7 @@ func (r *region) watch(dir LinkDir, paused bool) {
 	}
 }
 
-// watchdog handles a watch event: it looks whether the port has been in its state for long
-// enough.
+// watchdog processes a watch event: it checks whether the port has been in its state for long enough.
 func (r *region) watchdog(dir LinkDir) {
 	p := &r.flow.guard.ports[dir]
 	p.armed = false

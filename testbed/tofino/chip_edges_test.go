@@ -18,8 +18,9 @@ func dscpV4(packet []byte, dscp byte) []byte {
 	return b
 }
 
-// TestChipEdges: what the other tests and P4Testgen do not reach. Malformed port events are dropped; the mark of a rerouted
-// packet is set beside each DSCP; of two packets to a dead port in one interval the first is quenched; IPv6 packets that go down are marked; without carriers no packet has a label; upper bits of the hash.
+// TestChipEdges: what the other tests and P4Testgen do not reach. Malformed port events are dropped; the mark of a
+// rerouted packet is set beside each DSCP; of two packets to a dead port in one interval the first is quenched; IPv6
+// packets that go down are marked; without carriers no packet has a label; upper bits of the hash.
 func TestChipEdges(test *testing.T) {
 	chip, sw := torOnBoth(test)
 	t := &twins{T: test, chip: chip, sw: sw}

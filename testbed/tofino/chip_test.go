@@ -75,7 +75,7 @@ func onChip(t *testing.T) *Mirror {
 		}
 		options = []string{"-p"} // log what the program does
 	}
-	m, err := start(context.Background(), harness, pipeline, options...)
+	m, err := startModel(context.Background(), harness, pipeline, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,6 +144,8 @@ func torTables(t *testing.T, sw *interp.Switch) {
 		mac := 0x020000000010 + port
 		insert("route_v4", program.FieldMatch{Value: []byte{10, 0, 0, byte(i + 1)}, PrefixLen: 32}, 0, "deliver", port, mac)
 		insert("route_v6", program.FieldMatch{Value: v6(byte(i + 1)), PrefixLen: 128}, 0, "deliver", port, mac)
+		insert("source_guard", program.FieldMatch{Value: []byte{byte(port)}}, 0, "own_addresses",
+			0x0A000000+port, 0xFD00000000000000, port)
 	}
 	insert("route_v4", program.FieldMatch{Value: []byte{10, 1, 0, 0}, PrefixLen: 16}, 0, "forward_down", 5)
 	insert("route_v4", program.FieldMatch{Value: []byte{10, 0, 0, 0}, PrefixLen: 8}, 0, "forward_up", 1)
@@ -205,8 +207,8 @@ func (t *twins) both(what string, port uint32, data []byte) []Packet {
 	return t.compare(what, Packet{port, data}, func() ([]Packet, error) { return t.chip.Inject(port, data) })
 }
 
-// compare has a packet come into v1model's program, and does the same to the chip: the same bytes must leave by the same
-// ports. Behind the IP packet of a quench or notice the chip leaves padding.
+// compare has a packet come into v1model's program, and does the same to the chip: the same bytes must leave by the
+// same ports. Behind the IP packet of a quench or notice the chip leaves padding.
 func (t *twins) compare(what string, in Packet, chip func() ([]Packet, error)) []Packet {
 	t.Helper()
 	t.now += 1e9
@@ -238,9 +240,9 @@ func (t *twins) compare(what string, in Packet, chip func() ([]Packet, error)) [
 	return got
 }
 
-// TestChipGenerator: an uplink dies, comes back by the controller's packet, and dies again, as the packet generator says
-// it. Its packet comes in by port 68 as tofino1_base.p4 of p4c lays it out (pktgen_port_down_header_t): the harness has
-// no command for the generator itself. A generator's events have epochs 1, 2, ..., which the chip counts.
+// TestChipGenerator: an uplink dies, comes back by the controller's packet, and dies again, as the packet generator
+// says it. Its packet comes in by port 68 as tofino1_base.p4 of p4c lays it out (pktgen_port_down_header_t): the
+// harness has no command for the generator itself. A generator's events have epochs 1, 2, ..., which the chip counts.
 func TestChipGenerator(test *testing.T) {
 	chip, sw := torOnBoth(test)
 	t := &twins{T: test, chip: chip, sw: sw}
@@ -287,7 +289,10 @@ func TestChipFailure(test *testing.T) {
 	if out := t.both("labelled, dead port", 1, labelled); len(out) != 2 {
 		t.Errorf("a labelled packet to a dead port: %v, want a quench and the packet by another port", out)
 	}
-	t.both("IPv6, dead port", 2, labelledPacketV6(0))
+	t.both("IPv6, dead port", 1, labelledPacketV6(0))
+	if out := t.both("another's source, dead port", 2, labelled); len(out) != 0 {
+		t.Errorf("a packet to a dead port with another's source: %v, want neither it nor a quench", out)
+	}
 	t.both("down event of a port without an entry in notice", p4src.PortEventPort, p4src.AppendPortEvent(nil, 5, false, 6))
 	down := labelledPacket(0)
 	down[14+17] = 1 // to 10.1.0.1, by port 5
@@ -322,8 +327,8 @@ func sameCounters(t *testing.T, chip *Mirror, sw *interp.Switch, by func(port in
 	t.Helper()
 	for id, info := range sw.Program().Counters {
 		perPort := strings.HasPrefix(info.Name, "port_")
-		want, got := map[int]count{}, map[int]count{}
-		add := func(to map[int]count, index int, packets, bytes uint64, err error) {
+		want, got := map[int]counterValue{}, map[int]counterValue{}
+		add := func(to map[int]counterValue, index int, packets, bytes uint64, err error) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -26,24 +26,24 @@ var (
 	registerLine = regexp.MustCompile(`^register [a-z_]+\(physical [0-9]+\): lo=([0-9]+)$`)
 )
 
-// cell is a cell of an indirect counter.
-type cell struct {
+// counterCell is a cell of an indirect counter.
+type counterCell struct {
 	counter program.CounterID
 	index   int
 }
 
-// count is what a cell holds.
-type count struct{ packets, bytes uint64 }
+// counterValue is the content of a counter cell: packets and bytes.
+type counterValue struct{ packets, bytes uint64 }
 
-// Counted returns what the chip has counted in a cell of an indirect counter since [Mirror.Use]. The bytes are those
-// that v1model counts. See [interp.Counting].
+// Counted returns the packets and bytes that the chip's model has counted in a cell of an indirect counter since
+// [Mirror.Use]. Bytes are counted as v1model does. See [interp.Counting].
 func (m *Mirror) Counted(id program.CounterID, index int) (packets, bytes uint64, err error) {
 	c, err := m.count(id, index)
-	before := m.before[cell{id, index}]
+	before := m.before[counterCell{id, index}]
 	return c.packets - before.packets, c.bytes - before.bytes, err
 }
 
-func (m *Mirror) count(id program.CounterID, index int) (c count, err error) {
+func (m *Mirror) count(id program.CounterID, index int) (c counterValue, err error) {
 	name, more := m.sw.Program().Counters[id].Name, uint64(checksumBytes)
 	if name == p4rt.CounterData || name == p4rt.CounterControl {
 		more += bridgeBytes
@@ -51,12 +51,12 @@ func (m *Mirror) count(id program.CounterID, index int) (c count, err error) {
 		case index == p4src.CPUPort:
 			index = cpuPort
 		case index > LastPort:
-			return count{}, nil
+			return counterValue{}, nil
 		}
 	}
 	r, err := m.model.Do(fmt.Sprintf("check_counter %s(%d)", name, index))
 	if err != nil {
-		return count{}, err
+		return counterValue{}, err
 	}
 	for _, line := range r.Text {
 		if f := counterLine.FindStringSubmatch(line); f != nil {
@@ -67,31 +67,32 @@ func (m *Mirror) count(id program.CounterID, index int) (c count, err error) {
 			return c, err
 		}
 	}
-	return count{}, fmt.Errorf("tofino: model: no answer about cell %d of counter %s", index, name)
+	return counterValue{}, fmt.Errorf("tofino: model: no answer about cell %d of counter %s", index, name)
 }
 
-// countAll remembers what the chip has counted, so that a new program's counters begin at 0.
+// countAll saves the chip's counts, so that a new program's counters begin at 0.
 func (m *Mirror) countAll() error {
-	m.before = map[cell]count{}
+	m.before = map[counterCell]counterValue{}
 	for id, info := range m.sw.Program().Counters {
 		for index := range info.Size {
 			c, err := m.count(program.CounterID(id), index)
 			if err != nil {
 				return err
 			}
-			if c != (count{}) {
-				m.before[cell{program.CounterID(id), index}] = c
+			if c != (counterValue{}) {
+				m.before[counterCell{program.CounterID(id), index}] = c
 			}
 		}
 	}
 	return nil
 }
 
-// CountedAt returns 0: the chip counts source_route's packets by label, not by entry. See [interp.Counting].
+// CountedAt returns 0, since the chip counts the packets of table source_route by label, not by entry. See
+// [interp.Counting].
 func (*Mirror) CountedAt(program.TableID, int) (packets, bytes uint64, err error) { return 0, 0, nil }
 
-// ReadBack has the switch's register port_down be as the chip's is, after port-event packets. Other registers of the
-// chip hold something else than v1model's of their names.
+// ReadBack copies the chip's register port_down, which port-event packets change, to the switch. Other registers of the
+// chip do not correspond to v1model's.
 func (m *Mirror) ReadBack() error {
 	if m.sw == nil || len(m.events) == 0 {
 		return nil

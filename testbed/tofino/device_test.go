@@ -15,7 +15,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/process"
 )
 
-// TestDevice: a switch forwards by the model: packets leave by the port that the model says, which the stand-in counts up.
+// TestDevice: a switch forwards by the model: packets leave by the port that the model says, which the stand-in counts
+// up.
 func TestDevice(t *testing.T) {
 	mirror, err := NewMirror(startStandIn(t))
 	if err != nil {

@@ -17,10 +17,10 @@ type entries struct {
 	places  map[string]int
 }
 
-// placed is the harness's message about the place of a new entry.
-var placed = regexp.MustCompile(`find_unused_way = ([0-9]+) `)
+// placedPattern is the harness's message about the place of a new entry.
+var placedPattern = regexp.MustCompile(`find_unused_way = ([0-9]+) `)
 
-// write makes the table hold what want says, action by key.
+// write makes the table contain the actions in want, by key.
 func (t *entries) write(m *Model, want map[string]string) error {
 	if t.actions == nil {
 		t.actions, t.places = map[string]string{}, map[string]int{}
@@ -55,7 +55,7 @@ func (t *entries) write(m *Model, want map[string]string) error {
 			return err
 		}
 		for _, line := range r.Text {
-			if found := placed.FindStringSubmatch(line); found != nil && !known {
+			if found := placedPattern.FindStringSubmatch(line); found != nil && !known {
 				if place, err = strconv.Atoi(found[1]); err != nil {
 					return err
 				}

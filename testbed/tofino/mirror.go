@@ -14,68 +14,70 @@ import (
 // cpuPort is the chip's port to the CPU: the program is compiled with it.
 const cpuPort = 63
 
-// LastPort is the last port that a packet may come in by.
+// LastPort is the highest ingress port.
 const LastPort = cpuPort - 1
 
-// unused is the parameter of set_device that the chip's program does not read, so that the harness does not know it.
-const unused = "uplinks"
+// unusedParameter is the parameter of set_device that the chip's program does not read, so that the harness does not
+// know it.
+const unusedParameter = "uplinks"
 
-// interval is the parameter of set_device for the least time between quenches. The model's clock advances with packets:
-// 1 of the chip's microseconds is 128 of them, and a switch's usual 1,000 as good as never.
+// intervalParameter is the parameter of set_device for the least time between quenches. The model's clock advances with
+// packets: 1 of the chip's microseconds is 128 of them, and a switch's usual 1,000 as good as never.
 const (
-	interval    = "quench_interval_us"
-	neverQuench = "0xffffffff"
+	intervalParameter = "quench_interval_us"
+	neverQuench       = "0xffffffff"
 )
 
-// Mirror has a model's tables be as a switch's are. It is not safe for concurrent use.
+// Mirror copies a v1model switch's tables to a model of the Tofino chip, so that packets can pass through the chip's
+// program. It is not safe for concurrent use.
 type Mirror struct {
 	model    *Model
-	selector selector
+	selector selectorMemory
 	sw       *interp.Switch
 	device   string // what its only entry does in the model
-	rows     map[string]*rows
+	rows     map[string]*ternaryRows
 	exact    map[string]*entries
 
 	uplinks  map[uint32]int // by port: its index among the uplinks
-	groups   map[string]*group
-	trees    map[uint32]tree // multicast groups
-	sessions map[uint32]session
+	groups   map[string]*ecmpGroup
+	trees    map[uint32]multicastTree // multicast groups
+	sessions map[uint32]mirrorSession
 	down     map[uint32]bool // ports of which the model saw a down event last
 
-	before map[cell]count      // what was counted before the switch's program was set
-	events map[uint32]struct{} // ports whose events ReadBack has not followed
+	before map[counterCell]counterValue // what was counted before the switch's program was set
+	events map[uint32]struct{}          // ports whose events ReadBack has not followed
 }
 
-// misses are the actions that do what a miss does.
-var misses = map[controller.Table]string{
+// missActions are the actions that are equivalent to a miss.
+var missActions = map[controller.Table]string{
 	controller.RouteV4: "discard()", controller.RouteV6: "discard()", controller.SourceRoute: "NoAction()",
 	controller.LabelCarrier: "NoAction()", controller.UplinkOfPort: "NoAction()", controller.Notice: "NoAction()",
-	controller.ECNProfile: "NoAction()",
+	controller.SourceGuard: "NoAction()", controller.ECNProfile: "NoAction()",
 }
 
-// NewMirror returns a mirror whose model has empty tables.
+// NewMirror returns a mirror to a model with empty tables.
 func NewMirror(m *Model) (*Mirror, error) {
 	s, err := readSelector(m.pipeline)
 	if err != nil {
 		return nil, err
 	}
-	var w writes
+	var w chipWrites
 	w.mirrors()
 	if err := m.write(w); err != nil {
 		return nil, err
 	}
-	return &Mirror{model: m, selector: s, rows: map[string]*rows{}, exact: map[string]*entries{},
-		groups: map[string]*group{}, trees: map[uint32]tree{}, sessions: map[uint32]session{}, down: map[uint32]bool{},
+	return &Mirror{model: m, selector: s, rows: map[string]*ternaryRows{}, exact: map[string]*entries{},
+		groups: map[string]*ecmpGroup{}, trees: map[uint32]multicastTree{}, sessions: map[uint32]mirrorSession{}, down: map[uint32]bool{},
 		events: map[uint32]struct{}{}}, nil
 }
 
-// Use has the model follow a switch's tables from now on, and the switch's counters be the model's.
+// Use makes the model copy a switch's tables from now on, and the switch read the model's counters.
 func (m *Mirror) Use(sw *interp.Switch) error {
 	m.sw = sw
 	return m.countAll()
 }
 
-// Sync writes what has changed.
+// Sync copies the changes of the tables to the model.
 func (m *Mirror) Sync() error {
 	if m.sw == nil {
 		return nil
@@ -84,7 +86,7 @@ func (m *Mirror) Sync() error {
 		return err
 	}
 	for _, t := range controller.Tables() {
-		miss, ok := misses[t]
+		miss, ok := missActions[t]
 		if !ok {
 			continue
 		}
@@ -125,7 +127,7 @@ func (m *Mirror) syncDevice() error {
 	if !ok {
 		return nil
 	}
-	action := m.action(target)
+	action := m.actionText(target)
 	if action == m.device {
 		return nil
 	}
@@ -154,9 +156,9 @@ func (m *Mirror) syncTable(name, miss string) error {
 	for _, e := range m.sw.Entries(id) {
 		var key []string
 		for i, k := range info.Key {
-			key = append(key, exactly(k, e.Match[i]))
+			key = append(key, exactValue(k, e.Match[i]))
 		}
-		want[strings.Join(key, " ")] = m.action(e.Target)
+		want[strings.Join(key, " ")] = m.actionText(e.Target)
 	}
 	return t.write(m.model, want)
 }
@@ -165,12 +167,12 @@ func (m *Mirror) syncRows(id program.TableID, info program.TableInfo, miss strin
 	t := m.rows[info.Name]
 	if t == nil {
 		any := ternary(info.Key[0], program.FieldMatch{Any: true})
-		t = &rows{table: info.Name, any: row{any, miss}}
+		t = &ternaryRows{table: info.Name, any: ternaryRow{any, miss}}
 		m.rows[info.Name] = t
 	}
 	type ranked struct {
 		rank int
-		row
+		ternaryRow
 	}
 	var all []ranked
 	for _, e := range m.sw.Entries(id) {
@@ -178,7 +180,7 @@ func (m *Mirror) syncRows(id program.TableID, info program.TableInfo, miss strin
 		if info.Key[0].Kind == program.LPM {
 			rank = e.Match[0].PrefixLen
 		}
-		all = append(all, ranked{rank, row{ternary(info.Key[0], e.Match[0]), m.action(e.Target)}})
+		all = append(all, ranked{rank, ternaryRow{ternary(info.Key[0], e.Match[0]), m.actionText(e.Target)}})
 	}
 	slices.SortFunc(all, func(a, b ranked) int {
 		if a.rank != b.rank {
@@ -186,9 +188,9 @@ func (m *Mirror) syncRows(id program.TableID, info program.TableInfo, miss strin
 		}
 		return strings.Compare(a.key, b.key)
 	})
-	want := make([]row, len(all))
+	want := make([]ternaryRow, len(all))
 	for i, r := range all {
-		want[i] = r.row
+		want[i] = r.ternaryRow
 	}
 	if commands := t.write(want); len(commands) > 0 {
 		if _, err := m.model.Do(commands...); err != nil {
@@ -198,34 +200,35 @@ func (m *Mirror) syncRows(id program.TableID, info program.TableInfo, miss strin
 	return nil
 }
 
-// action returns what an entry does, in the harness's words.
-func (m *Mirror) action(g interp.Target) string {
+// actionText returns an entry's action in the syntax of the chip model's test harness.
+func (m *Mirror) actionText(g interp.Target) string {
 	info := m.sw.Program().Actions[g.Call.Action].Info
 	var args []string
 	for i, p := range info.Params {
 		value := hexadecimal(g.Call.Args[i])
-		if p.Name == interval && value != neverQuench {
+		if p.Name == intervalParameter && value != neverQuench {
 			value = "0x1"
 		}
-		if p.Name != unused {
+		if p.Name != unusedParameter {
 			args = append(args, p.Name+":"+value)
 		}
 	}
 	return fmt.Sprintf("%s(%s)", info.Name, strings.Join(args, ", "))
 }
 
-// Inject has a packet come in by a port of v1model's numbers, and returns what leaves, by such numbers.
+// Inject passes a packet through the model from a port, and returns the packets that leave. Ports are numbered as in
+// v1model.
 func (m *Mirror) Inject(port uint32, data []byte) ([]Packet, error) {
 	return m.InjectAll([]Packet{{port, data}})
 }
 
-// LastPort is the last port that a packet may come in by.
+// LastPort returns the highest ingress port.
 func (*Mirror) LastPort() uint32 { return LastPort }
 
 // Close ends the model.
 func (m *Mirror) Close() error { return m.model.Close() }
 
-// Forward is [Mirror.InjectAll], as a switch calls it.
+// Forward passes packets through the model, as [Mirror.InjectAll] does, for a switch process.
 func (m *Mirror) Forward(packets []interp.Input) ([]interp.Output, error) {
 	in := make([]Packet, len(packets))
 	for i, p := range packets {
@@ -239,7 +242,7 @@ func (m *Mirror) Forward(packets []interp.Input) ([]interp.Output, error) {
 	return out, err
 }
 
-// InjectAll is Inject for several packets, one after the other.
+// InjectAll is [Mirror.Inject] for several packets, one after the other.
 func (m *Mirror) InjectAll(packets []Packet) ([]Packet, error) {
 	var commands []string
 	for _, p := range packets {
@@ -247,7 +250,7 @@ func (m *Mirror) InjectAll(packets []Packet) ([]Packet, error) {
 		case p.Port == p4src.CPUPort:
 			p.Port = cpuPort
 		case p.Port == p4src.PortEventPort:
-			m.note(p.Data)
+			m.notePortEvent(p.Data)
 			p = Packet{cpuPort, append([]byte{p4src.PortEventPort >> 8, p4src.PortEventPort & 0xff}, p.Data...)}
 		case p.Port > LastPort:
 			return nil, fmt.Errorf("tofino: port %d; the model's ports are 0 to %d", p.Port, LastPort)
@@ -263,8 +266,9 @@ func (m *Mirror) InjectAll(packets []Packet) ([]Packet, error) {
 	return r.Packets, err
 }
 
-// note takes down what a port-event packet says, since a group that is written later begins with its live members.
-func (m *Mirror) note(data []byte) {
+// notePortEvent records a port-event packet's content, since a group that is written later begins with its live
+// members.
+func (m *Mirror) notePortEvent(data []byte) {
 	if len(data) < p4src.PortEventBytes {
 		return
 	}

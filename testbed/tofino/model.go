@@ -31,13 +31,13 @@ type Packet struct {
 	Data []byte
 }
 
-// Result is what a batch of commands brought about.
+// Result is the model's output for some commands.
 type Result struct {
-	Packets []Packet // that left, in order
+	Packets []Packet // packets that left, in order
 	Text    []string // other lines that the model printed
 }
 
-// Model is a running model. It is not safe for concurrent use.
+// Model is a running process of the Tofino chip's functional model. It is not safe for concurrent use.
 type Model struct {
 	cmd      *exec.Cmd
 	stop     context.CancelFunc
@@ -51,14 +51,14 @@ type Model struct {
 	trace    func(Result) // for tests
 }
 
-// Start runs the harness at path with a pipeline: the folder with tofino.bin and context.json that bfas wrote. It ends
-// with ctx or [Model.Close].
+// Start starts the program at path, which runs the chip's model, with a pipeline: the folder with tofino.bin and
+// context.json from the assembler bfas. The process ends with ctx or [Model.Close].
 func Start(ctx context.Context, path, pipeline string) (*Model, error) {
-	return start(ctx, path, pipeline)
+	return startModel(ctx, path, pipeline)
 }
 
-// start is Start with further options of the harness.
-func start(ctx context.Context, path, pipeline string, options ...string) (*Model, error) {
+// startModel is Start with further options of the harness.
+func startModel(ctx context.Context, path, pipeline string, options ...string) (*Model, error) {
 	for _, f := range []string{"tofino.bin", "context.json"} {
 		if _, err := os.Stat(filepath.Join(pipeline, f)); err != nil {
 			return nil, fmt.Errorf("tofino: pipeline: %w; `make p4-chips` writes it", err)
@@ -105,12 +105,12 @@ func start(ctx context.Context, path, pipeline string, options ...string) (*Mode
 var (
 	packetLine = regexp.MustCompile(`^([0-9]+) ([0-9A-F]*)$`)
 	// The harness prefixes what is wrong with a command by the place of the command. <tbl-cfg> are its own commands.
-	complaint = regexp.MustCompile(`^<stdin>:[0-9]+: `)
+	complaintPattern = regexp.MustCompile(`^<stdin>:[0-9]+: `)
 	// Lines of a packet's dump, which packetLine has already.
-	dump = regexp.MustCompile(`^((unexpected )?packet output on port|[0-9a-f]{4,}  )`)
+	dumpPattern = regexp.MustCompile(`^((unexpected )?packet output on port|[0-9a-f]{4,}  )`)
 )
 
-// Do has the model carry out commands, and waits until no packet is on its way in it any more.
+// Do sends commands to the model and waits until no packet is left in it.
 func (m *Model) Do(commands ...string) (Result, error) {
 	var r Result
 	if m.died != nil {
@@ -140,7 +140,7 @@ func (m *Model) Do(commands ...string) (Result, error) {
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				err = fmt.Errorf("no answer within %v", answerWithin)
 			}
-			last := strings.Join(append(wrong, tail(r.Text)...), " | ")
+			last := strings.Join(append(wrong, lastLines(r.Text)...), " | ")
 			m.died = fmt.Errorf("tofino: model: %w; it printed last: %s", err, last)
 			m.stop()
 			<-wrote //nolint:errcheck // the model's end is the error
@@ -160,8 +160,8 @@ func (m *Model) Do(commands ...string) (Result, error) {
 			continue
 		}
 		switch {
-		case dump.MatchString(line):
-		case complaint.MatchString(line):
+		case dumpPattern.MatchString(line):
+		case complaintPattern.MatchString(line):
 			wrong = append(wrong, line)
 		default:
 			r.Text = append(r.Text, line)
@@ -179,10 +179,10 @@ func (m *Model) Do(commands ...string) (Result, error) {
 	return r, nil
 }
 
-// tail returns the last lines of a text.
-func tail(text []string) []string { return text[max(0, len(text)-5):] }
+// lastLines returns the last lines of a text.
+func lastLines(text []string) []string { return text[max(0, len(text)-5):] }
 
-// Inject has a packet come in by a port, and returns what leaves.
+// Inject passes a packet through the model from a port, and returns the packets that leave.
 func (m *Model) Inject(port uint32, data []byte) ([]Packet, error) {
 	r, err := m.Do(fmt.Sprintf("packet %d %x", port, data))
 	return r.Packets, err

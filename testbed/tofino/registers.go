@@ -5,19 +5,19 @@ import (
 	"fmt"
 )
 
-// writes are writes to registers and memories of the chip, in the binary format that the assembler puts out and the
+// chipWrites are writes to registers and memories of the chip, in the binary format that the assembler puts out and the
 // harness loads: p4c, backends/tofino/bf-asm, `write_regs`, and input.cpp of the harness. Numbers are little-endian.
-type writes []byte
+type chipWrites []byte
 
 // register writes a register at its address on the chip's bus.
-func (w *writes) register(address, value uint32) {
+func (w *chipWrites) register(address, value uint32) {
 	*w = binary.LittleEndian.AppendUint32(*w, 'r'<<24)
 	*w = binary.LittleEndian.AppendUint32(*w, address)
 	*w = binary.LittleEndian.AppendUint32(*w, value)
 }
 
 // memory writes a word of 128 bits at its address, in words.
-func (w *writes) memory(address, low, high uint64) {
+func (w *chipWrites) memory(address, low, high uint64) {
 	*w = binary.LittleEndian.AppendUint32(*w, 'd'<<24)
 	*w = binary.LittleEndian.AppendUint64(*w, address)
 	*w = binary.LittleEndian.AppendUint32(*w, 128)
@@ -27,7 +27,7 @@ func (w *writes) memory(address, low, high uint64) {
 }
 
 // write has the model carry out writes.
-func (m *Model) write(w writes) error {
+func (m *Model) write(w chipWrites) error {
 	if len(w) == 0 {
 		return nil
 	}

@@ -17,12 +17,12 @@ const (
 	rootWidth  = 20                 // bits
 	lastOfTree = 1 << 7
 
-	deparser      = 0x2000000 + 0x780000
-	pipesOfGroups = deparser + 0x70000 // hi_pv_table
-	mirrorOfPort  = deparser + 0x20000 // mir_buf_desc_norm_desc_grp, by session
-	mirrorStride  = 0x20
-	mirrorCtrl    = 0x14 // of a session: norm_desc_grp_session_ctrl
-	mirrorAll     = mirrorOfPort + 0x8000
+	deparserAddress = 0x2000000 + 0x780000
+	pipesOfGroups   = deparserAddress + 0x70000 // hi_pv_table
+	mirrorOfPort    = deparserAddress + 0x20000 // mir_buf_desc_norm_desc_grp, by session
+	mirrorStride    = 0x20
+	mirrorCtrl      = 0x14 // of a session: norm_desc_grp_session_ctrl
+	mirrorAll       = mirrorOfPort + 0x8000
 )
 
 // Kinds of tree nodes: rdm.cpp, encode_type.
@@ -33,7 +33,7 @@ const (
 
 // group has a multicast group of one replica send to ports, which are below 64. Its nodes are words 2*place+1 and
 // 2*place+2; a node's address counts half words.
-func (w *writes) group(place int, ports uint64) {
+func (w *chipWrites) group(place int, ports uint64) {
 	replica, list := uint64(2*place+1), uint64(2*place+2)
 	w.memory(treeNodes+replica, nodeOfReplica|2*list<<24, 0)
 	w.memory(treeNodes+list, nodeOfPorts|lastOfTree|ports<<8, ports>>56)
@@ -43,7 +43,7 @@ func (w *writes) group(place int, ports uint64) {
 const groupsOfWord = 8
 
 // roots has neighbouring groups, the first a multiple of their number, begin at trees' places; -1: nowhere.
-func (w *writes) roots(first uint32, places [groupsOfWord]int) {
+func (w *chipWrites) roots(first uint32, places [groupsOfWord]int) {
 	pipes := uint32(0)
 	for half := range 2 {
 		var low, high uint64
@@ -64,34 +64,35 @@ func (w *writes) roots(first uint32, places [groupsOfWord]int) {
 }
 
 // mirror has an ingress mirror session send the first bytes of packets to a port's queue.
-func (w *writes) mirror(session, port uint32, class uint8, bytes uint32) {
+func (w *chipWrites) mirror(session, port uint32, class uint8, bytes uint32) {
 	at := mirrorOfPort + session*mirrorStride
 	w.register(at, uint32(class)|1<<3|port<<4|uint32(class)<<13)
 	w.register(at+mirrorCtrl, 1|bytes<<16)
 }
 
 // noMirror ends a session.
-func (w *writes) noMirror(session uint32) {
+func (w *chipWrites) noMirror(session uint32) {
 	w.register(mirrorOfPort+session*mirrorStride+mirrorCtrl, 0)
 }
 
 // mirrors turns the mirror of ingress on.
-func (w *writes) mirrors() { w.register(mirrorAll, 1) }
+func (w *chipWrites) mirrors() { w.register(mirrorAll, 1) }
 
-// headerOfMirror is what the chip puts before a mirrored packet, bytes: quench_mirror_t in p4src/tna/tna_headers.p4.
+// headerOfMirror is the length in bytes of the header that the chip adds to a mirrored packet: quench_mirror_t in
+// p4src/tna/tna_headers.p4.
 const headerOfMirror = 14
 
-// longest is the most that a mirror session can keep of a packet.
-const longest = 1<<14 - 1
+// maxMirrorBytes is the most that a mirror session can keep of a packet.
+const maxMirrorBytes = 1<<14 - 1
 
-// tree is a multicast group in the chip.
-type tree struct {
+// multicastTree is a multicast group in the chip.
+type multicastTree struct {
 	place int
 	ports uint64
 }
 
-// session is a mirror session in the chip.
-type session struct {
+// mirrorSession is a mirror session in the chip.
+type mirrorSession struct {
 	port  uint32
 	class uint8
 	bytes uint32
@@ -99,7 +100,7 @@ type session struct {
 
 // syncReplication writes multicast groups and clone sessions.
 func (m *Mirror) syncReplication() error {
-	var w writes
+	var w chipWrites
 	if err := m.syncTrees(&w); err != nil {
 		return err
 	}
@@ -109,14 +110,14 @@ func (m *Mirror) syncReplication() error {
 	return m.model.write(w)
 }
 
-func (m *Mirror) syncTrees(w *writes) error {
-	want := map[uint32]tree{}
+func (m *Mirror) syncTrees(w *chipWrites) error {
+	want := map[uint32]multicastTree{}
 	changed := map[uint32]bool{} // words of roots
 	for id, replicas := range m.sw.MulticastGroups() {
 		if id >= 1<<16 {
 			return fmt.Errorf("tofino: multicast group %d; the chip's are below %d", id, 1<<16)
 		}
-		t := tree{place: -1}
+		t := multicastTree{place: -1}
 		for _, r := range replicas {
 			if r.Port > LastPort {
 				return fmt.Errorf("tofino: multicast group %d: port %d; the model's ports are 0 to %d", id, r.Port, LastPort)
@@ -153,9 +154,9 @@ func (m *Mirror) syncTrees(w *writes) error {
 }
 
 // freeTree returns a place that no group has or will have.
-func (m *Mirror) freeTree(want map[uint32]tree) (place int) {
+func (m *Mirror) freeTree(want map[uint32]multicastTree) (place int) {
 	taken := map[int]bool{}
-	for _, all := range []map[uint32]tree{m.trees, want} {
+	for _, all := range []map[uint32]multicastTree{m.trees, want} {
 		for _, t := range all {
 			taken[t.place] = true
 		}
@@ -166,8 +167,8 @@ func (m *Mirror) freeTree(want map[uint32]tree) (place int) {
 	return place
 }
 
-func (m *Mirror) syncSessions(w *writes) error {
-	want := map[uint32]session{}
+func (m *Mirror) syncSessions(w *chipWrites) error {
+	want := map[uint32]mirrorSession{}
 	for id, c := range m.sw.CloneSessions() {
 		s, err := chipSession(id, c)
 		if err != nil {
@@ -186,16 +187,16 @@ func (m *Mirror) syncSessions(w *writes) error {
 	return nil
 }
 
-func chipSession(id uint32, c interp.CloneSession) (session, error) {
+func chipSession(id uint32, c interp.CloneSession) (mirrorSession, error) {
 	switch {
 	case id >= 1024:
-		return session{}, fmt.Errorf("tofino: clone session %d; the chip's are below 1024", id)
+		return mirrorSession{}, fmt.Errorf("tofino: clone session %d; the chip's are below 1024", id)
 	case len(c.Replicas) != 1 || c.Replicas[0].Port > LastPort:
-		return session{}, fmt.Errorf("tofino: clone session %d: the chip's goes to one port of 0 to %d", id, LastPort)
+		return mirrorSession{}, fmt.Errorf("tofino: clone session %d: the chip's goes to one port of 0 to %d", id, LastPort)
 	}
-	s := session{c.Replicas[0].Port, c.Class, uint32(c.Truncate + headerOfMirror)}
-	if c.Truncate == 0 || s.bytes > longest {
-		s.bytes = longest
+	s := mirrorSession{c.Replicas[0].Port, c.Class, uint32(c.Truncate + headerOfMirror)}
+	if c.Truncate == 0 || s.bytes > maxMirrorBytes {
+		s.bytes = maxMirrorBytes
 	}
 	return s, nil
 }

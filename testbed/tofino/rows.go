@@ -7,21 +7,21 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/program"
 )
 
-// row is an entry of a table with prefixes or masks, in the harness's words.
-type row struct {
+// ternaryRow is an entry of a table with prefixes or masks, in the harness's words.
+type ternaryRow struct {
 	key    string // such as dst:0b00001010****
 	action string // such as forward_down(port:0x3)
 }
 
-// rows are a table's rows in the chip, lowest priority first. The chip has them from address 0 without a gap.
-type rows struct {
+// ternaryRows are a table's rows in the chip, lowest priority first. The chip has them from address 0 without a gap.
+type ternaryRows struct {
 	table   string
-	any     row // a row that matches all and does what a miss does
-	written []row
+	any     ternaryRow // a row that matches all and does what a miss does
+	written []ternaryRow
 }
 
 // write returns the commands that make the table be want, lowest priority first.
-func (t *rows) write(want []row) (commands []string) {
+func (t *ternaryRows) write(want []ternaryRow) (commands []string) {
 	padding := t.any
 	if len(want) > 0 {
 		padding = want[len(want)-1]
@@ -32,7 +32,7 @@ func (t *rows) write(want []row) (commands []string) {
 			r = want[i]
 		}
 		if i == len(t.written) {
-			t.written = append(t.written, row{})
+			t.written = append(t.written, ternaryRow{})
 		}
 		if t.written[i] != r {
 			t.written[i] = r
@@ -68,8 +68,8 @@ func bitOf(b []byte, width, i int) byte {
 	return b[at] >> (low % 8) & 1
 }
 
-// exactly returns a field's value.
-func exactly(k program.KeyField, m program.FieldMatch) string {
+// exactValue returns a field's value.
+func exactValue(k program.KeyField, m program.FieldMatch) string {
 	return k.Name + ":" + hexadecimal(m.Value)
 }
 

@@ -10,20 +10,20 @@ import (
 
 // TestRows: what is written makes the highest row that matches the one that is wanted, whatever was there before.
 func TestRows(t *testing.T) {
-	tab := &rows{table: "t", any: row{"k:*", "miss()"}}
-	a, b, c := row{"k:a", "x()"}, row{"k:b", "y()"}, row{"k:c", "z()"}
+	tab := &ternaryRows{table: "t", any: ternaryRow{"k:*", "miss()"}}
+	a, b, c := ternaryRow{"k:a", "x()"}, ternaryRow{"k:b", "y()"}, ternaryRow{"k:c", "z()"}
 	for _, step := range []struct {
 		name string
-		want []row
+		want []ternaryRow
 		out  []string
 	}{
-		{"two rows", []row{a, b}, []string{"add t 0 k:a x()", "add t 1 k:b y()"}},
-		{"one above them", []row{a, b, c}, []string{"add t 2 k:c z()"}},
-		{"nothing new", []row{a, b, c}, nil},
-		{"the lowest goes: the top is there twice", []row{b, c}, []string{"add t 0 k:b y()", "add t 1 k:c z()"}},
+		{"two rows", []ternaryRow{a, b}, []string{"add t 0 k:a x()", "add t 1 k:b y()"}},
+		{"one above them", []ternaryRow{a, b, c}, []string{"add t 2 k:c z()"}},
+		{"nothing new", []ternaryRow{a, b, c}, nil},
+		{"the lowest goes: the top is there twice", []ternaryRow{b, c}, []string{"add t 0 k:b y()", "add t 1 k:c z()"}},
 		{"all go: what is left does what a miss does", nil,
 			[]string{"add t 0 k:* miss()", "add t 1 k:* miss()", "add t 2 k:* miss()"}},
-		{"one comes back", []row{a}, []string{"add t 0 k:a x()", "add t 1 k:a x()", "add t 2 k:a x()"}},
+		{"one comes back", []ternaryRow{a}, []string{"add t 0 k:a x()", "add t 1 k:a x()", "add t 2 k:a x()"}},
 	} {
 		if diff := cmp.Diff(step.out, tab.write(step.want)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", step.name, diff)

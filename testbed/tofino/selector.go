@@ -25,13 +25,13 @@ const (
 	wordCount   = 56 // bit of the number of members in the upper half: update_selector, table.cpp of the harness
 )
 
-// selector is where the selector's words are: context.json of the compiler.
-type selector struct {
+// selectorMemory is where the selector's words are: context.json of the compiler.
+type selectorMemory struct {
 	Stage, Unit, Spare int
 }
 
 // readSelector finds the selector.
-func readSelector(pipeline string) (s selector, err error) {
+func readSelector(pipeline string) (s selectorMemory, err error) {
 	name := filepath.Join(pipeline, "context.json")
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -58,7 +58,7 @@ func readSelector(pipeline string) (s selector, err error) {
 	for _, t := range context.Tables {
 		if t.Name == selectorTable && t.Type == "selection" && len(t.Stages) == 1 {
 			if m := t.Stages[0].Memory; len(m.Units) == 1 && len(m.Units[0].Units) == 1 {
-				return selector{t.Stages[0].Stage, m.Units[0].Units[0], m.Spare}, nil
+				return selectorMemory{t.Stages[0].Stage, m.Units[0].Units[0], m.Spare}, nil
 			}
 		}
 	}
@@ -67,7 +67,7 @@ func readSelector(pipeline string) (s selector, err error) {
 
 // word writes a group's live members. The memory has a spare, and a map of which of the two has a word: all words that
 // are written here are in the first, which the map says by the complement of its number, 0.
-func (w *writes) word(s selector, place int, live uint64) {
+func (w *chipWrites) word(s selectorMemory, place int, live uint64) {
 	count := uint64(0)
 	for b := live; b != 0; b &= b - 1 {
 		count++
@@ -77,8 +77,8 @@ func (w *writes) word(s selector, place int, live uint64) {
 	w.memory(unitAddress(s.Stage, memoryMap, s.Spare, place), 0, 0)
 }
 
-// group is a group of table ecmp in the chip.
-type group struct {
+// ecmpGroup is a group of table ecmp in the chip.
+type ecmpGroup struct {
 	place int
 	ports [wordMembers]uint32 // by bit
 	has   uint64              // bits
@@ -87,7 +87,7 @@ type group struct {
 
 // members places ports at the bits of the group: a port's first copy at the port's index among the uplinks, which is
 // the bit that a port event clears. Further copies, a weight's, and ports without an index are at what bits are left.
-func (m *Mirror) members(ports []uint32) (g group, err error) {
+func (m *Mirror) members(ports []uint32) (g ecmpGroup, err error) {
 	further := []uint32{}
 	for _, port := range ports {
 		at, ok := m.uplinks[port]
@@ -136,7 +136,7 @@ func (m *Mirror) syncECMP() error {
 		if err != nil {
 			return err
 		}
-		key := exactly(info.Key[0], e.Match[0])
+		key := exactValue(info.Key[0], e.Match[0])
 		g, err := m.members(ports)
 		if err != nil {
 			return err
@@ -144,7 +144,7 @@ func (m *Mirror) syncECMP() error {
 		if old, ok := m.groups[key]; ok {
 			g.place = old.place
 		} else {
-			g.place = m.freePlace(key)
+			g.place = m.freeIndex(key)
 		}
 		if err := m.writeGroup(m.groups[key], g); err != nil {
 			return err
@@ -166,8 +166,8 @@ func (m *Mirror) syncECMP() error {
 	return t.write(m.model, want)
 }
 
-// freePlace returns the place for a new group. Group 1, of all uplinks, has the first: a port event clears a bit there.
-func (m *Mirror) freePlace(key string) int {
+// freeIndex returns the place for a new group. Group 1, of all uplinks, has the first: a port event clears a bit there.
+func (m *Mirror) freeIndex(key string) int {
 	if strings.HasSuffix(key, ":"+firstGroup) {
 		return 0
 	}
@@ -186,8 +186,8 @@ func (m *Mirror) freePlace(key string) int {
 // firstGroup is the group of all uplinks, as a key has it.
 const firstGroup = "0x1"
 
-// writeGroup writes what has changed of a group.
-func (m *Mirror) writeGroup(old *group, g group) error {
+// writeGroup writes the changes of a group to the chip.
+func (m *Mirror) writeGroup(old *ecmpGroup, g ecmpGroup) error {
 	var commands []string
 	for at, port := range g.ports {
 		if g.has>>at&1 == 1 && (old == nil || old.ports[at] != port) {
@@ -203,7 +203,7 @@ func (m *Mirror) writeGroup(old *group, g group) error {
 	if old != nil && old.live == g.live && old.has == g.has {
 		return nil
 	}
-	var w writes
+	var w chipWrites
 	w.word(m.selector, g.place, g.live)
 	return m.model.write(w)
 }

@@ -16,11 +16,11 @@ import (
 // chipCPU is the chip's port to the CPU as lines of a script name it: v1model's is another.
 var chipCPU = regexp.MustCompile(`(?m)^(packet|expect) 320 `)
 
-// playScripts plays what P4Testgen makes of the chips' program: run carries out a script, with v1model's program to name tables
-// by. ETHEREAL_CHIP_TESTS names folders of scripts, with colons between; without it the test is skipped.
+// playScripts plays what P4Testgen makes of the chips' program: run carries out a script, with v1model's program to
+// name tables by. ETHEREAL_CHIP_TESTS names folders of scripts, with colons between; without it the test is skipped.
 //
-// To make scripts, build p4c's P4Testgen with ENABLE_TEST_TOOLS (it needs z3), and run it on a copy of p4src. The sed sets
-// all ports alive, because P4Testgen does not know register contents:
+// To make scripts, build p4c's P4Testgen with ENABLE_TEST_TOOLS (it needs z3), and run it on a copy of p4src. The sed
+// sets all ports alive, because P4Testgen does not know register contents:
 //
 //	cp -r p4src build/chip && cd build/chip
 //	sed -i 's/meta.epoch = read_port_down.execute(meta.port);/meta.epoch = 0;/' tna/ingress.p4
@@ -73,8 +73,8 @@ func playScripts(t *testing.T, run func(*stf.Script, *program.Program) (*stf.Rep
 	t.Logf("%d agree, of which %d send a packet on; %d differ", agreed, out, differ)
 }
 
-// TestScriptsOnV1Model plays what P4Testgen makes of the chips' program by the chip's semantics, packets, entries and what
-// comes out, on v1model's program. docs/tofino.md has the command.
+// TestScriptsOnV1Model plays what P4Testgen makes of the chips' program by the chip's semantics, packets, entries and
+// what comes out, on v1model's program. docs/tofino.md has the command.
 func TestScriptsOnV1Model(t *testing.T) {
 	playScripts(t, func(s *stf.Script, prog *program.Program) (*stf.Report, error) { return s.Run(prog) })
 }

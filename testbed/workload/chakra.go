@@ -64,19 +64,20 @@ type node struct {
 	inputs   string // of metadata: the values of its inputs
 }
 
-// Chakra is a trace and how it is read. Paths are relative to the workload file.
+// Chakra is the files of a Chakra trace (MLCommons), and how to read them. Paths are relative to the workload file.
 type Chakra struct {
 	Trace     string `yaml:"trace" required:"the PREFIX of PREFIX.0.et"`
-	Algorithm string `yaml:"algorithm"` // of all-reduces and the like; direct when empty
-	Groups    string `yaml:"groups"`    // the file of groups; PREFIX.groups.json, if it is there, when empty
+	Algorithm string `yaml:"algorithm"` // of all-reduces and other collectives; direct if empty
+	Groups    string `yaml:"groups"`    // file of the groups of ranks; if empty, PREFIX.groups.json if it exists
 
-	// Of a GPU, for computations that have a number of operations and no duration: both or none.
+	// TeraFLOPS and MemoryBandwidth are a GPU's, for computations that have a number of operations and no duration:
+	// both or none.
 	TeraFLOPS       float64      `yaml:"teraflops"`
-	MemoryBandwidth fabric.Bytes `yaml:"memory_bandwidth"` // per second
+	MemoryBandwidth fabric.Bytes `yaml:"memory_bandwidth"` // bytes per second
 }
 
-// Program reads the files PREFIX.0.et, PREFIX.1.et, ..., and that of the groups. Dependencies on missing nodes are left
-// out, as astra-sim's feeder does, and listed in the program's notes. Errors about content wrap [ErrProgram].
+// Program reads the trace: files PREFIX.0.et, PREFIX.1.et, ..., and that of the groups. Dependencies on missing nodes
+// are left out, as astra-sim does, and listed in the program's notes. Errors about content wrap [ErrProgram].
 func (c Chakra) Program() (*Program, error) {
 	prefix := c.Trace
 	if known := collective.Algorithms(collective.AllReduce); c.Algorithm != "" && !slices.Contains(known, c.Algorithm) {

@@ -44,7 +44,7 @@ func contributedBytes(what string, bytes int64, ranks int) int64 {
 	return bytes / int64(ranks)
 }
 
-// reading is what the nodes of a rank become operations with.
+// reading is the state with which a rank's nodes are converted to operations.
 type reading struct {
 	Chakra
 	rank, ranks int

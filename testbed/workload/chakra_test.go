@@ -317,8 +317,8 @@ func TestChakraPyTorch(t *testing.T) {
 	}
 }
 
-// TestChakraStreams: a GPU runs the kernels of a stream one after another, streams run at the same time, and so does the
-// CPU beside them.
+// TestChakraStreams: a GPU runs the kernels of a stream one after another, streams run at the same time, and so does
+// the CPU beside them.
 func TestChakraStreams(t *testing.T) {
 	var notes []note
 	in := reading{ranks: 1, notes: &notes}

@@ -32,14 +32,14 @@ func keyList() string {
 	return strings.Join(k[:len(k)-1], ", ") + " and " + k[len(k)-1]
 }
 
-// Place is where a program runs.
+// Place is the fabric on which a program runs, as far as the program depends on it.
 type Place struct {
 	Ranks int         // of the fabric; 0: as many as the file names
 	Rate  fabric.Rate // of a rank's link to the fabric; 0: unknown
-	Seed  uint64      // of what the program draws
+	Seed  uint64      // seed of the program's random choices
 }
 
-// On returns the place that a fabric is, for a seed.
+// On returns the place of a fabric, with the seed for what the program draws at random.
 func On(f *fabric.Fabric, seed uint64) Place {
 	return Place{Ranks: f.Hosts(), Rate: f.Spec().HostLink.Rate * fabric.Rate(f.Planes()), Seed: seed}
 }

@@ -20,7 +20,7 @@ type Flow struct {
 	To    int          `yaml:"to"`
 	Bytes fabric.Bytes `yaml:"bytes" required:"for example 2MB"`
 	At    fabric.Time  `yaml:"at,omitempty"`    // start time; with after, the time from that event to the start
-	After string       `yaml:"after,omitempty"` // the event that the flow waits for
+	After string       `yaml:"after,omitempty"` // name of the event that the flow waits for
 	Count int          `yaml:"count,omitempty"` // how often that event must have been raised; 1 if absent
 
 	Sent     string `yaml:"sent,omitempty"`     // raised when the sender has the last acknowledgement

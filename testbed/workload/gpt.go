@@ -11,20 +11,24 @@ import (
 // GPT is one training iteration of a GPT-like model, divided into tensor, data and pipeline parallel parts. The
 // zero value of a field means GPT-117M's, or 1.
 type GPT struct {
-	Layers   int `yaml:"layers"`   // 12; a multiple of Pipeline
-	Hidden   int `yaml:"hidden"`   // 768
-	Sequence int `yaml:"sequence"` // 1024 tokens
+	Layers   int `yaml:"layers"`   // number of layers, a multiple of Pipeline; default 12
+	Hidden   int `yaml:"hidden"`   // hidden size; default 768
+	Sequence int `yaml:"sequence"` // tokens of a sequence; default 1024
 
-	Tensor   int `yaml:"tensor"`   // ranks that share each layer
-	Data     int `yaml:"data"`     // replicas
-	Pipeline int `yaml:"pipeline"` // stages
+	Tensor   int `yaml:"tensor"`   // number of ranks that share each layer
+	Data     int `yaml:"data"`     // number of replicas
+	Pipeline int `yaml:"pipeline"` // number of pipeline stages
 
-	MicroBatch   int     `yaml:"micro_batch"`   // sequences: 4
-	MicroBatches int     `yaml:"micro_batches"` // per iteration and replica
-	Element      int     `yaml:"element"`       // bytes of a number: 2
-	TeraFLOPS    float64 `yaml:"teraflops"`     // achieved on a GPU: 300
+	MicroBatch   int     `yaml:"micro_batch"`   // sequences of a micro-batch; default 4
+	MicroBatches int     `yaml:"micro_batches"` // micro-batches per iteration and replica
+	Element      int     `yaml:"element"`       // bytes of a number; default 2
+	TeraFLOPS    float64 `yaml:"teraflops"`     // achieved by a GPU, in 10^12 operations per second; default 300
 
-	Algorithm string `yaml:"algorithm"` // of the all-reduces; direct when empty
+	Algorithm string `yaml:"algorithm"` // algorithm of the all-reduces; direct if empty
+	// InOrder makes the all-reduces of gradients wait for each other, as those of one NCCL communicator do.
+	InOrder bool `yaml:"in_order"`
+	// Scale divides the bytes of each transfer and the durations of computations. 1 is the model's own size.
+	Scale int `yaml:"scale"`
 }
 
 func (g GPT) withDefaults() GPT {
@@ -32,7 +36,7 @@ func (g GPT) withDefaults() GPT {
 		v  *int
 		to int
 	}{{&g.Layers, 12}, {&g.Hidden, 768}, {&g.Sequence, 1024}, {&g.Tensor, 1}, {&g.Data, 1}, {&g.Pipeline, 1},
-		{&g.MicroBatch, 4}, {&g.MicroBatches, 1}, {&g.Element, 2}} {
+		{&g.MicroBatch, 4}, {&g.MicroBatches, 1}, {&g.Element, 2}, {&g.Scale, 1}} {
 		if *d.v == 0 {
 			*d.v = d.to
 		}
@@ -51,7 +55,8 @@ func (g GPT) complain(say func(key, problem, remedy string)) {
 		key   string
 		value int
 	}{{"layers", g.Layers}, {"hidden", g.Hidden}, {"sequence", g.Sequence}, {"tensor", g.Tensor}, {"data", g.Data},
-		{"pipeline", g.Pipeline}, {"micro_batch", g.MicroBatch}, {"micro_batches", g.MicroBatches}, {"element", g.Element}} {
+		{"pipeline", g.Pipeline}, {"micro_batch", g.MicroBatch}, {"micro_batches", g.MicroBatches}, {"element", g.Element},
+		{"scale", g.Scale}} {
 		if c.value < 1 || c.value > 1<<20 {
 			say(c.key, fmt.Sprintf("%d is outside 1 to %d", c.value, 1<<20), "write 1 or more")
 			wrong = true
@@ -72,6 +77,8 @@ func (g GPT) complain(say func(key, problem, remedy string)) {
 		say("", fmt.Sprintf("tensor x data x pipeline is more than %d ranks", collective.MaxRanks), "use fewer")
 	case atMost(maxOps, int(ranks), g.MicroBatches, g.Layers/g.Pipeline, 8) < 0:
 		say("", fmt.Sprintf("%d ranks make more than %d operations", ranks, maxOps), "use fewer")
+	case int64(g.Scale) > g.leastBytes()/ranks:
+		say("scale", fmt.Sprintf("%d leaves less than a byte per rank", g.Scale), "use a smaller one")
 	case atMost(maxTransfer, g.MicroBatch, g.Sequence, g.Hidden, g.Element) < 0 ||
 		atMost(maxTransfer, 12, g.Hidden, g.Hidden, g.Element) < 0:
 		say("", fmt.Sprintf("activations or a layer's gradients are more than %d bytes", int64(maxTransfer)),
@@ -81,6 +88,12 @@ func (g GPT) complain(say func(key, problem, remedy string)) {
 			say("", fmt.Sprintf("a layer's forward pass takes more than %v", limit), "use a smaller model, or more teraflops")
 		}
 	}
+}
+
+// leastBytes returns the bytes of the smallest transfer, of the model's own size.
+func (g GPT) leastBytes() int64 {
+	return min(int64(g.MicroBatch)*int64(g.Sequence)*int64(g.Hidden)*int64(g.Element),
+		12*int64(g.Hidden)*int64(g.Hidden)/int64(g.Tensor)*int64(g.Element))
 }
 
 // maxOps bounds a program, because a few numbers can make a large one.
@@ -112,11 +125,11 @@ func (g GPT) Program() (*Program, error) {
 	return p, nil
 }
 
-// forward returns the duration of a layer's forward pass, in picoseconds: the multiplications and additions of its
-// weights, and of attention over the sequence.
+// forward returns the duration of a layer's forward pass in picoseconds, scaled: the multiplications and additions of
+// its weights, and of attention over the sequence.
 func (g GPT) forward() float64 {
 	tokens, h, s := float64(g.MicroBatch)*float64(g.Sequence), float64(g.Hidden), float64(g.Sequence)
-	return tokens * (24*h*h + 4*h*s) / float64(g.Tensor) / (g.TeraFLOPS * 1e12) * float64(fabric.Second)
+	return tokens * (24*h*h + 4*h*s) / float64(g.Tensor) / (g.TeraFLOPS * 1e12) * float64(fabric.Second) / float64(g.Scale)
 }
 
 // maxTransfer is the largest size of a collective, in bytes.
@@ -147,11 +160,12 @@ func (g GPT) rank(r int) []Op {
 	}
 	layers := g.Layers / g.Pipeline
 	forward := fabric.Time(g.forward())
-	activations := int64(g.MicroBatch) * int64(g.Sequence) * int64(g.Hidden) * int64(g.Element)
-	gradients := 12 * int64(g.Hidden) * int64(g.Hidden) / int64(g.Tensor) * int64(g.Element)
+	activations := int64(g.MicroBatch) * int64(g.Sequence) * int64(g.Hidden) * int64(g.Element) / int64(g.Scale)
+	gradients := 12 * int64(g.Hidden) * int64(g.Hidden) / int64(g.Tensor) * int64(g.Element) / int64(g.Scale)
 
 	var ops []Op
-	last := -1 // the previous operation in this rank's only stream of computation
+	last := -1    // the previous operation in this rank's only stream of computation
+	reduced := -1 // the previous all-reduce of gradients, if this one waits for it
 	add := func(op Op, after ...int) int {
 		for _, a := range after {
 			if a >= 0 {
@@ -190,7 +204,10 @@ func (g GPT) rank(r int) []Op {
 		for range layers {
 			layer(2 * forward)
 			if m == uint64(g.MicroBatches)-1 && g.Data > 1 {
-				add(Op{Kind: Collective, What: collective.AllReduce, Algorithm: g.Algorithm, Group: dataGroup, Bytes: gradients}, last)
+				op := Op{Kind: Collective, What: collective.AllReduce, Algorithm: g.Algorithm, Group: dataGroup, Bytes: gradients}
+				if o := add(op, last, reduced); g.InOrder {
+					reduced = o
+				}
 			}
 		}
 		if stage > 0 {

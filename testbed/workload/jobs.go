@@ -14,7 +14,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// job is what separate ranks repeat: one collective, or several steps.
+// job is a sequence that separate ranks repeat: one collective, or several steps.
 type job struct {
 	Kind      string       `yaml:"kind"`
 	Algorithm string       `yaml:"algorithm"`

@@ -121,8 +121,8 @@ func TestBadSteps(t *testing.T) {
 	}
 }
 
-// TestStepGroups: the ranks of a job carry a step out in groups, and later steps do not wait for one in the background, which
-// others in the background and the next repetition do.
+// TestStepGroups: the ranks of a job carry a step out in groups, and later steps do not wait for one in the background,
+// which others in the background and the next repetition do.
 func TestStepGroups(t *testing.T) {
 	p, err := loadText(t, `jobs:
   - repeat: 2

@@ -16,25 +16,26 @@ type Kind uint8
 
 // Kinds of operation.
 const (
-	Compute    Kind = iota // takes Duration
-	Collective             // of Group
-	Send                   // Bytes to Peer
-	Recv                   // Bytes from Peer
+	Compute    Kind = iota // a computation, which takes Duration
+	Collective             // a collective of the ranks of Group
+	Send                   // sends Bytes to Peer
+	Recv                   // receives Bytes from Peer
 )
 
 // Op is an operation of one rank.
 type Op struct {
 	Kind     Kind
 	After    []int       // indices of operations of the same rank that must be done first
-	Duration fabric.Time // for Compute
-	Unit     int         `json:",omitempty"` // for Compute: what carries it out, one computation at a time; 0: nobody else needs it
+	Duration fabric.Time // for Compute: how long it takes
+	// for Compute: the unit that carries it out, one computation at a time; 0: any number at once
+	Unit int `json:",omitempty"`
 
 	Group     []int  // for Collective: its ranks, in the order of the algorithm
 	What      string // for Collective: a kind of package collective
 	Algorithm string // for Collective: an algorithm of that kind; empty: the kind's default
 	Bytes     int64  // for Collective as in [collective.Spec]; for Send and Recv the message
-	Peer      int    // for Send and Recv
-	Tag       uint64 // for Send and Recv
+	Peer      int    // for Send and Recv: the other rank
+	Tag       uint64 // for Send and Recv: both have the same
 
 	// Raises is an event of the program, raised when the operation ends; "": none. An operation with Awaits begins once
 	// the event of this name has been raised Times times, by whatever ranks.
@@ -42,7 +43,7 @@ type Op struct {
 	Awaits string `json:",omitempty"`
 	Times  int    `json:",omitempty"`
 
-	Seed uint64 `json:",omitempty"` // for Collective, of a permutation
+	Seed uint64 `json:",omitempty"` // for Collective: seed of a permutation
 	Part int    `json:",omitempty"` // number in [Program.Parts], from 1; 0: of none
 }
 
@@ -51,15 +52,15 @@ type Op struct {
 type Program struct {
 	Name  string
 	Ranks [][]Op
-	Parts []Part `json:",omitempty"` // of which times are taken
+	Parts []Part `json:",omitempty"` // operations whose duration is reported
 
-	Random bool `json:"-"` // another seed makes another program
+	Random bool `json:"-"` // the program depends on the seed
 
 	// notes are not exported, so that they are not part of a run's hash.
 	notes []note
 }
 
-// Part is an operation of a job that several ranks carry out together.
+// Part is an operation that several ranks carry out together, whose duration is reported.
 type Part struct {
 	Job  int    // number of the job, from 0
 	Step int    // repetition of the job, from 1

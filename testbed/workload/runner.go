@@ -25,6 +25,14 @@ type Runner struct {
 	timers  heap.Heap[timer]
 	order   uint64
 	parts   []Span // by [Op].Part - 1
+
+	// See [Runner.FastForward].
+	calm   *Calm   // nil: all collectives are carried out
+	waves  []*wave // by instance; nil: inside a server
+	list   []*wave
+	active []*wave // that have begun and not ended
+	// overlap: different waves have been active together.
+	overlap bool
 }
 
 // await is an operation that waits for an event to have been raised so often.
@@ -109,10 +117,14 @@ func (r *Runner) Sent(now fabric.Time, id collective.ID, emit func(collective.Se
 	return nil
 }
 
-// Tick ends the computations whose time has come.
+// Tick ends the computations that are due.
 func (r *Runner) Tick(now fabric.Time, emit func(collective.Send)) {
 	for len(r.timers) > 0 && r.timers[0].at <= now {
 		t := r.timers.Pop()
+		if t.rank < 0 {
+			r.letGo(r.list[t.op], emit)
+			continue
+		}
 		r.free(now, t.rank, t.op)
 		r.end(now, t.rank, t.op, emit)
 	}
@@ -173,6 +185,13 @@ func (r *Runner) begin(now fabric.Time, rank, o int, emit func(collective.Send))
 		r.compute(now, rank, o)
 		return
 	}
+	if !r.waveBegins(now, rank, o) {
+		r.send(now, rank, o, emit)
+	}
+}
+
+// send begins a rank's part of a collective.
+func (r *Runner) send(now fabric.Time, rank, o int, emit func(collective.Send)) {
 	in := r.all[r.index[rank][o]]
 	local := slices.Index(in.group, rank)
 	in.job.StartRank(local, func(s collective.Send) { emit(in.global(s)) })
@@ -214,6 +233,7 @@ func (r *Runner) end(now fabric.Time, rank, o int, emit func(collective.Send)) {
 		return
 	}
 	r.ended[rank][o] = true
+	r.waveEnds(now, rank, o)
 	if part := r.program.Ranks[rank][o].Part; part > 0 {
 		r.parts[part-1].Open, r.parts[part-1].End = r.parts[part-1].Open-1, now
 	}
@@ -235,7 +255,7 @@ func (r *Runner) end(now fabric.Time, rank, o int, emit func(collective.Send)) {
 	}
 }
 
-// release begins an operation that has waited for one thing more, if it was the last.
+// release begins an operation if its last dependency has ended.
 func (r *Runner) release(now fabric.Time, rank, o int, emit func(collective.Send)) {
 	if r.waits[rank][o]--; r.waits[rank][o] == 0 {
 		r.begin(now, rank, o, emit)
@@ -249,10 +269,11 @@ type Span struct {
 	Open       int // number of ranks that have not ended
 }
 
-// unit is what carries out computations of a rank one at a time; see [Op].
+// unit executes the computations of a rank one at a time; see [Op].
 type unit struct{ rank, unit int }
 
-// timer is the end of a computation. Computations that end at the same time end in the order in which they began.
+// timer is the end of a computation or of a skipped collective; of rank -1, of the time for which wave op is held.
+// Computations that end at the same time end in the order in which they began.
 type timer struct {
 	at       fabric.Time
 	order    uint64

@@ -5,8 +5,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// Schedule says which messages and computations wait for which. Its nodes are moments, numbered from 0. A moment comes
-// when all messages and waits that lead to it are over.
+// Schedule is the order of a program's messages and computations. Its nodes are moments, numbered from 0. A moment
+// comes when all messages and waits that lead to it are over.
 type Schedule struct {
 	Moments  int
 	Messages []Message
@@ -53,8 +53,8 @@ func (p *Program) raisers() map[string]int {
 	return n
 }
 
-// Schedule returns the schedule of the program. An operation that awaits an event whose raisers are not all needed waits
-// for nothing in it, as the schedule gives lower bounds. Errors wrap [ErrProgram].
+// Schedule returns the schedule of the program. An operation that awaits an event whose raisers are not all needed
+// waits for nothing in it, as the schedule gives lower bounds. Errors wrap [ErrProgram].
 func (p *Program) Schedule() (Schedule, error) {
 	all, _, err := p.link()
 	if err != nil {

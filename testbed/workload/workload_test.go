@@ -118,6 +118,17 @@ func TestGPT(t *testing.T) {
 	if end < p.LongestCompute() {
 		t.Errorf("done at %v, before its computation (%v)", end, p.LongestCompute())
 	}
+	// In order, a layer's gradients are reduced after those of the layer behind it; scaled, by a quarter of the bytes.
+	g.InOrder, g.Scale = true, 4
+	if p, err = g.Program(); err != nil {
+		t.Fatal(err)
+	}
+	if last := p.Ranks[0][len(p.Ranks[0])-1]; last.Bytes != gradients/4 || len(last.After) != 2 {
+		t.Errorf("the last all-reduce of gradients is %+v; want %d bytes, after two operations", last, gradients/4)
+	}
+	if got, _ := play(t, p, 1); got[0] != want/4 {
+		t.Errorf("at scale 4 rank 0 received %d bytes, want %d", got[0], want/4)
+	}
 	// The reference's figure for GPT-117M.
 	p, err = GPT{Tensor: 2}.Program()
 	if err != nil {
@@ -205,8 +216,8 @@ func TestDangling(t *testing.T) {
 	}
 }
 
-// Profilers' control dependencies are calls, which make circles with the data's. Then the data's alone count; a circle of
-// those is refused.
+// Profilers' control dependencies are calls, which make circles with the data's. Then the data's alone count; a circle
+// of those is refused.
 func TestControlCircle(t *testing.T) {
 	nodes := []node{{id: 1, kind: nodeCompute, ctrl: []uint64{2}}, {id: 2, kind: nodeCompute, deps: []uint64{1}}}
 	p := &Program{}
@@ -232,6 +243,7 @@ func TestBad(t *testing.T) {
 		"job: []": "job: unknown key; did you mean jobs?",
 		"{}":      "0 of jobs, gpt, chakra, matrix, flows and poisson",
 		"gpt: {tensor: 3, layers: 5, pipeline: 2}":                "not a multiple of pipeline",
+		"gpt: {tensor: 8, scale: 1000000}":                        "less than a byte per rank",
 		"jobs: [{kind: all-reduce, bytes: 1MB, ranks: 0..99}]":    "rank 99 is not there",
 		"jobs: [{kind: all-reduce, bytes: 1MB, ranks: '0..2,1'}]": "twice",
 		"jobs: [{kind: all-reduces, bytes: 1MB}]":                 `kind "all-reduces" is unknown`,

@@ -30,7 +30,7 @@ func (Stratum) Pack(c targets.Compiled) ([]byte, error) { return targets.PackJSO
 // Translate implements [targets.Kind].
 func (Stratum) Translate(*p4config.P4Info) (targets.Translation, error) { return nil, nil }
 
-// Kind is simple_switch_grpc. It implements [targets.Starter].
+// Kind is BMv2's simple_switch_grpc. It implements [targets.Starter].
 type Kind struct{ Stratum }
 
 // Name implements [targets.Kind].
@@ -49,8 +49,8 @@ func (Kind) Start() targets.Start {
 // thriftBase is the first port of the Thrift servers that BMv2 always starts, in the fabric's own namespace.
 const thriftBase = 20000
 
-// ThriftOptions are the options of a BMv2 for a Thrift server at a port: none if it is built without Thrift, because it
-// then refuses them.
+// ThriftOptions returns the command-line options by which a BMv2 program serves Thrift at a port; none if it is built
+// without Thrift, as it would refuse them.
 func ThriftOptions(program string, port int) []string {
 	if usage, err := exec.Command(program, "--help").Output(); err == nil && !bytes.Contains(usage, []byte("--thrift-port")) {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/targets/kinds"
 )
 
-// TestNobodyAsksForTheKind: outside of their packages nothing but the list imports a kind of switch, and nothing has the
-// name of one in a text: what is different about it is in its traits.
+// TestNobodyAsksForTheKind: outside of their packages nothing but the list imports a kind of switch, and nothing has
+// the name of one in a text: what is different about it is in its traits.
 func TestNobodyAsksForTheKind(t *testing.T) {
 	root := filepath.Join("..", "..", "..")
 	inside := filepath.Join("controller", "targets") + string(filepath.Separator)

@@ -27,7 +27,7 @@ var fieldTypes = map[string]p4config.MatchField_MatchType{
 func likeSAI() *p4config.P4Info {
 	info := &p4config.P4Info{}
 	actions := map[string]uint32{}
-	for i, n := range needs {
+	for i, n := range requiredTables {
 		t := &p4config.Table{Preamble: &p4config.Preamble{
 			Id: uint32(100 + i), Name: "ingress." + n.table, Alias: n.table, Annotations: []string{`@p4runtime_role("sdn_controller")`},
 		}, Size: 1000}

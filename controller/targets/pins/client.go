@@ -17,12 +17,12 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/targets"
 )
 
-// Client is the P4Runtime client of one switch. Calls that it does not change are P4RuntimeClient's, with the role
-// that owns sai_p4's tables.
+// Client is a P4Runtime client of a switch that runs SONiC PINS' program sai_p4. It accepts entries of the controller's
+// tables and translates them.
 type Client struct {
 	p4.P4RuntimeClient
 	program *Program
-	place   place
+	place   switchPlace
 	words   targets.Words
 	missing [][]row // of the foundation, at the last read
 	there   map[string]bool
@@ -30,7 +30,7 @@ type Client struct {
 
 // NewClient returns a client that translates calls by name for a switch that runs program, over client.
 func NewClient(client p4.P4RuntimeClient, program *Program, at targets.Place, words targets.Words) *Client {
-	return &Client{P4RuntimeClient: client, program: program, place: place{at}, words: words}
+	return &Client{P4RuntimeClient: client, program: program, place: switchPlace{at}, words: words}
 }
 
 var _ p4.P4RuntimeClient = (*Client)(nil)
@@ -38,11 +38,11 @@ var _ p4.P4RuntimeClient = (*Client)(nil)
 // Read returns all of the controller's entries in the switch, whatever is requested, and adds the table of label
 // carriers with the only content that it can have.
 func (c *Client) Read(ctx context.Context, req *p4.ReadRequest, opts ...grpc.CallOption) (p4.P4Runtime_ReadClient, error) {
-	rows, err := c.rows(ctx, req, opts...)
+	rows, err := c.readRows(ctx, req, opts...)
 	if err != nil {
 		return nil, err
 	}
-	f := c.place.inward(rows)
+	f := c.place.fromRows(rows)
 	c.missing, c.there = f.missing, f.there
 	for family := range uint64(2) {
 		f.Entries = append(f.Entries, controller.Entry{
@@ -69,12 +69,12 @@ func (c *Client) Read(ctx context.Context, req *p4.ReadRequest, opts ...grpc.Cal
 	return a, nil
 }
 
-// rows reads the tables that the controller writes.
-func (c *Client) rows(ctx context.Context, req *p4.ReadRequest, opts ...grpc.CallOption) ([]row, error) {
+// readRows reads the tables that the controller writes.
+func (c *Client) readRows(ctx context.Context, req *p4.ReadRequest, opts ...grpc.CallOption) ([]row, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends an abandoned stream
 	q := &p4.ReadRequest{DeviceId: req.GetDeviceId(), Role: c.program.role}
-	for _, n := range needs {
+	for _, n := range requiredTables {
 		q.Entities = append(q.Entities, &p4.Entity{Entity: &p4.Entity_TableEntry{TableEntry: &p4.TableEntry{TableId: c.program.tables[n.table].id}}})
 	}
 	stream, err := c.P4RuntimeClient.Read(ctx, q, opts...)
@@ -123,7 +123,7 @@ func (c *Client) Write(ctx context.Context, req *p4.WriteRequest, opts ...grpc.C
 		}
 		out.Updates = append(out.Updates, x)
 	}
-	if err := c.found(ctx, out, opts...); err != nil {
+	if err := c.writeFoundation(ctx, out, opts...); err != nil {
 		return nil, err
 	}
 	// Updates of one request need not keep their order, but a group must not be deleted before the routes that lead
@@ -159,16 +159,16 @@ func (c *Client) update(u *p4.Update) (*p4.Update, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := c.place.outward(entry, keyOnly)
+	r, err := c.place.toRow(entry, keyOnly)
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", entry, err)
 	}
 	return &p4.Update{Type: u.GetType(), Entity: c.program.encode(&r, keyOnly)}, nil
 }
 
-// found writes the missing entries of the foundation, one request per part, because a request need not keep the
-// order of its updates.
-func (c *Client) found(ctx context.Context, as *p4.WriteRequest, opts ...grpc.CallOption) error {
+// writeFoundation writes the missing entries of the foundation, one request per part, because a request need not keep
+// the order of its updates.
+func (c *Client) writeFoundation(ctx context.Context, as *p4.WriteRequest, opts ...grpc.CallOption) error {
 	for len(c.missing) > 0 {
 		req := &p4.WriteRequest{DeviceId: as.GetDeviceId(), Role: as.GetRole(), ElectionId: as.GetElectionId(), Atomicity: as.GetAtomicity()}
 		for i := range c.missing[0] {

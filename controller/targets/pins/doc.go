@@ -4,7 +4,8 @@
 //
 //	route_v4, route_v6   ipv4_table, ipv6_table of the default VRF
 //	ecmp                 wcmp_group_table, whose members watch their ports
-//	source_route         acl_ingress_table: UDP to RoCEv2's port, the label's bits of the source port -> redirect_to_nexthop
+//	source_route         acl_ingress_table: UDP to RoCEv2's port, the label's bits of the source port ->
+//	redirect_to_nexthop
 //
 // A [Program] holds the numbers of one sai_p4, of any instantiation that can redirect to a next hop. A [Client]
 // replaces the P4Runtime client of one switch: it translates writes from p4src's tables to sai_p4's, and translates

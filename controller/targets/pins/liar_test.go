@@ -31,8 +31,8 @@ func (l *liar) Read(ctx context.Context, req *p4.ReadRequest, opts ...grpc.CallO
 }
 
 // TestLyingRead has a switch leave out what it holds, say it twice, or garble it. The controller's repair is bounded by
-// what was said and what is wanted, and is refused or carried out by the switch's own rules; the first reads that are true
-// put all right, whatever was made of the lies. The foundation is a part of what is lied about.
+// what was said and what is wanted, and is refused or carried out by the switch's own rules; the first reads that are
+// true put all right, whatever was made of the lies. The foundation is a part of what is lied about.
 func TestLyingRead(t *testing.T) {
 	c := newCore(t, specs[0])
 	f := c.Fabric()

@@ -28,7 +28,7 @@ type lab struct {
 	chip   *chip
 	client *Client
 	schema *p4rt.Schema
-	place  place
+	place  switchPlace
 }
 
 func newLab(t testing.TB, at targets.Place) *lab {
@@ -45,14 +45,14 @@ func newLab(t testing.TB, at targets.Place) *lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{place: place{at}, schema: pipeline.Schema().In(p4rt.NewDialect(profile, at.Switch, at.Ports))}
+	l := &lab{place: switchPlace{at}, schema: pipeline.Schema().In(p4rt.NewDialect(profile, at.Switch, at.Ports))}
 	l.chip = &chip{t: t, program: program, rows: map[string]row{}}
 	l.client = NewClient(l.chip, program, at, l.schema)
 	return l
 }
 
-// bring has the switch hold what is wanted, as a session does: it is read, what is astray is deleted, the rest written. It
-// returns how many updates and strays there were.
+// bring has the switch hold what is wanted, as a session does: it is read, what is astray is deleted, the rest written.
+// It returns how many updates and strays there were.
 func (l *lab) bring(t fataler, want []controller.Entry) (updates, strays int) {
 	t.Helper()
 	ctx := context.Background()
@@ -138,8 +138,8 @@ func TestConversation(t *testing.T) {
 	}
 }
 
-// TestFollows has every switch of a fabric follow links that come and go, by the rules of PINS; ports have other numbers
-// than in the fabric.
+// TestFollows has every switch of a fabric follow links that come and go, by the rules of PINS; ports have other
+// numbers than in the fabric.
 func TestFollows(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := newCore(rt, rapid.SampledFrom(specs).Draw(rt, "spec"))
@@ -173,8 +173,8 @@ func TestFollows(t *testing.T) {
 	})
 }
 
-// TestBroken changes what the controller's entries rest on behind its back: what does not do any more what it did is read
-// as astray, and all is put right.
+// TestBroken changes what the controller's entries rest on behind its back: what does not do any more what it did is
+// read as astray, and all is put right.
 func TestBroken(t *testing.T) {
 	c := newCore(t, specs[0])
 	f := c.Fabric()
@@ -185,9 +185,9 @@ func TestBroken(t *testing.T) {
 			case len(r.shares) > 0:
 				r.shares = r.shares[:1]
 			case r.action == "acl_forward":
-				r.action, r.args = "redirect_to_nexthop", []string{hop("1")}
+				r.action, r.args = "redirect_to_nexthop", []string{hopName("1")}
 			case r.action == "drop":
-				r.action, r.args = "set_nexthop_id", []string{hop("1")}
+				r.action, r.args = "set_nexthop_id", []string{hopName("1")}
 			case len(r.args) > 0 && r.table != nexthopTable: // such a chip keeps to references
 				r.args = slices.Clone(r.args)
 				r.args[len(r.args)-1] = "\x02\x99"
@@ -234,7 +234,7 @@ func TestOthers(t *testing.T) {
 	l := newLab(t, targets.Place{Fabric: c.Fabric(), Switch: id})
 	others := []row{
 		{table: v4Table, match: []match{exact("vrf_id", "blue"), {field: "ipv4_dst", value: "\x0a\x00\x00\x00", prefix: 8}}, action: "drop"},
-		{table: groupTable, match: []match{exact("wcmp_group_id", "theirs")}, shares: []share{{hop("1"), 1, "1"}}},
+		{table: groupTable, match: []match{exact("wcmp_group_id", "theirs")}, shares: []memberWeight{{hopName("1"), 1, "1"}}},
 		{table: aclTable, priority: 9, match: []match{exact("is_ip", "\x01")}, action: "acl_forward"},
 	}
 	for _, r := range others {
@@ -252,7 +252,7 @@ func TestOthers(t *testing.T) {
 // TestRefused says what is wrong with what sai_p4 has no words for.
 func TestRefused(t *testing.T) {
 	c := newCore(t, specs[0])
-	p := place{targets.Place{Fabric: c.Fabric(), Switch: c.Fabric().ToRID(0)}}
+	p := switchPlace{targets.Place{Fabric: c.Fabric(), Switch: c.Fabric().ToRID(0)}}
 	for want, e := range map[string]controller.Entry{
 		"carrier_v4":   {Key: controller.Key{Table: controller.LabelCarrier}, Action: controller.CarrierFlowLabel},
 		"no such tabl": {Key: controller.Key{Table: controller.Device}, Action: controller.SetDevice},
@@ -263,7 +263,7 @@ func TestRefused(t *testing.T) {
 			Args: [6]uint64{1, 42}},
 		"no such action": {Key: controller.Key{Table: controller.RouteV6, PrefixLen: 64}, Action: controller.ForwardUplink},
 	} {
-		if _, err := p.outward(e, false); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := p.toRow(e, false); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", e, err, want)
 		}
 	}
@@ -308,8 +308,8 @@ func (f *fakeStream) Send(m *p4.StreamMessageRequest) error {
 	return nil
 }
 
-// FuzzRead reads whatever a switch may say it holds. What is taken for an entry of the controller's is one: said again, it
-// has the key of what was read.
+// FuzzRead reads whatever a switch may say it holds. What is taken for an entry of the controller's is one: said again,
+// it has the key of what was read.
 func FuzzRead(f *testing.F) {
 	c := newCore(f, specs[0])
 	id := c.Fabric().ToRID(0)
@@ -335,9 +335,9 @@ func FuzzRead(f *testing.F) {
 		if !ok {
 			return
 		}
-		found := l.place.inward(append(slices.Clone(foundation), r))
+		found := l.place.fromRows(append(slices.Clone(foundation), r))
 		for _, e := range found.Entries {
-			again, err := l.place.outward(e, false)
+			again, err := l.place.toRow(e, false)
 			if e.Action == controller.TakeUplink && e.Table == controller.ECMP && err == nil {
 				again.shares = r.shares // in another order, and with or without watching
 			}

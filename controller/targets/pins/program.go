@@ -27,9 +27,9 @@ const (
 	aclTable       = "acl_ingress_table"
 )
 
-// needs lists what a program must have: per table the key fields and actions in use. Of several actions separated
-// by "|" the first existing one is used.
-var needs = []struct {
+// requiredTables lists what a program must have: per table the key fields and actions in use. Of several actions
+// separated by "|" the first existing one is used.
+var requiredTables = []struct {
 	table           string
 	fields, actions []string
 }{
@@ -44,7 +44,7 @@ var needs = []struct {
 		[]string{"acl_forward", "redirect_to_nexthop nexthop_id"}},
 }
 
-// Program is one sai_p4.
+// Program is a version of SONiC PINS' program sai_p4, described by its P4Info.
 type Program struct {
 	role   string // role that owns the tables
 	tables map[string]*table
@@ -71,7 +71,7 @@ type action struct {
 // NewProgram finds the needed parts of a P4Info. The error wraps [ErrProgram] and names the first missing part.
 func NewProgram(info *p4config.P4Info) (*Program, error) {
 	p := &Program{tables: map[string]*table{}, byID: map[uint32]*table{}}
-	for _, n := range needs {
+	for _, n := range requiredTables {
 		i := slices.IndexFunc(info.GetTables(), func(t *p4config.Table) bool { return t.GetPreamble().GetAlias() == n.table })
 		if i < 0 {
 			return nil, fmt.Errorf("%w: there is no table %s; give the P4Info of tor, middleblock or fabric_border_router", ErrProgram, n.table)
@@ -139,21 +139,21 @@ type match struct {
 	prefix      int32
 }
 
-// share is one member of a group.
-type share struct {
+// memberWeight is one member of a group.
+type memberWeight struct {
 	nexthop string
 	weight  int32
 	watch   string // port
 }
 
-// row is an entry of a table of [needs].
+// row is an entry of a table of [requiredTables].
 type row struct {
 	table    string
 	priority int32
 	match    []match // omitted fields match everything
 	action   string
 	args     []string
-	shares   []share // of a group, instead of action and args
+	shares   []memberWeight // of a group, instead of action and args
 }
 
 // get returns a key field.
@@ -259,21 +259,21 @@ func (p *Program) decode(te *p4.TableEntry) (r row, ok bool) {
 	}
 	switch a := te.GetAction().GetType().(type) {
 	case *p4.TableAction_Action:
-		r.action, r.args = t.uncall(a.Action)
+		r.action, r.args = t.parseCall(a.Action)
 	case *p4.TableAction_ActionProfileActionSet:
 		for _, m := range a.ActionProfileActionSet.GetActionProfileActions() {
-			name, args := t.uncall(m.GetAction())
+			name, args := t.parseCall(m.GetAction())
 			if name != "set_nexthop_id" {
 				r.shares = nil
 				return r, true
 			}
-			r.shares = append(r.shares, share{args[0], m.GetWeight(), string(m.GetWatchPort())})
+			r.shares = append(r.shares, memberWeight{args[0], m.GetWeight(), string(m.GetWatchPort())})
 		}
 	}
 	return r, true
 }
 
-func (t *table) uncall(call *p4.Action) (string, []string) {
+func (t *table) parseCall(call *p4.Action) (string, []string) {
 	for _, a := range t.actions {
 		if a.id != call.GetActionId() || len(call.GetParams()) != len(a.params) {
 			continue

@@ -13,8 +13,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// place is a switch's place in the fabric, with methods for what follows from it.
-type place struct{ targets.Place }
+// switchPlace is a switch's position in the fabric, with methods that derive its table entries from it.
+type switchPlace struct{ targets.Place }
 
 // The names of the controller's objects begin with prefix.
 const prefix = "ethereal-"
@@ -24,24 +24,24 @@ const belowPriority = 1 << 16
 
 const protocolUDP = "\x11"
 
-func (p place) node() *fabric.Node { return p.Fabric.Node(p.Switch) }
+func (p switchPlace) node() *fabric.Node { return p.Fabric.Node(p.Switch) }
 
 // port returns PINS' name of a port: its number.
-func (p place) port(no fabric.PortNo) (string, bool) {
+func (p switchPlace) port(no fabric.PortNo) (string, bool) {
 	id, ok := p.Ports.ID(no)
 	return strconv.FormatUint(uint64(id), 10), ok
 }
 
-// hop returns the name of the next hop through a port, and of its router interface.
-func hop(port string) string { return prefix + port }
+// hopName returns the name of the next hop through a port, and of its router interface.
+func hopName(port string) string { return prefix + port }
 
 // peer returns the node at the other end of a port.
-func (p place) peer(no fabric.PortNo) fabric.NodeID {
+func (p switchPlace) peer(no fabric.PortNo) fabric.NodeID {
 	return p.Fabric.Link(p.node().Link(no)).Peer(p.Switch).Node
 }
 
-// neighbor returns the address of a next hop: the link-local one of its MAC address.
-func neighbor(mac [6]byte) string {
+// neighborName returns the address of a next hop: the link-local one of its MAC address.
+func neighborName(mac [6]byte) string {
 	a := [16]byte{0: 0xfe, 1: 0x80, 8: mac[0] ^ 2, 9: mac[1], 10: mac[2], 11: 0xff, 12: 0xfe, 13: mac[3], 14: mac[4], 15: mac[5]}
 	return string(a[:])
 }
@@ -49,14 +49,14 @@ func neighbor(mac [6]byte) string {
 func exact(field, value string) match { return match{field: field, value: value} }
 
 func ternary(field string, value, mask uint64) match {
-	return match{field: field, value: number(value), mask: number(mask)}
+	return match{field: field, value: hexNumber(value), mask: hexNumber(mask)}
 }
 
-func number(v uint64) string { return trim(string(binary.BigEndian.AppendUint64(nil, v))) }
+func hexNumber(v uint64) string { return trim(string(binary.BigEndian.AppendUint64(nil, v))) }
 
 // foundation returns the entries that a switch needs before any entry of the controller, in the order of
 // references: each part refers only to earlier ones.
-func (p place) foundation() [][]row {
+func (p switchPlace) foundation() [][]row {
 	parts := make([][]row, 4)
 	n := p.node()
 	src := p.Fabric.MAC(p.Switch)
@@ -66,17 +66,17 @@ func (p place) foundation() [][]row {
 			continue // entries for it are refused
 		}
 		mac := p.Fabric.MAC(p.peer(no))
-		id, addr := exact("router_interface_id", hop(port)), exact("neighbor_id", trim(neighbor(mac)))
+		id, addr := exact("router_interface_id", hopName(port)), exact("neighbor_id", trim(neighborName(mac)))
 		parts[0] = append(parts[0], row{table: interfaceTable, match: []match{id},
 			action: "unicast_set_port_and_src_mac", args: []string{port, trim(string(src[:]))}})
 		parts[1] = append(parts[1], row{table: neighborTable, match: []match{id, addr},
 			action: "set_dst_mac", args: []string{trim(string(mac[:]))}})
-		parts[2] = append(parts[2], row{table: nexthopTable, match: []match{exact("nexthop_id", hop(port))},
-			action: "set_ip_nexthop", args: []string{hop(port), addr.value}})
+		parts[2] = append(parts[2], row{table: nexthopTable, match: []match{exact("nexthop_id", hopName(port))},
+			action: "set_ip_nexthop", args: []string{hopName(port), addr.value}})
 	}
 	// Hosts send to other hosts' MAC addresses: every unicast address is routed.
 	parts[3] = append(parts[3], row{table: admitTable, priority: 1, match: []match{ternary("dst_mac", 0, 1<<40)}, action: "admit_to_l3"})
-	if v4, v6, ok := p.below(); ok {
+	if v4, v6, ok := p.hostPrefixes(); ok {
 		a, b := v4.Addr().As4(), v6.Addr().As16()
 		parts[3] = append(parts[3],
 			row{table: aclTable, priority: belowPriority, action: "acl_forward", match: []match{
@@ -89,8 +89,8 @@ func (p place) foundation() [][]row {
 	return parts
 }
 
-// below returns the prefixes of the hosts below a switch with uplinks.
-func (p place) below() (v4, v6 netip.Prefix, ok bool) {
+// hostPrefixes returns the prefixes of the hosts below a switch with uplinks.
+func (p switchPlace) hostPrefixes() (v4, v6 netip.Prefix, ok bool) {
 	switch n := p.node(); n.Tier {
 	case fabric.ToR:
 		return p.Fabric.ToRPrefix4(p.Switch), p.Fabric.ToRPrefix6(p.Switch), n.Uplinks() > 0
@@ -100,13 +100,13 @@ func (p place) below() (v4, v6 netip.Prefix, ok bool) {
 	return v4, v6, false
 }
 
-// outward returns the row of an entry of the controller's core; with keyOnly its action stays empty.
-func (p place) outward(e controller.Entry, keyOnly bool) (row, error) {
+// toRow returns the row of an entry of the controller's core; with keyOnly its action stays empty.
+func (p switchPlace) toRow(e controller.Entry, keyOnly bool) (row, error) {
 	r := row{}
 	switch e.Table {
 	case controller.RouteV4, controller.RouteV6:
 		r.table = v4Table
-		field, bits, value := "ipv4_dst", 32, number(e.Value.Lo)
+		field, bits, value := "ipv4_dst", 32, hexNumber(e.Value.Lo)
 		if e.Table == controller.RouteV6 {
 			r.table, field, bits = v6Table, "ipv6_dst", 128
 			value = trim(string(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, e.Value.Hi), e.Value.Lo)))
@@ -159,12 +159,12 @@ func (p place) outward(e controller.Entry, keyOnly bool) (row, error) {
 		if err == nil && e.Action == controller.Deliver && e.Args[1] != macNumber(p.Fabric.MAC(p.peer(no))) {
 			err = fmt.Errorf("the MAC address is not that of port %d's host", no)
 		}
-		r.action, r.args = "set_nexthop_id", []string{hop(port)}
+		r.action, r.args = "set_nexthop_id", []string{hopName(port)}
 		return r, err
 	case controller.TakeUplink:
 		if e.Table == controller.SourceRoute {
 			port, err := to(fabric.PortNo(e.Args[0]))
-			r.action, r.args = "redirect_to_nexthop", []string{hop(port)}
+			r.action, r.args = "redirect_to_nexthop", []string{hopName(port)}
 			return r, err
 		}
 		for _, m := range e.Members {
@@ -172,7 +172,7 @@ func (p place) outward(e controller.Entry, keyOnly bool) (row, error) {
 			if err != nil {
 				return r, err
 			}
-			r.shares = append(r.shares, share{hop(port), m.Weight, port})
+			r.shares = append(r.shares, memberWeight{hopName(port), m.Weight, port})
 		}
 		return r, nil
 	}
@@ -183,17 +183,18 @@ func macNumber(mac [6]byte) uint64 {
 	return uint64(binary.BigEndian.Uint16(mac[:]))<<32 | uint64(binary.BigEndian.Uint32(mac[2:]))
 }
 
-// found is the interpreted content of a switch.
-type found struct {
+// switchContent is the controller's entries and other content read from a switch.
+type switchContent struct {
 	Entries []controller.Entry
 	Broken  []controller.Entry // keys of existing entries whose action none of the core's entries has
 	missing [][]row            // of the foundation, in its order: missing or different entries
 	there   map[string]bool    // keys of existing rows
 }
 
-// inward interprets rows. It skips rows that are not the controller's.
-func (p place) inward(rows []row) found {
-	f := found{there: map[string]bool{}}
+// fromRows converts rows read from a switch to the controller's entries. It skips rows that the controller did not
+// write.
+func (p switchPlace) fromRows(rows []row) switchContent {
+	f := switchContent{there: map[string]bool{}}
 	byKey := map[string]*row{}
 	for i := range rows {
 		byKey[rows[i].key()] = &rows[i]
@@ -222,8 +223,8 @@ func (p place) inward(rows []row) found {
 	}
 	hops := map[string]fabric.PortNo{} // correct next hops
 	for no := fabric.PortNo(1); int(no) <= p.node().Ports(); no++ {
-		if port, ok := p.port(no); ok && !lacks[hop(port)] {
-			hops[hop(port)] = no
+		if port, ok := p.port(no); ok && !lacks[hopName(port)] {
+			hops[hopName(port)] = no
 		}
 	}
 	groups := map[uint64]bool{} // correct groups
@@ -234,7 +235,7 @@ func (p place) inward(rows []row) found {
 			if !ours || group != (r.table == groupTable) {
 				continue
 			}
-			does := !lacks[r.table] && p.does(r, hops, &e) && (e.Action != controller.ForwardUp || groups[e.Args[0]])
+			does := !lacks[r.table] && p.fillAction(r, hops, &e) && (e.Action != controller.ForwardUp || groups[e.Args[0]])
 			if does {
 				f.Entries = append(f.Entries, e)
 			} else {
@@ -257,7 +258,7 @@ func hopOf(r *row) string {
 }
 
 // key returns the key of the core's entry that a row represents.
-func (p place) key(r *row) (e controller.Entry, ours bool) {
+func (p switchPlace) key(r *row) (e controller.Entry, ours bool) {
 	switch r.table {
 	case v4Table, v6Table:
 		field, bits := "ipv4_dst", 32
@@ -273,7 +274,7 @@ func (p place) key(r *row) (e controller.Entry, ours bool) {
 				return e, false
 			}
 			e.PrefixLen = uint8(m.prefix)
-			e.Value = wide(m.value)
+			e.Value = parseValue(m.value)
 		}
 	case groupTable:
 		m, _ := r.get("wcmp_group_id")
@@ -285,14 +286,14 @@ func (p place) key(r *row) (e controller.Entry, ours bool) {
 		e.Table, e.Value.Lo = controller.ECMP, n
 	case aclTable:
 		m, ok := r.get("l4_src_port")
-		value, mask := wide(m.value).Lo, wide(m.mask).Lo
+		value, mask := parseValue(m.value).Lo, parseValue(m.mask).Lo
 		const port = uint64(fabric.FirstLabelPort)
 		if !ok || value&port != port || mask&port != port {
 			return e, false
 		}
 		e.Key = controller.Key{Table: controller.SourceRoute, Priority: r.priority,
 			Value: controller.Value{Lo: value &^ port}, Mask: mask &^ port}
-		same, err := p.outward(e, true)
+		same, err := p.toRow(e, true)
 		return e, err == nil && same.key() == r.key()
 	default:
 		return e, false
@@ -300,8 +301,8 @@ func (p place) key(r *row) (e controller.Entry, ours bool) {
 	return e, true
 }
 
-// does fills in a row's action, if the core has an equivalent one.
-func (p place) does(r *row, hops map[string]fabric.PortNo, e *controller.Entry) bool {
+// fillAction fills in a row's action, if the core has an equivalent one.
+func (p switchPlace) fillAction(r *row, hops map[string]fabric.PortNo, e *controller.Entry) bool {
 	switch {
 	case r.table == groupTable:
 		for _, s := range r.shares {
@@ -343,8 +344,8 @@ func (p place) does(r *row, hops map[string]fabric.PortNo, e *controller.Entry) 
 	return false
 }
 
-// wide reads a number of at most 128 bits.
-func wide(s string) (v controller.Value) {
+// parseValue reads a number of at most 128 bits.
+func parseValue(s string) (v controller.Value) {
 	for _, b := range []byte(s) {
 		v.Hi, v.Lo = v.Hi<<8|v.Lo>>56, v.Lo<<8|uint64(b)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/ethereal-fabric/ethereal/controller/targets"
@@ -15,8 +16,10 @@ import (
 
 func chip() targets.Compiled {
 	return targets.Compiled{
-		Name: "ethereal", BFRT: []byte(`{"schema_version":"1.0.0"}`), Context: []byte(`{"program":"ethereal"}`),
-		Binary: []byte{0, 1, 2, 0xff}, Pipes: []uint32{0, 1},
+		Name: "ethereal", BFRT: []byte(`{"tables":[{"name":"pipe.route"}]}`),
+		Context: []byte(`{"target":"tofino","tables":[{"name":"route"}]}`),
+		Binary:  []byte{0, 1, 2, 0xff}, Pipes: []uint32{0, 1},
+		Info: &p4config.P4Info{Tables: []*p4config.Table{{Preamble: &p4config.Preamble{Name: "route"}}}},
 	}
 }
 
@@ -78,10 +81,15 @@ func TestPackRefuses(t *testing.T) {
 		change func(*targets.Compiled)
 		want   string
 	}{
-		{Stratum, func(c *targets.Compiled) { c.Binary = nil }, "pipe/tofino.bin is missing"},
-		{SDE, func(c *targets.Compiled) { c.Context = []byte("<") }, "context.json is not JSON"},
+		{Stratum, func(c *targets.Compiled) { c.Binary = nil }, "binary missing"},
+		{Stratum, func(c *targets.Compiled) { c.Context, c.Binary, c.BFRT = nil, nil, nil }, "bf_rt, context, binary missing"},
+		{SDE, func(c *targets.Compiled) { c.Context = []byte("<") }, "context: targets: is not JSON"},
+		{SDE, func(c *targets.Compiled) { c.Context, c.Binary = []byte("{}"), nil }, "context: targets: has no tables"},
+		{SDE, func(c *targets.Compiled) { c.Binary = []byte("{}") }, "binary: targets: is JSON"},
 		{SDE, func(c *targets.Compiled) { c.Name = "" }, "no name"},
-		{Stratum2, func(c *targets.Compiled) { c.BFRT = nil }, "bf-rt.json is missing"},
+		{Stratum2, func(*targets.Compiled) {}, `of a program for the chip "tofino", not "tofino2"`},
+		{Stratum, func(c *targets.Compiled) { c.BFRT = []byte("{}") }, "bf_rt: targets: has no tables"},
+		{Stratum, func(c *targets.Compiled) { c.Info.Tables[0].Preamble.Name = "other" }, "has no table other of the P4Info"},
 	} {
 		c := chip()
 		tt.change(&c)

@@ -30,7 +30,8 @@ const t2naSession = 1
 type Kind struct {
 	name    string
 	program string // the architecture for which p4src/tna/ethereal.p4 is compiled
-	pack    func(targets.Compiled) ([]byte, error)
+	chip    string // its name in context.json
+	pack    func(targets.Compiled) []byte
 	cell    int
 	session uint32
 	noGNMI  bool
@@ -39,9 +40,9 @@ type Kind struct {
 // Stratum is Tofino 1 under Stratum, Stratum2 Tofino 2, and SDE Tofino 1 under the P4Runtime server of the chip's
 // own SDE, which takes PI's packing and has no gNMI.
 var (
-	Stratum  = Kind{name: "stratum-tofino", program: "tna", pack: packStratum, cell: tofino1Cell}
-	Stratum2 = Kind{name: "stratum-tofino2", program: "t2na", pack: packStratum, cell: tofino2Cell, session: t2naSession}
-	SDE      = Kind{name: "tofino-sde", program: "tna", pack: packPI, cell: tofino1Cell, noGNMI: true}
+	Stratum  = Kind{name: "stratum-tofino", program: "tna", chip: "tofino", pack: packStratum, cell: tofino1Cell}
+	Stratum2 = Kind{name: "stratum-tofino2", program: "t2na", chip: "tofino2", pack: packStratum, cell: tofino2Cell, session: t2naSession}
+	SDE      = Kind{name: "tofino-sde", program: "tna", chip: "tofino", pack: packPI, cell: tofino1Cell, noGNMI: true}
 )
 
 // Name implements [targets.Kind].
@@ -59,13 +60,18 @@ func (k Kind) Program() targets.Program {
 // Traits implements [targets.Kind].
 func (k Kind) Traits() targets.Traits {
 	return targets.Traits{
-		BatchSize: 256, Lacks: []controller.Table{controller.PortOfUplink, controller.SourceGuard}, CloneBytes: quenchClone, CloneSession: k.session,
+		BatchSize: 256, Lacks: []controller.Table{controller.PortOfUplink}, CloneBytes: quenchClone, CloneSession: k.session,
 		QueueUnit: k.cell, NeedsPorts: true, NotifyPorts: true, NoGNMI: k.noGNMI,
 	}
 }
 
 // Pack implements [targets.Kind].
-func (k Kind) Pack(c targets.Compiled) ([]byte, error) { return k.pack(c) }
+func (k Kind) Pack(c targets.Compiled) ([]byte, error) {
+	if err := checkCompiled(c, k.chip); err != nil {
+		return nil, err
+	}
+	return k.pack(c), nil
+}
 
 // Translate implements [targets.Kind].
 func (Kind) Translate(*p4config.P4Info) (targets.Translation, error) { return nil, nil }

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Action is something that is done with the page.
+// Action is one step of a test in a browser, such as a click.
 type Action func(*Browser) error
 
-// Run does one after the other, until one fails.
+// Run carries out actions one after the other, until one fails.
 func (b *Browser) Run(actions ...Action) error {
 	for i, a := range actions {
 		if err := a(b); err != nil {
@@ -33,7 +33,7 @@ func Navigate(url string) Action {
 	}
 }
 
-// exception is what a script threw.
+// exception is a JavaScript exception.
 type exception struct {
 	Text      string
 	Exception struct{ Description string }
@@ -89,7 +89,7 @@ func Poll(expression string, out any) Action {
 // find is the expression for the first element of a selector.
 func find(selector string) string { return fmt.Sprintf("document.querySelector(%q)", selector) }
 
-// Text stores what an element shows.
+// Text stores the text of an element.
 func Text(selector string, out *string) Action { return Evaluate(find(selector)+".innerText", out) }
 
 // Click presses and releases the mouse in the middle of an element.
@@ -143,7 +143,7 @@ func Type(selector, text string) Action {
 	return func(b *Browser) error { return b.Run(Evaluate(find(selector)+".focus()", nil), Keys(text)) }
 }
 
-// Screen gives the page another screen, as a phone's, of CSS pixels.
+// Screen sets the page's screen size, in CSS pixels.
 func Screen(width, height int, scale float64) Action {
 	return func(b *Browser) error {
 		return b.call(b.session, "Emulation.setDeviceMetricsOverride",

@@ -49,7 +49,8 @@ type message struct {
 // object is a call's parameters.
 type object map[string]any
 
-// flags leave out what a test does not need, and keep a page behind another one as fast as one in front.
+// flags are the browser's command-line flags. They disable services that tests do not need, and the throttling of pages
+// in the background.
 var flags = strings.Fields(`--headless --remote-debugging-pipe --no-sandbox --disable-gpu --disable-quic --no-first-run
 	--disable-component-update --disable-background-networking --disable-background-timer-throttling --disable-dev-shm-usage
 	--disable-backgrounding-occluded-windows --disable-renderer-backgrounding --disable-extensions --disable-sync

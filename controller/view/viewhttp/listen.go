@@ -20,7 +20,7 @@ import (
 // have to show, addr may be any address.
 func Listen(addr string, certificates bool) (net.Listener, error) {
 	if number, ok := strings.CutPrefix(addr, "fd:"); ok {
-		return inherited(addr, number)
+		return inheritedListener(addr, number)
 	}
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -32,7 +32,7 @@ func Listen(addr string, certificates bool) (net.Listener, error) {
 	return net.Listen("tcp", addr)
 }
 
-func inherited(addr, number string) (net.Listener, error) {
+func inheritedListener(addr, number string) (net.Listener, error) {
 	n, err := strconv.ParseUint(number, 10, 16)
 	if err != nil || n < 3 {
 		return nil, fmt.Errorf("%s names no descriptor that can be passed on; write fd:3", addr)
@@ -49,8 +49,8 @@ func inherited(addr, number string) (net.Listener, error) {
 	return l, nil
 }
 
-// secret matches the content of a file of [Secret].
-var secret = regexp.MustCompile(`^[A-Za-z0-9]{20,128}$`)
+// tokenPattern matches the content of a file of [Secret].
+var tokenPattern = regexp.MustCompile(`^[A-Za-z0-9]{20,128}$`)
 
 // Secret returns the secret of a page's path from a file, so that the page's address outlives its server. It makes
 // a missing file, readable by its owner alone.
@@ -71,7 +71,7 @@ func Secret(path string) (string, error) {
 	switch {
 	case info.Mode().Perm()&0o077 != 0:
 		return "", fmt.Errorf("%s: others may read the page's secret; chmod 600 it", path)
-	case !secret.MatchString(kept):
+	case !tokenPattern.MatchString(kept):
 		return "", fmt.Errorf("%s: a page's secret is 20 to 128 letters and digits; remove the file to have one made", path)
 	}
 	return kept, nil

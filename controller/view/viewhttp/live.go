@@ -19,8 +19,8 @@ const (
 	keepAlive    = 15 * time.Second
 )
 
-// Live sends ticks to the listening browsers, and keeps the last ones for new browsers. It is safe for concurrent
-// use.
+// Live sends updates of a live fabric to all listening browsers, and keeps the last ones for new browsers. It is safe
+// for concurrent use.
 type Live struct {
 	session string // random
 
@@ -57,7 +57,7 @@ func (l *Live) Send(t *view.Tick) error {
 	return nil
 }
 
-func (l *Live) listen() (kept [][]byte, c chan []byte, ok bool) {
+func (l *Live) subscribe() (kept [][]byte, c chan []byte, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.listeners) >= maxListeners {
@@ -68,7 +68,7 @@ func (l *Live) listen() (kept [][]byte, c chan []byte, ok bool) {
 	return slices.Clip(l.kept), c, true
 }
 
-func (l *Live) leave(c chan []byte) {
+func (l *Live) unsubscribe(c chan []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.listeners, c)
@@ -76,16 +76,16 @@ func (l *Live) leave(c chan []byte) {
 
 // serve sends the kept and the new ticks as server-sent events.
 func (l *Live) serve(w http.ResponseWriter, r *http.Request) {
-	kept, c, ok := l.listen()
+	kept, c, ok := l.subscribe()
 	if !ok {
 		http.Error(w, fmt.Sprintf("%d pages are open; close one", maxListeners), http.StatusServiceUnavailable)
 		return
 	}
-	defer l.leave(c)
+	defer l.unsubscribe(c)
 	w.Header().Set("Content-Type", "text/event-stream")
 	out := http.NewResponseController(w)
 	send := func(format string, args ...any) bool {
-		lasting(w)
+		setWriteDeadlines(w)
 		if _, err := fmt.Fprintf(w, format, args...); err != nil {
 			return false
 		}

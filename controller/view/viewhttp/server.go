@@ -27,7 +27,7 @@ func NewServer(page func() (*view.Page, error), live *Live) *Server {
 	return &Server{token: rand.Text(), page: page, live: live}
 }
 
-// Under serves the page under a secret from the caller, as [Secret] returns, instead of a random one.
+// Under makes the page's path contain the given secret, as [Secret] returns, instead of a random one.
 func (s *Server) Under(secret string) *Server {
 	s.token = secret
 	return s
@@ -43,7 +43,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Cross-Origin-Opener-Policy", s.opener())
+	h.Set("Cross-Origin-Opener-Policy", s.openerPolicy())
 	h.Set("Cache-Control", "no-store")
 	switch token, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/"); {
 	case r.TLS == nil && !listen.LoopbackName(r.Host):
@@ -55,7 +55,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		h.Set("Allow", "GET, HEAD")
 		http.Error(w, "this page is read only", http.StatusMethodNotAllowed)
-	case foreign(r):
+	case crossSite(r):
 		http.Error(w, "asked for by another site", http.StatusForbidden)
 	case rest == "":
 		s.servePage(w)
@@ -70,9 +70,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// opener returns the policy about handles to the page's window: no other window gets one, except windows that the
+// openerPolicy returns the policy about handles to the page's window: no other window gets one, except windows that the
 // page itself opens to pass traces.
-func (s *Server) opener() string {
+func (s *Server) openerPolicy() string {
 	if s.traces != nil {
 		return "same-origin-allow-popups"
 	}
@@ -96,7 +96,7 @@ func (s *Server) servePage(w http.ResponseWriter) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	lasting(w)
+	setWriteDeadlines(w)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", policy+"; frame-ancestors 'none'")
 	w.Write(body.Bytes()) //nolint:errcheck // the browser has left
@@ -105,23 +105,23 @@ func (s *Server) servePage(w http.ResponseWriter) {
 // writeWithin is the time allowed for a browser to read an answer, or one message of a stream.
 const writeWithin = 30 * time.Second
 
-// lasting makes writes fail from now on unless they are read in time, so that a stalled browser holds no resources
-// for ever.
-func lasting(w http.ResponseWriter) {
+// setWriteDeadlines makes writes fail from now on unless they are read in time, so that a stalled browser holds no
+// resources for ever.
+func setWriteDeadlines(w http.ResponseWriter) {
 	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeWithin)) //nolint:errcheck // a recorder of a test has none
 }
 
-// lastingWriter is a writer with a time limit per write, for longer answers.
-type lastingWriter struct{ http.ResponseWriter }
+// deadlineWriter is a writer with a time limit per write, for longer answers.
+type deadlineWriter struct{ http.ResponseWriter }
 
-func (l lastingWriter) Write(b []byte) (int, error) {
-	lasting(l.ResponseWriter)
+func (l deadlineWriter) Write(b []byte) (int, error) {
+	setWriteDeadlines(l.ResponseWriter)
 	return l.ResponseWriter.Write(b)
 }
 
-// foreign reports whether the browser says that another site's page made the request. A followed link or an opened
+// crossSite reports whether the browser says that another site's page made the request. A followed link or an opened
 // address is not foreign.
-func foreign(r *http.Request) bool {
+func crossSite(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "same-origin", "none":
 		return false

@@ -9,10 +9,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/view"
 )
 
-// Asked returns the state of a run's switch at a time, in microseconds as in [view.Run]; nil if it is unknown.
+// Asked returns the state of a switch of a run at time t, in microseconds from the run's start; nil if unknown.
 type Asked func(ctx context.Context, run int, name string, t float64) (*view.Switch, error)
 
-// Answering makes the page show the state of its runs' switches.
+// Answering makes the page show switches' states, which a returns.
 func (s *Server) Answering(a Asked) *Server {
 	s.asked = a
 	return s
@@ -34,7 +34,7 @@ func (s *Server) serveSwitch(w http.ResponseWriter, r *http.Request) {
 	case x == nil:
 		http.NotFound(w, r)
 	default:
-		lasting(w)
+		setWriteDeadlines(w)
 		w.Header().Set("Content-Type", "application/json")
 		json.NewEncoder(w).Encode(x) //nolint:errcheck // the browser has left
 	}

@@ -33,6 +33,6 @@ func (s *Server) serveTrace(w http.ResponseWriter, r *http.Request) {
 	default:
 		defer file.Close() //nolint:errcheck // it is only read
 		w.Header().Set("Content-Type", "application/octet-stream")
-		http.ServeContent(lastingWriter{w}, r, "", time.Time{}, file)
+		http.ServeContent(deadlineWriter{w}, r, "", time.Time{}, file)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
-// Inline labels frames that a program passes to it before it sends them. It implements [labeller.Discoverer]. Make
-// one with [NewInline].
+// Inline is a labeller for tests: a program passes it each frame before sending it. It implements
+// [labeller.Discoverer]. Make one with [NewInline].
 type Inline struct {
 	carrier labeller.Carrier // for IPv6
 	qps     int              // largest number of labelled queue pairs
@@ -61,7 +61,8 @@ func NewInline(ipv6 labeller.Carrier, qps int) *Inline {
 	return &Inline{carrier: ipv6, qps: qps, set: map[labeller.QP]*labelled{}, seen: map[labeller.QP]*seen{}}
 }
 
-// Rewrite labels a whole Ethernet frame, in place, and returns the result. It does not panic, whatever the bytes.
+// Rewrite sets the label in a whole Ethernet frame, in place, and returns what it did. It does not panic, whatever the
+// bytes.
 func (l *Inline) Rewrite(raw []byte) labeller.Reason {
 	r := l.rewrite(raw)
 	l.reasons[r].add(len(raw))

@@ -14,7 +14,7 @@ import (
 // ErrPower is returned by all operations after a power loss.
 var ErrPower = errors.New("durabletest: the power is gone")
 
-// Fault is a kind of failure.
+// Fault is a way in which a file operation fails.
 type Fault uint8
 
 // The faults. A power loss comes after the operation, the others replace it.
@@ -23,7 +23,7 @@ const (
 	NoSpace
 	InputOutput
 	ReadOnly
-	ShortWrite // a write takes half and reports that there is no space
+	ShortWrite // a write writes half of its bytes and reports that the disk is full
 	PowerLoss
 )
 
@@ -38,13 +38,14 @@ func (f Fault) err() error {
 	return [...]error{nil, syscall.ENOSPC, syscall.EIO, syscall.EROFS, syscall.ENOSPC, ErrPower}[f]
 }
 
-// Disk is a durable.FS of one folder. It is not safe for concurrent use.
+// Disk is a file system of one folder, in memory, whose operations can be made to fail. It implements [durable.FS], and
+// is not safe for concurrent use.
 type Disk struct {
 	At    int   // number of the failing operation, from 0
-	Fault Fault // None: no operation fails
-	Every bool  // later operations fail too
+	Fault Fault // kind of fault to inject; None: no operation fails
+	Every bool  // all operations after the faulty one fail, too
 
-	Ops  []string // requested operations, in order
+	Ops  []string // operations so far, in order
 	dead bool
 
 	names, lasting map[string]*inode // by path: now, and after a power loss
@@ -58,8 +59,8 @@ type inode struct {
 // New returns an empty disk.
 func New() *Disk { return &Disk{names: map[string]*inode{}, lasting: map[string]*inode{}} }
 
-// op counts an operation and returns its fault.
-func (d *Disk) op(name string) (Fault, error) {
+// startOp counts an operation and returns its fault.
+func (d *Disk) startOp(name string) (Fault, error) {
 	if d.dead {
 		return PowerLoss, ErrPower
 	}
@@ -74,8 +75,8 @@ func (d *Disk) op(name string) (Fault, error) {
 	return d.Fault, d.Fault.err()
 }
 
-// after completes an operation, whose fault is f.
-func (d *Disk) after(f Fault) error {
+// finishOp completes an operation, whose fault is f.
+func (d *Disk) finishOp(f Fault) error {
 	if f == PowerLoss {
 		d.dead = true
 		return ErrPower
@@ -85,48 +86,48 @@ func (d *Disk) after(f Fault) error {
 
 // CreateTemp implements durable.FS.
 func (d *Disk) CreateTemp(dir, pattern string) (durable.File, error) {
-	f, err := d.op("create")
+	f, err := d.startOp("create")
 	if err != nil {
 		return nil, err
 	}
 	d.made++
 	name := fmt.Sprintf("%s/%s%d", dir, pattern, d.made)
 	d.names[name] = &inode{}
-	return &file{d, name, d.names[name]}, d.after(f)
+	return &file{d, name, d.names[name]}, d.finishOp(f)
 }
 
 // Rename implements durable.FS.
 func (d *Disk) Rename(from, to string) error {
-	f, err := d.op("rename")
+	f, err := d.startOp("rename")
 	if err != nil {
 		return err
 	}
 	d.names[to] = d.names[from]
 	delete(d.names, from)
-	return d.after(f)
+	return d.finishOp(f)
 }
 
 // Remove implements durable.FS.
 func (d *Disk) Remove(name string) error {
-	f, err := d.op("remove")
+	f, err := d.startOp("remove")
 	if err != nil {
 		return err
 	}
 	delete(d.names, name)
-	return d.after(f)
+	return d.finishOp(f)
 }
 
 // SyncDir implements durable.FS.
 func (d *Disk) SyncDir(string) error {
-	f, err := d.op("sync folder")
+	f, err := d.startOp("sync folder")
 	if err != nil {
 		return err
 	}
 	d.lasting = maps.Clone(d.names)
-	return d.after(f)
+	return d.finishOp(f)
 }
 
-// Now returns a file's content as a process sees it; nil: no such file.
+// Now returns a file's content as a process sees it; nil if there is no such file.
 func (d *Disk) Now(name string) []byte {
 	if i := d.names[name]; i != nil {
 		return i.now
@@ -161,7 +162,7 @@ type file struct {
 func (f *file) Name() string { return f.name }
 
 func (f *file) Write(b []byte) (int, error) {
-	fault, err := f.d.op("write")
+	fault, err := f.d.startOp("write")
 	if fault == ShortWrite {
 		f.now = append(f.now, b[:len(b)/2]...)
 		return len(b) / 2, err
@@ -170,22 +171,22 @@ func (f *file) Write(b []byte) (int, error) {
 		return 0, err
 	}
 	f.now = append(f.now, b...)
-	return len(b), f.d.after(fault)
+	return len(b), f.d.finishOp(fault)
 }
 
 func (f *file) Sync() error {
-	fault, err := f.d.op("sync")
+	fault, err := f.d.startOp("sync")
 	if err != nil {
 		return err
 	}
 	f.lasting = slices.Clone(f.now)
-	return f.d.after(fault)
+	return f.d.finishOp(fault)
 }
 
 func (f *file) Close() error {
-	fault, err := f.d.op("close")
+	fault, err := f.d.startOp("close")
 	if err != nil {
 		return err
 	}
-	return f.d.after(fault)
+	return f.d.finishOp(fault)
 }

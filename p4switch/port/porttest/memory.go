@@ -6,8 +6,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/port"
 )
 
-// Memory is one end of a [Pair]. Unlike other ports it may be used from any
-// goroutine.
+// Memory is one end of a [Pair]: a port whose frames stay in memory. Unlike other ports it is safe for concurrent use.
 type Memory struct {
 	peer *Memory
 	size int
@@ -22,8 +21,8 @@ type Memory struct {
 	id      int
 }
 
-// Pair makes two ports; what one sends, the other receives. Each direction
-// holds at most size frames: a reader that does not read blocks its peer.
+// Pair returns two connected ports: each receives what the other sends. Each direction holds at most size frames; a
+// reader that does not read blocks the sender.
 func Pair(size int) (*Memory, *Memory) {
 	a, b := &Memory{size: size}, &Memory{size: size}
 	a.peer, b.peer = b, a
@@ -78,7 +77,7 @@ func (m *Memory) Receive(limit int, f func([]byte)) int {
 
 // Send implements [port.Port].
 func (m *Memory) Send(frames [][]byte) int {
-	n, octets, dead := m.peer.put(frames)
+	n, octets, dead := m.peer.queueFrames(frames)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if dead {
@@ -90,8 +89,8 @@ func (m *Memory) Send(frames [][]byte) int {
 	return n
 }
 
-// put queues frames towards this end.
-func (m *Memory) put(frames [][]byte) (n, octets int, dead bool) {
+// queueFrames queues frames for this end.
+func (m *Memory) queueFrames(frames [][]byte) (n, octets int, dead bool) {
 	m.mu.Lock()
 	if m.closed {
 		m.mu.Unlock()

@@ -25,8 +25,8 @@ type Namespace struct {
 	fd int
 }
 
-// Enter makes a namespace and moves the calling goroutine, the test's, into
-// it for good. Subtests enter it with Join.
+// Enter creates a network namespace and moves the calling goroutine, the test's, into it for good. Subtests enter it
+// with Join.
 func Enter(t testing.TB) *Namespace {
 	t.Helper()
 	systemtest.Only(t)
@@ -68,8 +68,8 @@ func (n *Namespace) join() error {
 	return nil
 }
 
-// Veth makes a pair of linked interfaces, both up. The calling goroutine must
-// be in the namespace, here and below.
+// Veth creates a pair of linked virtual interfaces, both up. The calling goroutine must be in the namespace, here and
+// below.
 func (n *Namespace) Veth(t testing.TB, a, b string, mtu int) {
 	t.Helper()
 	attrs := netlink.NewLinkAttrs()
@@ -123,6 +123,31 @@ func (n *Namespace) Up(t testing.TB, name string, up bool) {
 	}
 }
 
+// Tap creates a TAP interface that is up, and returns a non-blocking file descriptor of its far end, and its index. The
+// test is skipped if the machine has no TAP interfaces.
+func (n *Namespace) Tap(t testing.TB, name string) (fd, index int) {
+	t.Helper()
+	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Skipf("no TAP interfaces: %v", err)
+	}
+	t.Cleanup(func() { unix.Close(fd) }) //nolint:errcheck // it is read no more
+	ifr, err := unix.NewIfreq(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ifr.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI)
+	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, ifr); err != nil {
+		t.Fatal(err)
+	}
+	n.Up(t, name, true)
+	l, err := netlink.LinkByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fd, l.Attrs().Index
+}
+
 // IsUp reports whether an interface is administratively up.
 func (n *Namespace) IsUp(t testing.TB, name string) bool {
 	t.Helper()
@@ -171,8 +196,7 @@ func (n *Namespace) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	return r.c, r.err
 }
 
-// Macvlan stacks an interface on another, whose frames it all gets, and sets it
-// up.
+// Macvlan creates an interface of that name on top of another, all of whose frames it receives, and sets it up.
 func (n *Namespace) Macvlan(t testing.TB, on, name string) {
 	t.Helper()
 	l, err := netlink.LinkByName(on)
@@ -185,6 +209,18 @@ func (n *Namespace) Macvlan(t testing.TB, on, name string) {
 		t.Skipf("no macvlan on %s: %v", on, err)
 	}
 	n.Up(t, name, true)
+}
+
+// Remove removes an interface; one of a [Namespace.Veth] together with its peer.
+func (n *Namespace) Remove(t testing.TB, name string) {
+	t.Helper()
+	l, err := netlink.LinkByName(name)
+	if err == nil {
+		err = netlink.LinkDel(l)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
 }
 
 // Rename gives an interface another name.

@@ -13,11 +13,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 )
 
-// Samples compiles p4c's v1model programs that come with a script and has each
-// pair tried, in a test of its own. P4C names the compiler (p4c-bm2-ss), P4C_SAMPLES
-// the directory testdata/p4_16_samples of its sources, P4C_CACHE, if set, a
-// directory that keeps the compiled programs; without the first two the test is
-// skipped.
+// Samples compiles p4c's v1model programs that come with an STF script, and calls try with each in a subtest. P4C names
+// the compiler (p4c-bm2-ss), P4C_SAMPLES the directory testdata/p4_16_samples of its sources, P4C_CACHE, if set, a
+// directory that keeps the compiled programs. Without the first two the test is skipped.
 func Samples(t *testing.T, try func(t *testing.T, json []byte, script string)) {
 	t.Helper()
 	p4c := systemtest.Program(t, "p4c-bm2-ss", "P4C", "name p4c's compiler for BMv2 in P4C")

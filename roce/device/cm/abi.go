@@ -72,7 +72,7 @@ const (
 	attrAH      = 40
 	attrPKey    = 124
 	pathSize    = 64
-	answerSize  = 8 + 2*pathSize + 2*sockaddrSize + 16 // of cmdQueryRoute
+	answerSize  = 8 + 2*pathSize + 2*sockaddrSize + 16 // size in bytes of the answer to cmdQueryRoute
 )
 
 // Events.
@@ -111,10 +111,10 @@ const (
 	reasonConsumer    = 28
 
 	statusUnsupported = 1 // of a datagram service that is not there
-	statusRejected    = 2 // of one that does not want to
+	statusRejected    = 2 // datagram service: the service refuses (SIDR reject)
 )
 
-// accessRemote is what a connection's queue pair lets the other side do.
+// accessRemote is the access flags that a connection's queue pair grants to the peer.
 const accessRemote = uverbs.AccessRemoteWrite | uverbs.AccessRemoteRead | uverbs.AccessRemoteAtomic
 
 // pkey is the only partition key.

@@ -87,7 +87,7 @@ func TestEndOfProgram(t *testing.T) {
 				t.Fatalf("event %d, %v; want %d", e.kind, err, c.want)
 			}
 			left.p.Close(w.now)
-			w.wait(2 * answerTime)
+			w.wait(2 * answerTimeout)
 			for h, m := range w.hosts {
 				if n := len(m.ports) + len(m.sent) + len(m.peers) + len(m.waits); n > 0 {
 					t.Errorf("host %d has %d things left", h, n)
@@ -113,7 +113,7 @@ func TestLost(t *testing.T) {
 	w.lose = true
 	server.do(cmdAccept, uint64(11), connParam(param{}), e.id, uint32(0), uint64(0))
 	server.want(eventUnreachable, -int32(syscall.ETIMEDOUT))
-	w.wait(answerTime + 2*fabric.Second)
+	w.wait(answerTimeout + 2*fabric.Second)
 	client.want(eventUnreachable, -int32(syscall.ETIMEDOUT))
 }
 
@@ -232,18 +232,18 @@ func TestMany(t *testing.T) {
 	w := newWorld(t)
 	x := w.program(0)
 	var ids []uint32
-	for k := range 3 * mostShown {
+	for k := range 3 * maxShown {
 		id := x.create(uint64(k+1), spaceTCP)
 		x.do(cmdResolveIP, make([]byte, sockaddrSize), addr("127.0.0.1:7471"), id, uint32(1000))
 		ids = append(ids, id)
 	}
-	if x.shown != mostShown {
-		t.Fatalf("%d events shown, want %d", x.shown, mostShown)
+	if x.shown != maxShown {
+		t.Fatalf("%d events shown, want %d", x.shown, maxShown)
 	}
-	for _, id := range ids[:mostShown] {
+	for _, id := range ids[:maxShown] {
 		x.do(cmdDestroyID, uint64(0), id, uint32(0))
 	}
-	for range 2 * mostShown {
+	for range 2 * maxShown {
 		x.want(eventAddrResolved, 0)
 	}
 	x.none()
@@ -328,9 +328,9 @@ func FuzzCommands(f *testing.F) {
 		for k := 0; k+1 < len(script) && k < 200; k += 2 {
 			cmd := command(script[k] % 24)
 			b := append([]byte(nil), body...)
-			if n, known := least[cmd]; known {
+			if n, known := minLengths[cmd]; known {
 				b = append(b, make([]byte, n)...)
-				if at, has := idAt[cmd]; has {
+				if at, has := idOffset[cmd]; has {
 					native.PutUint32(b[at:], uint32(script[k+1]%6))
 				}
 			}

@@ -9,29 +9,29 @@ import (
 	"github.com/ethereal-fabric/ethereal/roce/device/uverbs"
 )
 
-// state is where an identifier is on its way.
+// state is the connection state of an identifier.
 type state uint8
 
 const (
 	stateIdle state = iota
 	stateBound
-	stateResolved // the address
-	stateRouted   // the route, too
+	stateResolved // the address is resolved
+	stateRouted   // address and route are resolved
 	stateListening
-	stateConnecting // asked
-	stateAnswered   // the other side has accepted
-	stateRequested  // asked by the other side
+	stateConnecting // this side has sent a connection request
+	stateAnswered   // the peer has accepted; this side has still to confirm
+	stateRequested  // the peer has sent a connection request
 	stateAccepted
 	stateEstablished
 	stateDisconnecting
 	stateEnded
 )
 
-// ident is one end of a connection, a service of datagrams, or what listens for them: struct rdma_cm_id.
-type ident struct {
+// connID is one end of a connection, a datagram service or a listener: struct rdma_cm_id.
+type connID struct {
 	program *Program // nil: destroyed
 	owner   *Program // whose messages it sends, also when it is destroyed
-	channel *channel
+	channel *eventChannel
 	number  uint32 // the program's
 	uid     uint64 // the program's; 0: it does not know the identifier yet
 	space   uint16
@@ -46,9 +46,9 @@ type ident struct {
 	tos        uint8
 	ackTimeout uint8
 
-	backlog  uint32 // of a listener: how many more requests may wait
-	listener *ident // of a request that the program has not accepted
-	counted  bool   // it has been returned to the listener's backlog
+	backlog  uint32  // of a listener: how many more requests may wait
+	listener *connID // of a request that the program has not accepted
+	counted  bool    // it has been returned to the listener's backlog
 
 	peer      fabric.NodeID
 	sent      uint32 // this identifier's number in messages
@@ -61,11 +61,11 @@ type ident struct {
 	remote    param
 	vendor    uint32
 	options   uint32
-	out       []outgoing
+	out       []outgoingMessage
 }
 
-// outgoing is a message that has not arrived.
-type outgoing struct {
+// outgoingMessage is a message that has not arrived.
+type outgoingMessage struct {
 	kind  kind
 	bytes []byte
 }
@@ -78,13 +78,13 @@ const defaultQKey = 0x01234567
 
 // event is one that a program has not fetched.
 type event struct {
-	of    *ident // whose it is
-	about *ident // the new identifier of a request, else of
+	of    *connID // whose it is
+	about *connID // the new identifier of a request, else of
 	bytes []byte
 }
 
-// raise has the program get an event.
-func (i *ident) raise(kind uint32, status int32, p param) {
+// raiseEvent has the program get an event.
+func (i *connID) raiseEvent(kind uint32, status int32, p param) {
 	if i.program == nil || i.uid == 0 {
 		return // as the kernel, which lets a program learn at its next command what has become of a request
 	}
@@ -92,7 +92,7 @@ func (i *ident) raise(kind uint32, status int32, p param) {
 }
 
 // pushTo has an event about i be of another identifier.
-func (i *ident) pushTo(of *ident, kind uint32, status int32, p param) {
+func (i *connID) pushTo(of *connID, kind uint32, status int32, p param) {
 	b := make([]byte, eventSize)
 	native.PutUint64(b, of.uid)
 	native.PutUint32(b[8:], i.number)
@@ -108,8 +108,8 @@ func (i *ident) pushTo(of *ident, kind uint32, status int32, p param) {
 	of.channel.push(event{of, i, b})
 }
 
-// destroy ends an identifier, and what waits at it.
-func (i *ident) destroy(now fabric.Time) {
+// destroy destroys an identifier, with its pending requests and events.
+func (i *connID) destroy(now fabric.Time) {
 	if i.program == nil {
 		return // with its listener, or before it
 	}
@@ -125,7 +125,7 @@ func (i *ident) destroy(now fabric.Time) {
 	switch was {
 	case stateConnecting:
 		if i.space == spaceTCP {
-			m.post(now, i, message{kind: kindReject, reason: reasonTimeout})
+			m.sendMessage(now, i, message{kind: kindReject, reason: reasonTimeout})
 		}
 	case stateRequested, stateAnswered, stateAccepted:
 		if i.space == spaceTCP || was == stateRequested {
@@ -133,10 +133,10 @@ func (i *ident) destroy(now fabric.Time) {
 		}
 	case stateEstablished:
 		if i.space == spaceTCP {
-			m.post(now, i, message{kind: kindDisconnect})
+			m.sendMessage(now, i, message{kind: kindDisconnect})
 		}
 	}
-	i.count()
+	i.releaseBacklog()
 	m.unbind(i)
 	delete(m.waits, i)
 	delete(m.sent, i.sent)
@@ -148,18 +148,18 @@ func (i *ident) destroy(now fabric.Time) {
 }
 
 // reject sends a rejection; reason 0: the program's wish.
-func (i *ident) reject(now fabric.Time, reason uint32, private []byte) {
+func (i *connID) reject(now fabric.Time, reason uint32, private []byte) {
 	if reason == 0 {
 		reason = reasonConsumer
 		if i.space == spaceUDP {
 			reason = statusRejected
 		}
 	}
-	i.program.m.post(now, i, message{kind: kindReject, reason: reason, param: param{private: private}})
+	i.program.m.sendMessage(now, i, message{kind: kindReject, reason: reason, param: param{private: private}})
 }
 
-// count gives a request's place in its listener's backlog back.
-func (i *ident) count() {
+// releaseBacklog returns a request's place in its listener's backlog.
+func (i *connID) releaseBacklog() {
 	if l := i.listener; l != nil && !i.counted {
 		i.counted = true
 		l.backlog++
@@ -167,26 +167,26 @@ func (i *ident) count() {
 	i.listener = nil
 }
 
-func (i *ident) connect(now fabric.Time, p *param, vendor, options uint32) error {
+func (i *connID) connect(now fabric.Time, p *param, vendor, options uint32) error {
 	m := i.program.m
 	if i.state != stateRouted || len(p.private) > privateMost(kindRequest, i.space) {
 		return syscall.EINVAL
 	}
-	m.number(i)
+	m.assignNumber(i)
 	i.mine, i.state = *p, stateConnecting
-	m.await(now, answerTime, i)
-	m.post(now, i, message{kind: kindRequest, psn: i.psn, vendor: vendor, options: options, param: *p})
+	m.awaitAnswer(now, answerTimeout, i)
+	m.sendMessage(now, i, message{kind: kindRequest, psn: i.psn, vendor: vendor, options: options, param: *p})
 	return nil
 }
 
-func (i *ident) accept(now fabric.Time, uid uint64, p *param, vendor, options uint32) error {
+func (i *connID) accept(now fabric.Time, uid uint64, p *param, vendor, options uint32) error {
 	m := i.program.m
 	switch {
 	case p.valid && i.state == stateRequested:
 		if len(p.private) > privateMost(kindReply, i.space) {
 			return syscall.EINVAL
 		}
-		i.count()
+		i.releaseBacklog()
 		i.uid = uid
 		if i.space == spaceUDP {
 			if p.qkey == 0 {
@@ -196,19 +196,19 @@ func (i *ident) accept(now fabric.Time, uid uint64, p *param, vendor, options ui
 		} else {
 			i.mine.resources, i.mine.depth, i.mine.rnr = p.resources, p.depth, p.rnr
 			i.state = stateAccepted
-			m.await(now, answerTime, i)
+			m.awaitAnswer(now, answerTimeout, i)
 		}
-		m.post(now, i, message{kind: kindReply, psn: i.psn, vendor: vendor, options: options, param: *p})
+		m.sendMessage(now, i, message{kind: kindReply, psn: i.psn, vendor: vendor, options: options, param: *p})
 		return nil
 	case !p.valid && i.state == stateAnswered:
 		i.state = stateEstablished
-		m.post(now, i, message{kind: kindReady})
+		m.sendMessage(now, i, message{kind: kindReady})
 		return nil
 	}
 	return syscall.EINVAL
 }
 
-func (i *ident) disconnect(now fabric.Time) error {
+func (i *connID) disconnect(now fabric.Time) error {
 	switch i.state {
 	case stateEstablished, stateAccepted:
 		if i.space == spaceUDP {
@@ -216,7 +216,7 @@ func (i *ident) disconnect(now fabric.Time) error {
 		}
 		delete(i.program.m.waits, i)
 		i.state = stateDisconnecting
-		i.program.m.post(now, i, message{kind: kindDisconnect})
+		i.program.m.sendMessage(now, i, message{kind: kindDisconnect})
 	case stateAnswered:
 		i.reject(now, 0, nil)
 		i.state = stateEnded
@@ -227,8 +227,8 @@ func (i *ident) disconnect(now fabric.Time) error {
 	return nil
 }
 
-// attributes answers cmdInitQPAttr: what a queue pair is to be given for a state.
-func (i *ident) attributes(to uint32) ([]byte, error) {
+// attributes answers cmdInitQPAttr: the attributes of a queue pair for a state.
+func (i *connID) attributes(to uint32) ([]byte, error) {
 	m := i.program.m
 	b := make([]byte, attrSize)
 	mask := uint32(uverbs.MaskState)
@@ -274,7 +274,7 @@ func (i *ident) attributes(to uint32) ([]byte, error) {
 }
 
 // connected reports whether the other side's parameters are known.
-func (i *ident) connected() bool {
+func (i *connID) connected() bool {
 	switch i.state {
 	case stateAnswered, stateRequested, stateAccepted, stateEstablished:
 		return true
@@ -283,7 +283,7 @@ func (i *ident) connected() bool {
 }
 
 // remoteRetry is the number of retransmissions, which the active side chooses for both.
-func (i *ident) remoteRetry() uint8 {
+func (i *connID) remoteRetry() uint8 {
 	if i.key.from == 0 {
 		return i.mine.retry & 7
 	}
@@ -291,7 +291,7 @@ func (i *ident) remoteRetry() uint8 {
 }
 
 // route answers cmdQueryRoute.
-func (i *ident) route() []byte {
+func (i *connID) route() []byte {
 	b := make([]byte, answerSize)
 	m := i.program.m
 	const addrs = 8 + 2*pathSize

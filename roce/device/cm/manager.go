@@ -8,25 +8,26 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Config is what a [Manager] needs to know.
+// Config sets up a [Manager].
 type Config struct {
 	Fabric *fabric.Fabric
 	Host   fabric.NodeID
-	GUID   uint64 // of the device
-	MTU    uint32 // enum ibv_mtu
-	// Send has a message carried to a host, which may be this one. It calls done once: when the message has arrived,
-	// or when it was given up.
+	GUID   uint64 // GUID of the host's RDMA device
+	MTU    uint32 // path MTU, as a value of C's enum ibv_mtu
+	// Send carries a connection manager's message to a host, which may be this one, and then calls done once: arrived
+	// is false if the message was given up.
 	Send func(now fabric.Time, dst fabric.NodeID, message []byte, done func(now fabric.Time, arrived bool))
 }
 
-// Manager is the identifiers of a host's programs. It is not safe for concurrent use.
+// Manager is a host's RDMA connection manager: the state of all rdma_cm identifiers of its programs. It is not safe for
+// concurrent use.
 type Manager struct {
 	cfg   Config
 	addr  netip.Addr
-	ports map[portKey][]*ident
-	sent  map[uint32]*ident  // by their number in messages
-	peers map[peerKey]*ident // those that another host has asked for
-	waits map[*ident]struct{}
+	ports map[portKey][]*connID
+	sent  map[uint32]*connID  // by their number in messages
+	peers map[peerKey]*connID // those that another host has asked for
+	waits map[*connID]struct{}
 	last  uint32
 	check fabric.Time // when waits is looked at next
 
@@ -48,75 +49,75 @@ const (
 	maxIdents   = 16384 // librdmacm takes numbers up to 65535
 	maxChannels = 4096
 	maxBacklog  = 1024
-	maxSending  = 256 // messages under way; more wait
-	maxRefusals = 256 // under way to a host
+	maxSending  = 256 // maximum number of CM messages in flight; more wait
+	maxRefusals = 256 // maximum number of rejects in flight to one host
 )
 
-// answerTime is how long the other side's program may take to answer, about as long as the kernel's.
-const answerTime = 60 * fabric.Second
+// answerTimeout is how long the other side's program may take to answer, about as long as the kernel's.
+const answerTimeout = 60 * fabric.Second
 
-// timewait is for how long an identifier is not free for another connection. Nothing of one can be confused with another's
-// here: a program may wait for the event.
-const timewait = fabric.Second
+// timeWait is for how long an identifier is not free for another connection. Nothing of one can be confused with
+// another's here: a program may wait for the event.
+const timeWait = fabric.Second
 
-// checkEvery is how often that is looked at.
-const checkEvery = fabric.Second
+// checkInterval is how often that is looked at.
+const checkInterval = fabric.Second
 
-// New returns a manager without programs.
+// New returns a connection manager without programs.
 func New(c Config) *Manager {
 	return &Manager{
-		cfg: c, addr: c.Fabric.HostAddr4(c.Host), ports: map[portKey][]*ident{},
-		sent: map[uint32]*ident{}, peers: map[peerKey]*ident{}, waits: map[*ident]struct{}{}, last: rand.Uint32(),
+		cfg: c, addr: c.Fabric.HostAddr4(c.Host), ports: map[portKey][]*connID{},
+		sent: map[uint32]*connID{}, peers: map[peerKey]*connID{}, waits: map[*connID]struct{}{}, last: rand.Uint32(),
 		refusals: map[fabric.NodeID]int{},
 	}
 }
 
-// Wake returns when Tick is to be called; ok is false if not at all.
+// Wake returns the time of the next [Manager.Tick]; ok is false if no timer runs.
 func (m *Manager) Wake() (at fabric.Time, ok bool) { return m.check, len(m.waits) > 0 }
 
-// Tick gives up what the other side has not answered.
+// Tick ends connection requests whose answer is overdue.
 func (m *Manager) Tick(now fabric.Time) {
 	if len(m.waits) == 0 || now < m.check {
 		return
 	}
-	m.check = now + checkEvery
+	m.check = now + checkInterval
 	for i := range m.waits {
 		switch {
 		case now < i.until:
 		case i.state == stateEnded:
 			delete(m.waits, i)
-			i.raise(eventTimewaitExit, 0, param{})
+			i.raiseEvent(eventTimewaitExit, 0, param{})
 		default:
 			m.unreachable(i)
 		}
 	}
 }
 
-// await has an identifier wait for the other side, or for its end.
-func (m *Manager) await(now, d fabric.Time, i *ident) {
+// awaitAnswer has an identifier wait for the other side, or for its end.
+func (m *Manager) awaitAnswer(now, d fabric.Time, i *connID) {
 	if len(m.waits) == 0 {
-		m.check = now + checkEvery
+		m.check = now + checkInterval
 	}
 	m.waits[i] = struct{}{}
 	i.until = now + d
 }
 
 // disconnected ends a connection.
-func (m *Manager) disconnected(now fabric.Time, i *ident, status int32) {
+func (m *Manager) disconnected(now fabric.Time, i *connID, status int32) {
 	i.state = stateEnded
-	i.raise(eventDisconnected, status, param{})
-	m.await(now, timewait, i)
+	i.raiseEvent(eventDisconnected, status, param{})
+	m.awaitAnswer(now, timeWait, i)
 }
 
 // unreachable ends an identifier whose other side does not answer.
-func (m *Manager) unreachable(i *ident) {
+func (m *Manager) unreachable(i *connID) {
 	delete(m.waits, i)
 	i.state = stateEnded
-	i.raise(eventUnreachable, -int32(syscall.ETIMEDOUT), param{})
+	i.raiseEvent(eventUnreachable, -int32(syscall.ETIMEDOUT), param{})
 }
 
-// number gives an identifier a number that no other has, for messages.
-func (m *Manager) number(i *ident) {
+// assignNumber assigns a unique number to an identifier, for messages.
+func (m *Manager) assignNumber(i *connID) {
 	for m.last++; m.last == 0 || m.sent[m.last] != nil; m.last++ {
 	}
 	i.sent = m.last
@@ -125,21 +126,21 @@ func (m *Manager) number(i *ident) {
 
 // Ports that are given to those who do not ask for one: Linux's.
 const (
-	firstPort = 32768
-	ports     = 60999 - firstPort + 1
+	firstPort    = 32768
+	dynamicPorts = 60999 - firstPort + 1
 )
 
-// bind gives an identifier an address and a port; port 0 is any.
-func (m *Manager) bind(i *ident, a netip.AddrPort) error {
-	to, any, ok := m.own(a.Addr())
+// bindAddress assigns an address and a port to an identifier; port 0: any free one.
+func (m *Manager) bindAddress(i *connID, a netip.AddrPort) error {
+	to, any, ok := m.ownAddress(a.Addr())
 	if !ok {
 		return syscall.EADDRNOTAVAIL
 	}
 	port := a.Port()
 	if port == 0 {
-		from := rand.IntN(ports)
-		for k := range ports {
-			p := uint16(firstPort + (from+k)%ports)
+		from := rand.IntN(dynamicPorts)
+		for k := range dynamicPorts {
+			p := uint16(firstPort + (from+k)%dynamicPorts)
 			if len(m.ports[portKey{i.space, p}]) == 0 {
 				port = p
 				break
@@ -148,7 +149,7 @@ func (m *Manager) bind(i *ident, a netip.AddrPort) error {
 		if port == 0 {
 			return syscall.EADDRINUSE
 		}
-	} else if !m.free(i, port, i.reuse) {
+	} else if !m.portFree(i, port, i.reuse) {
 		return syscall.EADDRINUSE
 	}
 	i.src, i.device = netip.AddrPortFrom(to, port), !any
@@ -158,8 +159,8 @@ func (m *Manager) bind(i *ident, a netip.AddrPort) error {
 	return nil
 }
 
-// free reports whether an identifier may have a port beside those that have it.
-func (m *Manager) free(i *ident, port uint16, reuse bool) bool {
+// portFree reports whether an identifier may have a port beside those that have it.
+func (m *Manager) portFree(i *connID, port uint16, reuse bool) bool {
 	for _, other := range m.ports[portKey{i.space, port}] {
 		if other != i && (!reuse || !other.reuse || other.state == stateListening) {
 			return false
@@ -168,13 +169,13 @@ func (m *Manager) free(i *ident, port uint16, reuse bool) bool {
 	return true
 }
 
-func (m *Manager) unbind(i *ident) {
+func (m *Manager) unbind(i *connID) {
 	if !i.bound {
 		return
 	}
 	i.bound = false
 	key := portKey{i.space, i.src.Port()}
-	var left []*ident
+	var left []*connID
 	for _, other := range m.ports[key] {
 		if other != i {
 			left = append(left, other)
@@ -187,9 +188,9 @@ func (m *Manager) unbind(i *ident) {
 	}
 }
 
-// own reports whether an address is this host's; any, whether it names no device. A loopback address names none unless it
-// is the device's, as for the kernel (cma_any_addr); libfabric then takes the address of the device.
-func (m *Manager) own(a netip.Addr) (as netip.Addr, any, ok bool) {
+// ownAddress reports whether an address is this host's; any, whether it names no device. A loopback address names none
+// unless it is the device's, as for the kernel (cma_any_addr); libfabric then takes the address of the device.
+func (m *Manager) ownAddress(a netip.Addr) (as netip.Addr, any, ok bool) {
 	switch v4 := a.Unmap(); {
 	case v4 == m.addr:
 		return a, false, true
@@ -211,8 +212,8 @@ func (m *Manager) hostOf(a netip.Addr) (fabric.NodeID, bool) {
 	return m.cfg.Fabric.HostByAddr(v4)
 }
 
-// listener finds who listens on a port.
-func (m *Manager) listener(space, port uint16) *ident {
+// listener returns the identifier that listens on a port, or nil.
+func (m *Manager) listener(space, port uint16) *connID {
 	for _, i := range m.ports[portKey{space, port}] {
 		if a := i.src.Addr(); i.state == stateListening && (!i.v6only || a.Unmap().Is4()) {
 			return i
@@ -221,17 +222,17 @@ func (m *Manager) listener(space, port uint16) *ident {
 	return nil
 }
 
-// post has an identifier's message follow those before it.
-func (m *Manager) post(now fabric.Time, i *ident, x message) {
+// sendMessage has an identifier's message follow those before it.
+func (m *Manager) sendMessage(now fabric.Time, i *connID, x message) {
 	x.from, x.to, x.space, x.srcPort, x.dstPort = i.sent, i.peerSent, i.space, i.src.Port(), i.dst.Port()
-	i.out = append(i.out, outgoing{x.kind, x.encode()})
+	i.out = append(i.out, outgoingMessage{x.kind, x.encode()})
 	if len(i.out) == 1 {
 		m.sendNext(now, i)
 	}
 }
 
 // sendNext sends the first message of an identifier, which may be destroyed meanwhile.
-func (m *Manager) sendNext(now fabric.Time, i *ident) {
+func (m *Manager) sendNext(now fabric.Time, i *connID) {
 	p := i.owner
 	if p.sending >= maxSending {
 		p.later = append(p.later, i)
@@ -258,7 +259,7 @@ func (m *Manager) sendNext(now fabric.Time, i *ident) {
 }
 
 // sentOne takes note that a message has arrived, or that it has not.
-func (m *Manager) sentOne(now fabric.Time, i *ident, k kind, arrived bool) {
+func (m *Manager) sentOne(now fabric.Time, i *connID, k kind, arrived bool) {
 	switch {
 	case i.program == nil:
 	case k == kindDisconnect && i.state == stateDisconnecting:
@@ -272,8 +273,8 @@ func (m *Manager) sentOne(now fabric.Time, i *ident, k kind, arrived bool) {
 	}
 }
 
-// refuse rejects a request for which there is no identifier.
-func (m *Manager) refuse(now fabric.Time, dst fabric.NodeID, x *message, reason uint32) {
+// sendReject rejects a request for which there is no identifier.
+func (m *Manager) sendReject(now fabric.Time, dst fabric.NodeID, x *message, reason uint32) {
 	if m.refusals[dst] >= maxRefusals {
 		return
 	}
@@ -288,18 +289,19 @@ func (m *Manager) refuse(now fabric.Time, dst fabric.NodeID, x *message, reason 
 	})
 }
 
-// Receive takes a message of another host, or of this one. It returns an error if the message is none.
+// Receive processes a connection manager's message from a host, which may be this one. The error says that b is no such
+// message.
 func (m *Manager) Receive(now fabric.Time, src fabric.NodeID, b []byte) error {
 	x, err := parseMessage(b)
 	if err == nil {
-		m.receive(now, src, &x)
+		m.receiveMessage(now, src, &x)
 	}
 	return err
 }
 
-func (m *Manager) receive(now fabric.Time, src fabric.NodeID, x *message) {
+func (m *Manager) receiveMessage(now fabric.Time, src fabric.NodeID, x *message) {
 	if x.kind == kindRequest {
-		m.request(now, src, x)
+		m.receiveRequest(now, src, x)
 		return
 	}
 	i := m.sent[x.to]
@@ -308,20 +310,20 @@ func (m *Manager) receive(now fabric.Time, src fabric.NodeID, x *message) {
 	}
 	if i == nil || i.peer != src || i.space != x.space || i.peerSent != 0 && x.from != i.peerSent {
 		if x.kind == kindReply {
-			m.refuse(now, src, x, reasonTimeout)
+			m.sendReject(now, src, x, reasonTimeout)
 		}
 		return
 	}
 	x.pad()
 	switch x.kind {
 	case kindReply:
-		m.reply(i, x)
+		m.receiveReply(i, x)
 	case kindReady:
 		if i.state == stateAccepted {
 			m.established(i)
 		}
 	case kindReject:
-		m.rejected(i, x)
+		m.receiveReject(i, x)
 	case kindDisconnect:
 		switch i.state {
 		case stateAnswered, stateAccepted, stateEstablished, stateDisconnecting:
@@ -335,8 +337,8 @@ func (x *message) pad() {
 	x.param.private = append(x.param.private, make([]byte, privateMost(x.kind, x.space)-len(x.param.private))...)
 }
 
-// request makes an identifier for a request and hands it to the program that listens.
-func (m *Manager) request(now fabric.Time, src fabric.NodeID, x *message) {
+// receiveRequest makes an identifier for a request and hands it to the program that listens.
+func (m *Manager) receiveRequest(now fabric.Time, src fabric.NodeID, x *message) {
 	key := peerKey{src, x.from}
 	if x.from == 0 || m.peers[key] != nil {
 		return // the second copy of one
@@ -344,22 +346,22 @@ func (m *Manager) request(now fabric.Time, src fabric.NodeID, x *message) {
 	l := m.listener(x.space, x.dstPort)
 	switch {
 	case l == nil && x.space == spaceUDP:
-		m.refuse(now, src, x, statusUnsupported)
+		m.sendReject(now, src, x, statusUnsupported)
 		return
 	case l == nil:
-		m.refuse(now, src, x, reasonNoService)
+		m.sendReject(now, src, x, reasonNoService)
 		return
 	case l.backlog == 0:
-		m.refuse(now, src, x, reasonConsumer)
+		m.sendReject(now, src, x, reasonConsumer)
 		return
 	}
 	i, err := l.program.newIdent(l.channel, l.space, 0)
 	if err != nil {
-		m.refuse(now, src, x, reasonNoResources)
+		m.sendReject(now, src, x, reasonNoResources)
 		return
 	}
 	l.backlog--
-	m.number(i)
+	m.assignNumber(i)
 	m.peers[key] = i
 	x.pad()
 	i.key, i.listener, i.state, i.peer, i.peerSent = key, l, stateRequested, src, x.from
@@ -374,8 +376,8 @@ func (m *Manager) request(now fabric.Time, src fabric.NodeID, x *message) {
 	i.pushTo(l, eventConnectRequest, 0, p)
 }
 
-// reply takes the other side's acceptance.
-func (m *Manager) reply(i *ident, x *message) {
+// receiveReply takes the other side's acceptance.
+func (m *Manager) receiveReply(i *connID, x *message) {
 	if i.state != stateConnecting {
 		return
 	}
@@ -385,23 +387,23 @@ func (m *Manager) reply(i *ident, x *message) {
 	p.resources, p.depth = p.depth, p.resources
 	if i.space == spaceUDP {
 		i.state = stateEstablished
-		i.raise(eventEstablished, 0, p)
+		i.raiseEvent(eventEstablished, 0, p)
 		return
 	}
 	i.state = stateAnswered
 	i.mine.resources, i.mine.depth = p.resources, p.depth
-	i.raise(eventConnectResponse, 0, p)
+	i.raiseEvent(eventConnectResponse, 0, p)
 }
 
 // established takes note that the active side is ready.
-func (m *Manager) established(i *ident) {
+func (m *Manager) established(i *connID) {
 	delete(m.waits, i)
 	i.state = stateEstablished
-	i.raise(eventEstablished, 0, param{})
+	i.raiseEvent(eventEstablished, 0, param{})
 }
 
-// rejected takes a rejection.
-func (m *Manager) rejected(i *ident, x *message) {
+// receiveReject processes a reject message.
+func (m *Manager) receiveReject(i *connID, x *message) {
 	switch i.state {
 	case stateConnecting, stateRequested, stateAccepted:
 	default:
@@ -410,8 +412,8 @@ func (m *Manager) rejected(i *ident, x *message) {
 	delete(m.waits, i)
 	i.state = stateEnded
 	if i.space == spaceUDP {
-		i.raise(eventUnreachable, int32(x.reason), param{private: x.param.private})
+		i.raiseEvent(eventUnreachable, int32(x.reason), param{private: x.param.private})
 		return
 	}
-	i.raise(eventRejected, int32(x.reason), param{private: x.param.private})
+	i.raiseEvent(eventRejected, int32(x.reason), param{private: x.param.private})
 }

@@ -6,19 +6,19 @@ import (
 	"fmt"
 )
 
-// kind is what a message between two hosts is for.
+// kind is the type of a connection manager message.
 type kind uint8
 
 const (
-	kindRequest    kind = 1 + iota // of the active side
-	kindReply                      // the other side accepts
+	kindRequest    kind = 1 + iota // connection request of the active side
+	kindReply                      // connection reply: the passive side accepts
 	kindReady                      // the active side has its queue pair ready
 	kindReject                     // of either side, before there is a connection
-	kindDisconnect                 // of either side
+	kindDisconnect                 // disconnect request, from either side
 	lastKind       = kindDisconnect
 )
 
-// message is what goes between two hosts. Addresses are the hosts'.
+// message is a connection manager message between two hosts. Addresses are those of the hosts.
 type message struct {
 	kind    kind
 	space   uint16
@@ -84,8 +84,8 @@ func parseMessage(b []byte) (m message, err error) {
 	return m, nil
 }
 
-// privateMost returns how many private bytes a message may have, as InfiniBand's packets have room for them. RDMA CM takes
-// 36 of a request's.
+// privateMost returns how many private bytes a message may have, as InfiniBand's packets have room for them. RDMA CM
+// takes 36 of a request's.
 func privateMost(k kind, space uint16) int {
 	switch {
 	case k == kindRequest && space == spaceUDP:

@@ -9,54 +9,54 @@ import (
 	"github.com/ethereal-fabric/ethereal/roce/device/uverbs"
 )
 
-// Program is what a process has.
+// Program is what one process has open at the connection manager: its event channels and identifiers.
 type Program struct {
 	m        *Manager
-	channels map[uint32]*channel
-	idents   map[uint32]*ident
+	channels map[uint32]*eventChannel
+	idents   map[uint32]*connID
 	lastChan uint32
 	lastID   uint32
 
-	sending int      // messages under way
-	later   []*ident // those of these identifiers wait
+	sending int       // messages under way
+	later   []*connID // those of these identifiers wait
 }
 
-// Open makes a program that has nothing.
+// Open returns the state of a new process, which has no channel yet.
 func (m *Manager) Open() *Program {
-	return &Program{m: m, channels: map[uint32]*channel{}, idents: map[uint32]*ident{}}
+	return &Program{m: m, channels: map[uint32]*eventChannel{}, idents: map[uint32]*connID{}}
 }
 
-// Close ends all that a program has.
+// Close ends all channels and identifiers of a process.
 func (p *Program) Close(now fabric.Time) {
 	for number := range p.channels {
 		p.CloseChannel(now, number)
 	}
 }
 
-// channel is where a program gets events: what it has opened.
-type channel struct {
+// eventChannel is an event channel that a program has opened.
+type eventChannel struct {
 	events []event
 	// shown is how many of the first events the program can see that they wait.
 	shown int
 	show  func(n int)
 }
 
-// mostShown is how many events a program sees at once. A socket has room for as many bytes.
-const mostShown = 64
+// maxShown is how many events a program sees at once. A socket has room for as many bytes.
+const maxShown = 64
 
-// OpenChannel makes a channel. show is called for each event that waits, in time; the program takes note of one before it
-// fetches one.
+// OpenChannel makes an event channel. It calls show each time an event starts to wait; n is the number of events that
+// have become ready.
 func (p *Program) OpenChannel(show func(n int)) (number uint32, err error) {
 	if len(p.channels) >= maxChannels {
 		return 0, syscall.EMFILE
 	}
 	for p.lastChan++; p.lastChan == 0 || p.channels[p.lastChan] != nil; p.lastChan++ {
 	}
-	p.channels[p.lastChan] = &channel{show: show}
+	p.channels[p.lastChan] = &eventChannel{show: show}
 	return p.lastChan, nil
 }
 
-// CloseChannel ends a channel and its identifiers.
+// CloseChannel ends an event channel and its identifiers.
 func (p *Program) CloseChannel(now fabric.Time, number uint32) {
 	c := p.channels[number]
 	if c == nil {
@@ -71,20 +71,20 @@ func (p *Program) CloseChannel(now fabric.Time, number uint32) {
 	delete(p.channels, number)
 }
 
-func (c *channel) push(e event) {
+func (c *eventChannel) push(e event) {
 	c.events = append(c.events, e)
 	c.showMore()
 }
 
-func (c *channel) showMore() {
-	if n := min(len(c.events), mostShown) - c.shown; n > 0 {
+func (c *eventChannel) showMore() {
+	if n := min(len(c.events), maxShown) - c.shown; n > 0 {
 		c.shown += n
 		c.show(n)
 	}
 }
 
-// discard forgets events.
-func (c *channel) discard(which func(event) bool) {
+// discard removes matching events.
+func (c *eventChannel) discard(which func(event) bool) {
 	var left []event
 	for _, e := range c.events {
 		if !which(e) {
@@ -95,7 +95,7 @@ func (c *channel) discard(which func(event) bool) {
 }
 
 // hide returns how many events are shown that are there no more.
-func (c *channel) hide() (dropped uint32) {
+func (c *eventChannel) hide() (dropped uint32) {
 	if c.shown > len(c.events) {
 		dropped = uint32(c.shown - len(c.events))
 		c.shown = len(c.events)
@@ -104,7 +104,7 @@ func (c *channel) hide() (dropped uint32) {
 }
 
 // fetch answers cmdGetEvent.
-func (c *channel) fetch() ([]byte, error) {
+func (c *eventChannel) fetch() ([]byte, error) {
 	c.shown = max(c.shown-1, 0)
 	if len(c.events) == 0 {
 		return nil, syscall.EAGAIN
@@ -117,35 +117,36 @@ func (c *channel) fetch() ([]byte, error) {
 }
 
 // newIdent makes an identifier, with the least number that is free from the last one on.
-func (p *Program) newIdent(c *channel, space uint16, uid uint64) (*ident, error) {
+func (p *Program) newIdent(c *eventChannel, space uint16, uid uint64) (*connID, error) {
 	if len(p.idents) >= maxIdents {
 		return nil, syscall.ENOMEM
 	}
 	for p.lastID = p.lastID%65535 + 1; p.idents[p.lastID] != nil; p.lastID = p.lastID%65535 + 1 {
 	}
-	i := &ident{
+	i := &connID{
 		program: p, owner: p, channel: c, number: p.lastID, uid: uid, space: space, psn: rand.Uint32() & 0xffffff, ackTimeout: defaultAckTimeout,
 	}
 	p.idents[i.number] = i
 	return i, nil
 }
 
-// least is how long commands are, without their header.
-var least = map[command]int{
+// minLengths maps commands to their minimum length in bytes, without header.
+var minLengths = map[command]int{
 	cmdCreateID: createSize, cmdDestroyID: destroySize, cmdBindIP: bindSize, cmdResolveIP: resolveSize, cmdResolveRoute: routeSize,
 	cmdQueryRoute: querySize, cmdConnect: connectSize - 8, cmdListen: listenSize, cmdAccept: acceptSize - 8, cmdReject: rejectSize,
 	cmdDisconnect: 4, cmdInitQPAttr: initSize, cmdGetEvent: 8, cmdSetOption: optionSize, cmdNotify: notifySize, cmdMigrateID: migrateSize,
 }
 
-// idAt is where the identifier is in commands that have one.
-var idAt = map[command]int{
+// idOffset is where the identifier is in commands that have one.
+var idOffset = map[command]int{
 	cmdDestroyID: 8, cmdBindIP: bindSize - 4, cmdResolveIP: resolveSize - 8, cmdResolveRoute: 0, cmdQueryRoute: 8,
 	cmdConnect: paramSize, cmdListen: 0, cmdAccept: 8 + paramSize, cmdReject: 0, cmdDisconnect: 0, cmdInitQPAttr: 8, cmdSetOption: 8,
 	cmdNotify: 0, cmdMigrateID: 8,
 }
 
-// Do carries a command out that a program has written to a channel. dropped events of the channel, or of the one that an
-// identifier leaves, were shown and are there no more.
+// Do carries out a command of librdmacm (struct rdma_ucm_cmd_hdr and its arguments) that the process wrote to an event
+// channel, and returns the answer. dropped is the number of events that were announced and no longer exist, because the
+// command ended their identifier or moved it to another channel.
 func (p *Program) Do(now fabric.Time, number uint32, b []byte) (answer []byte, dropped uint32, err error) {
 	c := p.channels[number]
 	if c == nil || len(b) < headSize {
@@ -153,7 +154,7 @@ func (p *Program) Do(now fabric.Time, number uint32, b []byte) (answer []byte, d
 	}
 	cmd := command(native.Uint32(b))
 	b = b[headSize:]
-	n, known := least[cmd]
+	n, known := minLengths[cmd]
 	switch {
 	case !known:
 		return nil, 0, syscall.ENOSYS
@@ -168,16 +169,16 @@ func (p *Program) Do(now fabric.Time, number uint32, b []byte) (answer []byte, d
 		answer, err = p.create(c, b)
 		return answer, 0, err
 	}
-	i := p.idents[native.Uint32(b[idAt[cmd]:])]
+	i := p.idents[native.Uint32(b[idOffset[cmd]:])]
 	if i == nil {
 		return nil, 0, syscall.ENOENT
 	}
 	from := i.channel
-	answer, err = i.do(now, cmd, c, b)
+	answer, err = i.runCommand(now, cmd, c, b)
 	return answer, from.hide(), err
 }
 
-func (p *Program) create(c *channel, b []byte) ([]byte, error) {
+func (p *Program) create(c *eventChannel, b []byte) ([]byte, error) {
 	space := native.Uint16(b[16:])
 	if space != spaceTCP && space != spaceUDP {
 		return nil, syscall.EPROTONOSUPPORT
@@ -189,8 +190,8 @@ func (p *Program) create(c *channel, b []byte) ([]byte, error) {
 	return native.AppendUint32(nil, i.number), nil
 }
 
-// do carries out a command about an identifier.
-func (i *ident) do(now fabric.Time, cmd command, c *channel, b []byte) (answer []byte, err error) {
+// runCommand carries out a command about an identifier.
+func (i *connID) runCommand(now fabric.Time, cmd command, c *eventChannel, b []byte) (answer []byte, err error) {
 	m := i.program.m
 	switch cmd {
 	case cmdDestroyID:
@@ -204,7 +205,7 @@ func (i *ident) do(now fabric.Time, cmd command, c *channel, b []byte) (answer [
 		case i.state != stateIdle:
 			err = syscall.EINVAL
 		default:
-			if err = m.bind(i, a); err == nil {
+			if err = m.bindAddress(i, a); err == nil {
 				i.state = stateBound
 			}
 		}
@@ -215,7 +216,7 @@ func (i *ident) do(now fabric.Time, cmd command, c *channel, b []byte) (answer [
 			return nil, syscall.EINVAL
 		}
 		i.state = stateRouted
-		i.raise(eventRouteResolved, 0, param{})
+		i.raiseEvent(eventRouteResolved, 0, param{})
 	case cmdQueryRoute:
 		answer = i.route()
 	case cmdConnect, cmdAccept:
@@ -244,7 +245,7 @@ func (i *ident) do(now fabric.Time, cmd command, c *channel, b []byte) (answer [
 		if (i.state != stateRequested && i.state != stateAnswered) || n > privateMost(kindReject, i.space) {
 			return nil, syscall.EINVAL
 		}
-		i.count()
+		i.releaseBacklog()
 		i.reject(now, uint32(b[5]), b[8:8+n])
 		i.state = stateEnded
 	case cmdDisconnect:
@@ -264,7 +265,7 @@ func (i *ident) do(now fabric.Time, cmd command, c *channel, b []byte) (answer [
 	return answer, err
 }
 
-func (i *ident) resolve(b []byte) error {
+func (i *connID) resolve(b []byte) error {
 	m := i.program.m
 	dst, ok := parseAddr(b[sockaddrSize:])
 	if !ok {
@@ -278,7 +279,7 @@ func (i *ident) resolve(b []byte) error {
 				src = netip.AddrPortFrom(netip.IPv6Unspecified(), 0)
 			}
 		}
-		if err := m.bind(i, src); err != nil {
+		if err := m.bindAddress(i, src); err != nil {
 			return err
 		}
 		i.state = stateBound
@@ -288,21 +289,21 @@ func (i *ident) resolve(b []byte) error {
 	}
 	host, ok := m.hostOf(dst.Addr())
 	if !ok {
-		i.raise(eventAddrError, -int32(syscall.EHOSTUNREACH), param{})
+		i.raiseEvent(eventAddrError, -int32(syscall.EHOSTUNREACH), param{})
 		return nil
 	}
 	i.peer, i.dst, i.state, i.device = host, dst, stateResolved, true
 	if i.src.Addr().IsUnspecified() {
 		i.src = addrPort(m.addr, i.src.Port(), i.src.Addr().Is6())
 	}
-	i.raise(eventAddrResolved, 0, param{})
+	i.raiseEvent(eventAddrResolved, 0, param{})
 	return nil
 }
 
-func (i *ident) listen(backlog uint32) error {
+func (i *connID) listen(backlog uint32) error {
 	m := i.program.m
 	if i.state == stateIdle {
-		if err := m.bind(i, addrPort(m.addr, 0, false)); err != nil {
+		if err := m.bindAddress(i, addrPort(m.addr, 0, false)); err != nil {
 			return err
 		}
 		i.state = stateBound
@@ -310,7 +311,7 @@ func (i *ident) listen(backlog uint32) error {
 	if i.state != stateBound {
 		return syscall.EINVAL
 	}
-	if !m.free(i, i.src.Port(), false) {
+	if !m.portFree(i, i.src.Port(), false) {
 		return syscall.EADDRINUSE
 	}
 	if backlog == 0 || backlog > maxBacklog {
@@ -321,7 +322,7 @@ func (i *ident) listen(backlog uint32) error {
 }
 
 // option sets an option, whose value is behind the command.
-func (i *ident) option(b []byte) error {
+func (i *connID) option(b []byte) error {
 	level, name, value := native.Uint32(b[12:]), native.Uint32(b[16:]), b[optionSize:]
 	if level != 0 {
 		return syscall.ENOSYS
@@ -348,8 +349,8 @@ func (i *ident) option(b []byte) error {
 	return nil
 }
 
-// migrate has an identifier's events come by another channel from now on, and those that wait.
-func (i *ident) migrate(to *channel) {
+// migrate moves an identifier, and its waiting events, to another event channel.
+func (i *connID) migrate(to *eventChannel) {
 	if i.channel == to {
 		return
 	}

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Compare compiles a C program with the compiler cc, lines of #include and further arguments, and compares what it prints
-// for each expression with the value wanted.
+// Compare compiles a C program and compares the number that it prints for each expression of want with the number
+// there. cc is the compiler, includes the lines of #include, args further arguments of the compiler.
 func Compare(t *testing.T, cc, includes string, want map[string]int, args ...string) {
 	t.Helper()
 	var b strings.Builder

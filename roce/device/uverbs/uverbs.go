@@ -19,7 +19,7 @@ const (
 	MaskPKey            = 1 << 4
 	MaskPort            = 1 << 5
 	MaskQKey            = 1 << 6
-	MaskAV              = 1 << 7 // address vector
+	MaskAV              = 1 << 7 // address vector: the route to the other side
 	MaskPathMTU         = 1 << 8
 	MaskTimeout         = 1 << 9
 	MaskRetry           = 1 << 10
@@ -50,5 +50,5 @@ const (
 	AccessZeroBased    = 1 << 5
 )
 
-// EventCommEst is IBV_EVENT_COMM_EST: a packet arrived at a queue pair in state RTR.
+// EventCommEst is IBV_EVENT_COMM_EST: a packet arrived at a queue pair in state RTR (ready to receive).
 const EventCommEst = 4

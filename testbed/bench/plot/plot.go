@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// Panel is one diagram.
+// Panel is one diagram of curves.
 type Panel struct {
 	Title  string
-	X      string                 // what is along the x axis, with its unit
-	Log    bool                   // the x axis; the y axis always is
-	Y      func(y float64) string `json:"-"` // writes a value of the y axis
+	X      string                 // name of the x axis, with its unit
+	Log    bool                   // the x axis is logarithmic; the y axis always is
+	Y      func(y float64) string `json:"-"` // formats a value of the y axis
 	Series []Series
 }
 
@@ -25,7 +25,7 @@ type Series struct {
 	Y    []float64
 }
 
-// Add appends a point.
+// Add appends a point to the curve.
 func (s *Series) Add(x int, y float64) {
 	s.X = append(s.X, x)
 	s.Y = append(s.Y, y)
@@ -33,11 +33,11 @@ func (s *Series) Add(x int, y float64) {
 
 // Sizes of a panel in pixels.
 const (
-	panelWidth, panelHeight = 430, 300
-	left, right, top, below = 56, 12, 34, 40
+	panelWidth, panelHeight                          = 430, 300
+	marginLeft, marginRight, marginTop, marginBottom = 56, 12, 34, 40
 )
 
-// SVG draws panels side by side.
+// SVG returns an SVG picture of the panels side by side.
 func SVG(panels []Panel) []byte {
 	var b strings.Builder
 	w, h := panelWidth*len(panels), panelHeight+20
@@ -69,18 +69,18 @@ func (p *Panel) draw(b *strings.Builder) {
 		return (v - low) / (high - low)
 	}
 	x := func(v float64) float64 {
-		return left + scale(v, lowX, highX, p.Log)*(panelWidth-left-right)
+		return marginLeft + scale(v, lowX, highX, p.Log)*(panelWidth-marginLeft-marginRight)
 	}
 	y := func(v float64) float64 {
-		return top + (1-scale(v, lowY, highY, true))*(panelHeight-top-below)
+		return marginTop + (1-scale(v, lowY, highY, true))*(panelHeight-marginTop-marginBottom)
 	}
 	text := func(x, y float64, anchor, s string) {
 		fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="%s">%s</text>`+"\n", x, y, anchor, s)
 	}
-	text((left+panelWidth-right)/2, 16, "middle", p.Title)
+	text((marginLeft+panelWidth-marginRight)/2, 16, "middle", p.Title)
 	for v := lowY; v <= highY*1.01; v *= 10 {
-		fmt.Fprintf(b, `<path d="M%d %.1fH%d" stroke="#ddd"/>`+"\n", left, y(v), panelWidth-right)
-		text(left-6, y(v)+4, "end", p.Y(v))
+		fmt.Fprintf(b, `<path d="M%d %.1fH%d" stroke="#ddd"/>`+"\n", marginLeft, y(v), panelWidth-marginRight)
+		text(marginLeft-6, y(v)+4, "end", p.Y(v))
 	}
 	var ticks []int
 	for _, s := range p.Series {
@@ -90,11 +90,11 @@ func (p *Panel) draw(b *strings.Builder) {
 	last := math.Inf(-1)
 	for _, v := range slices.Compact(ticks) {
 		if at := x(float64(v)); at-last > 30 {
-			text(at, panelHeight-below+16, "middle", fmt.Sprint(v))
+			text(at, panelHeight-marginBottom+16, "middle", fmt.Sprint(v))
 			last = at
 		}
 	}
-	text((left+panelWidth-right)/2, panelHeight-below+32, "middle", p.X)
+	text((marginLeft+panelWidth-marginRight)/2, panelHeight-marginBottom+32, "middle", p.X)
 	colours := []string{"#1b6ac9", "#e0591c", "#2a9d5b", "#b0307e", "#7a5cc4", "#8c6d1f"}
 	for i, s := range p.Series {
 		colour := colours[i%len(colours)]
@@ -104,12 +104,12 @@ func (p *Panel) draw(b *strings.Builder) {
 			fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="2.5" fill="%s"/>`+"\n", x(float64(s.X[k])), y(s.Y[k]), colour)
 		}
 		fmt.Fprintf(b, `<path d="%s" fill="none" stroke="%s" stroke-width="1.6"/>`+"\n", path.String(), colour)
-		at := left + float64(i)*(panelWidth-left-right)/float64(len(p.Series))
+		at := marginLeft + float64(i)*(panelWidth-marginLeft-marginRight)/float64(len(p.Series))
 		fmt.Fprintf(b, `<text x="%.1f" y="%d" fill="%s" font-size="8.5">%s</text>`+"\n", at, panelHeight+12, colour, s.Name)
 	}
 }
 
-// Nanoseconds writes a number of ns.
+// Nanoseconds formats a number of ns.
 func Nanoseconds(ns float64) string {
 	switch {
 	case ns >= 1e9:
@@ -122,7 +122,7 @@ func Nanoseconds(ns float64) string {
 	return fmt.Sprintf("%g ns", ns)
 }
 
-// Megabytes writes a number of MB.
+// Megabytes formats a number of MB.
 func Megabytes(mb float64) string {
 	if mb >= 1e3 {
 		return fmt.Sprintf("%g GB", mb/1e3)

@@ -10,18 +10,18 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// Losses are the links that lose packets. The zero value has none. It is not safe for concurrent use.
+// Losses is the links that are made to lose packets. The zero value has none. It is not safe for concurrent use.
 type Losses struct {
 	links map[string][]link.Link // by name of the fabric's link
 }
 
-// leastLoss is the smallest nonzero share that the program can express.
-const leastLoss = 1.0 / 65536
+// minLoss is the smallest nonzero share that the program can express.
+const minLoss = 1.0 / 65536
 
 // Set makes the interfaces, in the calling thread's network namespace, lose a share of the packets that they send;
 // 0 ends that. After an error none of them loses packets.
 func (g *Losses) Set(name string, interfaces []string, loss float64) (err error) {
-	if loss != 0 && !(loss >= leastLoss && loss <= 1) {
+	if loss != 0 && !(loss >= minLoss && loss <= 1) {
 		return fmt.Errorf("gray: loss %v of %s is outside 1/65536 to 1", loss, name)
 	}
 	if err := g.Heal(name); err != nil || loss == 0 {
@@ -61,7 +61,7 @@ func (g *Losses) Set(name string, interfaces []string, loss float64) (err error)
 	return nil
 }
 
-// Heal ends the losses of a link; of all links if name is empty.
+// Heal ends the losses of the link with a name; of all links if the name is empty.
 func (g *Losses) Heal(name string) error {
 	var errs []error
 	for n, ls := range g.links {

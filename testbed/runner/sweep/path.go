@@ -8,18 +8,18 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// step is one step of a key path: into a mapping, or into a list.
-type step struct {
+// pathStep is one step of a key path: into a mapping, or into a list.
+type pathStep struct {
 	key   string // in a mapping; "" in a list
 	index int    // in a list; every means all
 }
 
-const every = -1
+const everyIndex = -1
 
 // parsePath reads "failures[1].events[*].detection".
-func parsePath(text string) ([]step, error) {
-	var out []step
-	bad := func() ([]step, error) {
+func parsePath(text string) ([]pathStep, error) {
+	var out []pathStep
+	bad := func() ([]pathStep, error) {
 		return nil, fmt.Errorf("%q is not a key", text)
 	}
 	for part := range strings.SplitSeq(text, ".") {
@@ -27,13 +27,13 @@ func parsePath(text string) ([]step, error) {
 		if key == "" {
 			return bad()
 		}
-		out = append(out, step{key: key})
+		out = append(out, pathStep{key: key})
 		for rest != "" {
 			inside, after, ok := strings.Cut(rest, "]")
 			if !ok {
 				return bad()
 			}
-			s := step{index: every}
+			s := pathStep{index: everyIndex}
 			if inside != "*" {
 				i, err := strconv.Atoi(inside)
 				if err != nil || i < 0 {
@@ -53,8 +53,8 @@ func parsePath(text string) ([]step, error) {
 	return out, nil
 }
 
-// assign sets the node at path, below root, to value. It makes missing mappings on the way.
-func assign(root *yaml.Node, path []step, value *yaml.Node) error {
+// assignAt sets the node at path, below root, to value. It creates missing mappings.
+func assignAt(root *yaml.Node, path []pathStep, value *yaml.Node) error {
 	if len(path) == 0 {
 		*root = *clone(value)
 		return nil
@@ -69,12 +69,12 @@ func assign(root *yaml.Node, path []step, value *yaml.Node) error {
 		}
 		for i := 0; i+1 < len(root.Content); i += 2 {
 			if root.Content[i].Value == s.key {
-				return assign(root.Content[i+1], path[1:], value)
+				return assignAt(root.Content[i+1], path[1:], value)
 			}
 		}
 		next := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
 		root.Content = append(root.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s.key}, next)
-		return assign(next, path[1:], value)
+		return assignAt(next, path[1:], value)
 	}
 	if root.Kind != yaml.SequenceNode {
 		return fmt.Errorf("there is no list for [%s]", indexText(s.index))
@@ -83,8 +83,8 @@ func assign(root *yaml.Node, path []step, value *yaml.Node) error {
 		return fmt.Errorf("the list has %d entries: there is no [%s]", len(root.Content), indexText(s.index))
 	}
 	for i, n := range root.Content {
-		if s.index == every || s.index == i {
-			if err := assign(n, path[1:], value); err != nil {
+		if s.index == everyIndex || s.index == i {
+			if err := assignAt(n, path[1:], value); err != nil {
 				return err
 			}
 		}
@@ -93,7 +93,7 @@ func assign(root *yaml.Node, path []step, value *yaml.Node) error {
 }
 
 func indexText(i int) string {
-	if i == every {
+	if i == everyIndex {
 		return "*"
 	}
 	return strconv.Itoa(i)

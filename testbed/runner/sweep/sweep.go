@@ -33,18 +33,18 @@ type Case struct {
 	Hash    string            // of the run; see [scenario.Run.Hash]
 }
 
-// file is a sweep file.
-type file struct {
-	Name        string `yaml:"name" required:"it goes into every result"`
-	Description string `yaml:"description"`
-	Parts       []part `yaml:"parts" required:"at least one, as in - scenario: demo.yaml"`
+// sweepFile is a sweep file.
+type sweepFile struct {
+	Name        string      `yaml:"name" required:"it goes into every result"`
+	Description string      `yaml:"description"`
+	Parts       []sweepPart `yaml:"parts" required:"at least one, as in - scenario: demo.yaml"`
 }
 
 // Keys returns the keys of a sweep file.
-func Keys() []string { return strictyaml.KeysOf(file{}) }
+func Keys() []string { return strictyaml.KeysOf(sweepFile{}) }
 
-// part is one scenario of a sweep, with its set and varied keys.
-type part struct {
+// sweepPart is one scenario of a sweep, with its set and varied keys.
+type sweepPart struct {
 	Scenario yaml.Node `yaml:"scenario" required:"a scenario file relative to this one"` // the name of a file, or a scenario
 	Set      yaml.Node `yaml:"set"`                                                      // key path: value
 	Vary     yaml.Node `yaml:"vary"`                                                     // key path: list of values
@@ -61,7 +61,7 @@ func Load(path string) (*Sweep, error) {
 
 // Parse reads a sweep from memory. name appears in errors; files are relative to its folder, and read fetches them.
 func Parse(name string, data []byte, read func(path string) ([]byte, error)) (*Sweep, error) {
-	var f file
+	var f sweepFile
 	d := strictyaml.New(name, nil)
 	if root := d.Document(data, "a sweep: name, and parts of a scenario each"); root != nil {
 		d.Value(root, &f, "")
@@ -105,15 +105,15 @@ const noSuchKey = "name a key of the scenario, lists by [NUMBER] or [*]"
 type expander struct {
 	file  string
 	where string
-	part  *part
+	part  *sweepPart
 	read  func(path string) ([]byte, error)
 	base  string // the scenario's file, for errors and relative names
 }
 
-// setting is a key path and a value.
-type setting struct {
+// keySetting is a key path and a value.
+type keySetting struct {
 	text  string
-	path  []step
+	path  []pathStep
 	value *yaml.Node
 }
 
@@ -146,12 +146,12 @@ func (x *expander) expand() ([]Case, error) {
 		return nil, err
 	}
 	for _, s := range fixed {
-		if err := assign(root, s.path, s.value); err != nil {
+		if err := assignAt(root, s.path, s.value); err != nil {
 			return nil, x.bad(s.value, "set."+s.text, err.Error(), noSuchKey)
 		}
 	}
 	var out []Case
-	picked := make([]setting, len(axes))
+	picked := make([]keySetting, len(axes))
 	var pick func(depth int) error
 	pick = func(depth int) error {
 		if depth < len(axes) {
@@ -193,32 +193,32 @@ func (x *expander) scenario() (*yaml.Node, error) {
 }
 
 // settings reads a mapping of key paths to values.
-func (x *expander) settings(n *yaml.Node, key string) ([]setting, error) {
+func (x *expander) settings(n *yaml.Node, key string) ([]keySetting, error) {
 	if n.Kind == 0 {
 		return nil, nil
 	}
 	if n.Kind != yaml.MappingNode {
 		return nil, x.bad(n, key, "is not a mapping", "write key paths and values, as in host.rto: 1ms")
 	}
-	var out []setting
+	var out []keySetting
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		path, err := parsePath(n.Content[i].Value)
 		if err != nil {
 			return nil, x.bad(n.Content[i], key, err.Error(), "write for example host.rto, collectives[*].bytes or failures[1].events[*].detection")
 		}
-		out = append(out, setting{n.Content[i].Value, path, n.Content[i+1]})
+		out = append(out, keySetting{n.Content[i].Value, path, n.Content[i+1]})
 	}
 	return out, nil
 }
 
 // axes returns, for each key path that varies, its settings.
-func (x *expander) axes() ([][]setting, error) {
+func (x *expander) axes() ([][]keySetting, error) {
 	all, err := x.settings(&x.part.Vary, "vary")
 	if err != nil {
 		return nil, err
 	}
 	count := 1
-	var out [][]setting
+	var out [][]keySetting
 	for _, s := range all {
 		if s.value.Kind != yaml.SequenceNode || len(s.value.Content) == 0 {
 			return nil, x.bad(s.value, "vary."+s.text, "is not a list of values", "write for example [1MB, 4MB]")
@@ -226,9 +226,9 @@ func (x *expander) axes() ([][]setting, error) {
 		if count *= len(s.value.Content); count > maxVariants {
 			return nil, x.bad(s.value, "vary", fmt.Sprintf("more than %d combinations", maxVariants), "vary less, or make parts of it")
 		}
-		var axis []setting
+		var axis []keySetting
 		for _, v := range s.value.Content {
-			axis = append(axis, setting{s.text, s.path, v})
+			axis = append(axis, keySetting{s.text, s.path, v})
 		}
 		out = append(out, axis)
 	}
@@ -236,12 +236,12 @@ func (x *expander) axes() ([][]setting, error) {
 }
 
 // variant returns the cases of one combination.
-func (x *expander) variant(root *yaml.Node, picked []setting) ([]Case, error) {
+func (x *expander) variant(root *yaml.Node, picked []keySetting) ([]Case, error) {
 	doc := clone(root)
 	names := map[string]string{}
 	where := []string{"set"}
 	for _, s := range picked {
-		if err := assign(doc, s.path, s.value); err != nil {
+		if err := assignAt(doc, s.path, s.value); err != nil {
 			return nil, x.bad(s.value, "vary."+s.text, err.Error(), noSuchKey)
 		}
 		names[s.text] = valueText(s.value)

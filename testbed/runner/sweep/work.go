@@ -81,18 +81,18 @@ func ReadResults(path string) (Results, error) {
 	return k, nil
 }
 
-// Work is one process's part of a sweep.
+// Work is the part of a sweep that one process carries out.
 type Work struct {
 	Sweep   *Sweep
-	Cases   []Case // of the sweep, or of this task
+	Cases   []Case // cases of the sweep, or of this task
 	Out     string // results file
-	Version string // of the program
+	Version string // version of the program
 	Place   *report.Place
 	Full    bool  // keep links, flips and timelines in the results
 	Tasks   Tasks // nil: this process is the only one
 }
 
-// Tasks are the processes that carry out a sweep together.
+// Tasks is the interface to the other processes that execute parts of the same sweep.
 type Tasks interface {
 	// Begin creates their shared state.
 	Begin() error
@@ -133,8 +133,8 @@ func (w *Work) Missing(again bool) (todo []Case, have Results, old int, err erro
 // ErrBusy is wrapped if another process writes the results file.
 var ErrBusy = errors.New("another ethereal bench writes to this file; wait for it, or name another")
 
-// Open opens the results file for appending. The file is this process's until it is closed: with Tasks, the tasks' shared
-// folder says which process has which file.
+// Open opens the results file for appending. The file is this process's until it is closed: with Tasks, the tasks'
+// shared folder says which process has which file.
 func (w *Work) Open() (*os.File, error) {
 	if info, err := os.Stat(w.Out); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no regular file, and results are read again", w.Out)

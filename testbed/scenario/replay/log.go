@@ -20,11 +20,11 @@ type Log struct {
 	Cut []int
 
 	f       *fabric.Fabric
-	changes []change
+	changes []eventChange
 }
 
-// change is one event, with its time after the log's first record.
-type change struct {
+// eventChange is one event, with its time after the log's first record.
+type eventChange struct {
 	after time.Duration
 	do    scenario.Action // on the control plane; "": on the link
 	link  fabric.LinkID
@@ -48,7 +48,7 @@ func Read(r io.Reader, f *fabric.Fabric) (*Log, error) {
 	down := map[fabric.End]bool{}
 	var began, last time.Time
 	alive := false
-	add := func(at time.Time, c change) {
+	add := func(at time.Time, c eventChange) {
 		c.after = max(at.Sub(began), 0)
 		if n := len(l.changes); n > 0 {
 			c.after = max(c.after, l.changes[n-1].after) // the clock was set back
@@ -63,13 +63,13 @@ func Read(r io.Reader, f *fabric.Fabric) (*Log, error) {
 		case "start":
 			if n > 1 {
 				if alive { // killed
-					add(last, change{do: scenario.ControllerDown})
+					add(last, eventChange{do: scenario.ControllerDown})
 				}
-				add(rec.Time, change{do: scenario.ControllerUp})
+				add(rec.Time, eventChange{do: scenario.ControllerUp})
 			}
 			alive = true
 		case "end":
-			add(rec.Time, change{do: scenario.ControllerDown})
+			add(rec.Time, eventChange{do: scenario.ControllerDown})
 			alive = false
 		case "port":
 			if rec.Up == nil {
@@ -83,7 +83,7 @@ func Read(r io.Reader, f *fabric.Fabric) (*Log, error) {
 			was := down[link.A] || down[link.B]
 			down[end] = !*rec.Up
 			if is := down[link.A] || down[link.B]; is != was {
-				add(rec.Time, change{link: id, up: !is})
+				add(rec.Time, eventChange{link: id, up: !is})
 			}
 		case "drain":
 			id, err := f.LinkByName(rec.Link)
@@ -94,7 +94,7 @@ func Read(r io.Reader, f *fabric.Fabric) (*Log, error) {
 			if rec.Up != nil && *rec.Up {
 				do = scenario.Undrain
 			}
-			add(rec.Time, change{do: do, link: id})
+			add(rec.Time, eventChange{do: do, link: id})
 		}
 		last = rec.Time
 		return nil

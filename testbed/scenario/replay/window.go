@@ -46,8 +46,8 @@ func (l *Log) Case(w Window) (Case, error) {
 		return Case{}, fmt.Errorf("%w: detection %v, deadline %v: the one is below 0, or the other not above", ErrLog, w.Detection, w.Deadline)
 	}
 	var out Case
-	begin := state{down: map[fabric.LinkID]bool{}, drained: map[fabric.LinkID]bool{}}
-	var within []change
+	begin := changeSum{down: map[fabric.LinkID]bool{}, drained: map[fabric.LinkID]bool{}}
+	var within []eventChange
 	for _, c := range l.changes {
 		at := float64(c.after-w.From) / speed * float64(fabric.Nanosecond)
 		switch {
@@ -81,7 +81,7 @@ func (l *Log) Case(w Window) (Case, error) {
 }
 
 // event converts a change to a scenario's event.
-func (c change) event(at fabric.Time, f *fabric.Fabric, detection fabric.Time) scenario.Event {
+func (c eventChange) event(at fabric.Time, f *fabric.Fabric, detection fabric.Time) scenario.Event {
 	e := scenario.Event{At: at, Action: c.do}
 	switch c.do {
 	case scenario.Drain, scenario.Undrain:
@@ -95,13 +95,13 @@ func (c change) event(at fabric.Time, f *fabric.Fabric, detection fabric.Time) s
 	return e
 }
 
-// state is the sum of changes.
-type state struct {
+// changeSum is the sum of changes.
+type changeSum struct {
 	down, drained map[fabric.LinkID]bool
 	ended         bool // the controller has ended
 }
 
-func (s *state) apply(c change) {
+func (s *changeSum) apply(c eventChange) {
 	switch c.do {
 	case scenario.ControllerDown:
 		s.ended = true
@@ -116,21 +116,21 @@ func (s *state) apply(c change) {
 }
 
 // changes returns the changes that lead from a healthy fabric to the state.
-func (s *state) changes(at time.Duration) []change {
-	var out []change
+func (s *changeSum) changes(at time.Duration) []eventChange {
+	var out []eventChange
 	for id, down := range s.down {
 		if down {
-			out = append(out, change{after: at, link: id})
+			out = append(out, eventChange{after: at, link: id})
 		}
 	}
 	for id, drained := range s.drained {
 		if drained {
-			out = append(out, change{after: at, do: scenario.Drain, link: id})
+			out = append(out, eventChange{after: at, do: scenario.Drain, link: id})
 		}
 	}
-	slices.SortFunc(out, func(a, b change) int { return cmp.Or(cmp.Compare(a.do, b.do), cmp.Compare(a.link, b.link)) })
+	slices.SortFunc(out, func(a, b eventChange) int { return cmp.Or(cmp.Compare(a.do, b.do), cmp.Compare(a.link, b.link)) })
 	if s.ended {
-		out = append(out, change{after: at, do: scenario.ControllerDown})
+		out = append(out, eventChange{after: at, do: scenario.ControllerDown})
 	}
 	return out
 }

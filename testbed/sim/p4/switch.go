@@ -11,11 +11,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
-// Switch is a [sim.Pipeline] around a [interp.Switch]. The zero value has no
-// switch and drops every packet, as a device without a pipeline does.
+// Switch is a [sim.Pipeline] that runs a P4 switch. The zero value has none and drops every packet.
 type Switch struct {
 	sw    *interp.Switch
-	slots []slot
+	slots []heldPacket
 	free  []sim.Handle
 	batch interp.Batch
 
@@ -24,8 +23,8 @@ type Switch struct {
 	used []*interp.Switch
 }
 
-// slot is a packet between the pipelines, with the switch that made it.
-type slot struct {
+// heldPacket is a packet between the pipelines, with the switch that made it.
+type heldPacket struct {
 	sw *interp.Switch
 	p  *interp.Packet
 }
@@ -39,8 +38,8 @@ func New(sw *interp.Switch) *Switch {
 	return s
 }
 
-// Use makes sw, which may be nil, process packets from now on. Packets that are
-// in queues are finished by the switch that began them.
+// Use makes sw, which may be nil, process packets from now on. Packets that wait in queues are finished by the switch
+// that began them.
 func (s *Switch) Use(sw *interp.Switch) {
 	s.sw = sw
 	if sw != nil && sw.Traced() && len(s.used) < 256 {
@@ -124,25 +123,25 @@ func queueState(q sim.QueueState) interp.QueueState {
 
 func nanoseconds(t fabric.Time) int64 { return int64(t / fabric.Nanosecond) }
 
-// take gives up a handle.
-func (s *Switch) take(h sim.Handle) slot {
+// take releases a handle and returns its packet.
+func (s *Switch) take(h sim.Handle) heldPacket {
 	t := s.slots[h]
-	s.slots[h] = slot{}
+	s.slots[h] = heldPacket{}
 	s.free = append(s.free, h)
 	return t
 }
 
-// collect gives the packets of the batch handles.
+// collect assigns handles to the packets of the batch.
 func (s *Switch) collect(sw *interp.Switch, out []sim.Copy) []sim.Copy {
 	for _, p := range s.batch.Packets {
 		var h sim.Handle
 		if k := len(s.free); k > 0 {
 			h = s.free[k-1]
 			s.free = s.free[:k-1]
-			s.slots[h] = slot{sw, p}
+			s.slots[h] = heldPacket{sw, p}
 		} else {
 			h = sim.Handle(len(s.slots))
-			s.slots = append(s.slots, slot{sw, p})
+			s.slots = append(s.slots, heldPacket{sw, p})
 		}
 		out = append(out, sim.Copy{
 			Handle: h, Port: p.EgressPort, Length: p.Length, Priority: p.Priority,

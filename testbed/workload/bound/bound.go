@@ -52,8 +52,8 @@ import (
 
 // Transfer is one message of a phase.
 type Transfer struct {
-	Src, Dst fabric.NodeID // hosts
-	Bytes    int64         // payload
+	Src, Dst fabric.NodeID // sending and receiving host
+	Bytes    int64         // bytes of payload
 }
 
 // Format is the cost of a packet on the wire.
@@ -77,15 +77,14 @@ func (p Format) smallest(payload int64) int64 {
 	return min(1, payload) + p.Header
 }
 
-// Outage takes capacity away from one direction of a link, from From until
-// Until.
+// Outage is a loss of capacity of one direction of a link, from From until Until.
 type Outage struct {
 	Link        fabric.LinkID
 	Up          bool        // the direction away from the hosts
 	Rate        fabric.Rate // remaining rate, if less than the link's own; 0: none
 	From, Until fabric.Time
-	// Loss is the part of the packets that the link loses, if it is gray; it then keeps its rate. [CCT] takes no
-	// account of it, since by chance a run may lose nothing.
+	// Loss is the fraction of packets that a gray link loses; it keeps its rate. [CCT] ignores it, since by chance a
+	// run may lose none.
 	Loss float64
 }
 
@@ -109,7 +108,7 @@ func CCT(f *fabric.Fabric, phases [][]Transfer, format Format, outages []Outage)
 		if traffic == nil {
 			continue
 		}
-		var tail crossing    // this phase and all later ones
+		var tail cutTraffic  // this phase and all later ones
 		var rest fabric.Time // Z of the last phase that crosses the cut
 		for p := n - 1; p >= 0; p-- {
 			phase := traffic[p]
@@ -121,7 +120,7 @@ func CCT(f *fabric.Fabric, phases [][]Transfer, format Format, outages []Outage)
 			}
 			tail.add(phase)
 			for _, run := range []struct {
-				crossing
+				cutTraffic
 				z fabric.Time
 			}{{phase, after[p+1]}, {tail, rest}} {
 				drained := b.all[i].full.drain(run.bytes, before[p]+run.pre)
@@ -135,13 +134,13 @@ func CCT(f *fabric.Fabric, phases [][]Transfer, format Format, outages []Outage)
 	return worst + b.ack
 }
 
-// crossing is the traffic over a cut.
-type crossing struct {
+// cutTraffic is the traffic over a cut.
+type cutTraffic struct {
 	bytes     int64       // on the wire
 	pre, post fabric.Time // minimum time to the cut, and from it
 }
 
-func (c *crossing) add(o crossing) {
+func (c *cutTraffic) add(o cutTraffic) {
 	if c.bytes == 0 {
 		*c = o
 		return
@@ -151,7 +150,7 @@ func (c *crossing) add(o crossing) {
 
 type builder struct {
 	cuts
-	traffic [][]crossing // by cut and phase; nil if no traffic crosses the cut in any phase
+	traffic [][]cutTraffic // by cut and phase; nil if no traffic crosses the cut in any phase
 
 	// Per phase, the minimum time in which a host receives its share, and in which a host's share is sent and
 	// arrives; 0 if some host has none.
@@ -161,22 +160,22 @@ type builder struct {
 
 // measure fills traffic, receive, send and ack.
 func (b *builder) measure(phases [][]Transfer) {
-	b.traffic = make([][]crossing, len(b.all))
+	b.traffic = make([][]cutTraffic, len(b.all))
 	b.ack = math.MaxInt64
 	b.receive, b.send = make([]fabric.Time, len(phases)), make([]fabric.Time, len(phases))
-	var buf [maxHops]place
+	var buf [maxHops]crossingPlace
 	for p, transfers := range phases {
 		for _, t := range transfers {
 			if t.Src == t.Dst {
 				continue
 			}
 			w := b.latency(t.Src, t.Dst)
-			for _, at := range b.crossed(buf[:0], t.Src, t.Dst) {
+			for _, at := range b.cutsCrossed(buf[:0], t.Src, t.Dst) {
 				if b.traffic[at.cut] == nil {
-					b.traffic[at.cut] = make([]crossing, len(phases))
+					b.traffic[at.cut] = make([]cutTraffic, len(phases))
 				}
-				pre, post := w.around(at.hop, t.Bytes)
-				b.traffic[at.cut][p].add(crossing{b.format.wire(t.Bytes), pre, post})
+				pre, post := w.aroundHop(at.hop, t.Bytes)
+				b.traffic[at.cut][p].add(cutTraffic{b.format.wire(t.Bytes), pre, post})
 			}
 			b.ack = min(b.ack, w.ack)
 		}

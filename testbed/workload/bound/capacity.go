@@ -56,8 +56,8 @@ func (c *capacity) finish(left float64, now fabric.Time) fabric.Time {
 	}
 }
 
-// carried returns the amount that can cross between two times, in b/s x ps.
-func (c *capacity) carried(from, to fabric.Time) (sum float64) {
+// amountBetween returns the amount that can cross between two times, in b/s x ps.
+func (c *capacity) amountBetween(from, to fabric.Time) (sum float64) {
 	for i := c.piece(from); from < to; i++ {
 		next := min(to, c.end(i))
 		sum += float64(next-from) * c.rate[i]
@@ -66,8 +66,8 @@ func (c *capacity) carried(from, to fabric.Time) (sum float64) {
 	return sum
 }
 
-// best returns the largest rate from a time on.
-func (c *capacity) best(from fabric.Time) (rate float64) {
+// largestRate returns the largest rate from a time on.
+func (c *capacity) largestRate(from fabric.Time) (rate float64) {
 	for i := c.piece(from); i < len(c.rate); i++ {
 		rate = max(rate, c.rate[i])
 	}
@@ -84,8 +84,8 @@ type grayLink struct {
 // A gray link may lose fewer packets than its mean: luck times the standard deviation and lucky more. By Bernstein's
 // inequality the probability of more luck than that is below 1e-12.
 const (
-	luck  = 7.5
-	lucky = 20
+	lossSigma = 7.5
+	minLosses = 20
 )
 
 // loses returns the least amount that the link loses if it is busy between two times, in b/s x ps. A link that is
@@ -95,12 +95,12 @@ func (g *grayLink) loses(from, to fabric.Time) float64 {
 	if from >= to {
 		return 0
 	}
-	sent := g.full.carried(from, to)
+	sent := g.full.amountBetween(from, to)
 	n := sent / g.packet
 	if n == 0 {
 		return 0
 	}
-	return sent * max(0, g.Loss-luck*math.Sqrt(g.Loss*(1-g.Loss)/n)-lucky/n)
+	return sent * max(0, g.Loss-lossSigma*math.Sqrt(g.Loss*(1-g.Loss)/n)-minLosses/n)
 }
 
 // grays returns the gray links among those that are hit.
@@ -109,14 +109,14 @@ func (b *cuts) grays(hit []Outage) (out []grayLink) {
 	for _, o := range hit {
 		if o.Loss > 0 {
 			packet := float64(b.format.Payload+b.format.Header+more) * perByte
-			out = append(out, grayLink{o, b.pieces([]fabric.LinkID{o.Link}, hit), packet})
+			out = append(out, grayLink{o, b.capacityOf([]fabric.LinkID{o.Link}, hit), packet})
 		}
 	}
 	return out
 }
 
-// finish is [capacity.finish] if what gray links lose until then has to cross again. What they lose until any time
-// before the true one has to, so that each round is a lower bound.
+// finish is like [capacity.finish], but the bytes that gray links lose have to cross the cut again. It adds the loss
+// up to the previous round's result until nothing is added; each round's result is a lower bound.
 func (c *cut) finish(left float64, now fabric.Time) fabric.Time {
 	const rounds = 16
 	done := c.full.finish(left, now)

@@ -9,23 +9,23 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/heap"
 )
 
-// Graph says which messages and computations wait for which. Its nodes are moments: a moment comes when all messages
-// and waits that lead to it are over. What leads to no later moment ends the collective.
+// Graph is the order of a collective's messages and computations. Its nodes are moments: a moment comes when all
+// messages and waits that lead to it are over. What leads to no moment ends the collective.
 type Graph struct {
 	Moments  int
 	Messages []Message
 	Waits    []Wait
 }
 
-// Never is the number of no moment.
+// Never is a number that no moment has.
 const Never = -1
 
 // Message is a message of a [Graph].
 type Message struct {
 	Transfer
 	Posted   int32 // the moment at which it is posted
-	Received int32 // a moment that waits for its last byte, or Never
-	Acked    int32 // a moment that waits for its last acknowledgement, or Never
+	Received int32 // the moment that waits for its last byte at the receiver, or Never
+	Acked    int32 // the moment that waits for the sender's last acknowledgement, or Never
 }
 
 // Wait is a time that passes between two moments: a computation, or none.
@@ -66,9 +66,9 @@ func Steps(f *fabric.Fabric, g Graph, format Format, outages []Outage) fabric.Ti
 	s.backward()
 	end := fabric.Time(0)
 	for m := range s.head {
-		end = max(end, plus(s.head[m], s.tail[m]))
+		end = max(end, addTimes(s.head[m], s.tail[m]))
 	}
-	return max(end, s.machines())
+	return max(end, s.largestCutBound())
 }
 
 type steps struct {
@@ -76,19 +76,19 @@ type steps struct {
 	Graph
 	order []int32 // all moments, each after those that it waits for
 
-	posted, received, acked, from, to index // of messages, and of waits
+	posted, received, acked, from, to momentIndex // of messages, and of waits
 
 	head, tail []fabric.Time
 }
 
-// index lists numbers by moment.
-type index struct{ start, list []int32 }
+// momentIndex lists numbers by moment.
+type momentIndex struct{ start, list []int32 }
 
-func (x index) of(m int32) []int32 { return x.list[x.start[m]:x.start[m+1]] }
+func (x momentIndex) of(m int32) []int32 { return x.list[x.start[m]:x.start[m+1]] }
 
 // newIndex sorts the numbers 0 to n-1 by moment; those of no moment are left out.
-func newIndex(moments, n int, moment func(i int) int32) index {
-	x := index{start: make([]int32, moments+1)}
+func newIndex(moments, n int, moment func(i int) int32) momentIndex {
+	x := momentIndex{start: make([]int32, moments+1)}
 	for i := range n {
 		if m := moment(i); m >= 0 {
 			x.start[m+1]++
@@ -110,7 +110,7 @@ func newIndex(moments, n int, moment func(i int) int32) index {
 
 // sort fills the order and the indices; ok is false if moments wait for each other.
 func (s *steps) sort() (ok bool) {
-	messages := func(moment func(m *Message) int32) index {
+	messages := func(moment func(m *Message) int32) momentIndex {
 		return newIndex(s.Moments, len(s.Messages), func(i int) int32 { return moment(&s.Messages[i]) })
 	}
 	s.posted = messages(func(m *Message) int32 { return m.Posted })
@@ -148,19 +148,19 @@ func (s *steps) sort() (ok bool) {
 func (s *steps) forward() {
 	s.head = make([]fabric.Time, s.Moments)
 	before := make([]share, s.Moments) // what the rank of each moment has received
-	var together group
+	var together cutGroup
 	for _, m := range s.order {
 		head, own := fabric.Time(0), share{host: Never}
 		for _, i := range s.to.of(m) {
 			w := s.Waits[i]
-			head = max(head, plus(s.head[w.From], w.Time))
+			head = max(head, addTimes(s.head[w.From], w.Time))
 			if b := before[w.From]; own.host == Never || b.link.end > own.link.end {
 				own = b
 			}
 		}
 		for _, i := range s.acked.of(m) {
 			t := s.Messages[i].Transfer
-			head = max(head, plus(s.arrival(t, s.head[s.Messages[i].Posted]), s.latency(t.Src, t.Dst).ack))
+			head = max(head, addTimes(s.arrival(t, s.head[s.Messages[i].Posted]), s.latency(t.Src, t.Dst).ack))
 		}
 		together.clear()
 		for _, i := range s.received.of(m) {
@@ -170,14 +170,14 @@ func (s *steps) forward() {
 				continue
 			}
 			w := s.latency(t.Src, t.Dst)
-			var buf [maxHops]place
-			for _, at := range s.crossed(buf[:0], t.Src, t.Dst) {
+			var buf [maxHops]crossingPlace
+			for _, at := range s.cutsCrossed(buf[:0], t.Src, t.Dst) {
 				in := at.cut == s.f.Hosts()+int(t.Dst)
 				if !in && !s.all[at.cut].narrow {
 					continue
 				}
-				pre, post := w.around(at.hop, t.Bytes)
-				j := job{head: posted + pre, bytes: s.format.wire(t.Bytes), tail: post}
+				pre, post := w.aroundHop(at.hop, t.Bytes)
+				j := cutJob{head: posted + pre, bytes: s.format.wire(t.Bytes), tail: post}
 				if !in {
 					together.of(at.cut).add(j, &s.all[at.cut])
 					continue
@@ -202,11 +202,11 @@ func (s *steps) arrival(t Transfer, posted fabric.Time) fabric.Time {
 		return posted
 	}
 	w, bytes, last := s.latency(t.Src, t.Dst), s.format.wire(t.Bytes), posted
-	var buf [maxHops]place
-	for i, at := range s.crossed(buf[:0], t.Src, t.Dst) {
+	var buf [maxHops]crossingPlace
+	for i, at := range s.cutsCrossed(buf[:0], t.Src, t.Dst) {
 		if c := &s.all[at.cut]; i == 0 || c.narrow {
-			pre, post := w.around(at.hop, t.Bytes)
-			last = max(last, plus(c.drain(bytes, posted+pre), post))
+			pre, post := w.aroundHop(at.hop, t.Bytes)
+			last = max(last, addTimes(c.drain(bytes, posted+pre), post))
 		}
 	}
 	return last
@@ -220,34 +220,34 @@ func (s *steps) backward() {
 		tail, own := fabric.Time(0), share{host: Never}
 		for _, i := range s.from.of(m) {
 			w := s.Waits[i]
-			tail = max(tail, plus(w.Time, s.tail[w.To]))
+			tail = max(tail, addTimes(w.Time, s.tail[w.To]))
 			if a := after[w.To]; own.host == Never || a.link.end > own.link.end {
 				own = a
 			}
 		}
 		for _, i := range s.posted.of(m) {
-			t, rest := s.Messages[i].Transfer, s.rest(&s.Messages[i])
+			t, rest := s.Messages[i].Transfer, s.leastRest(&s.Messages[i])
 			if t.Src == t.Dst {
 				tail = max(tail, rest)
 				continue
 			}
 			w, bytes := s.latency(t.Src, t.Dst), s.format.wire(t.Bytes)
-			var buf [maxHops]place
-			for i, at := range s.crossed(buf[:0], t.Src, t.Dst) {
+			var buf [maxHops]crossingPlace
+			for i, at := range s.cutsCrossed(buf[:0], t.Src, t.Dst) {
 				c := &s.all[at.cut]
 				if i > 0 && !c.narrow {
 					continue
 				}
-				pre, post := w.around(at.hop, t.Bytes)
-				best := constant(c.full.best(s.head[m]))
-				if tail = max(tail, plus(best.drain(bytes, plus(rest, post)), pre)); i > 0 {
+				pre, post := w.aroundHop(at.hop, t.Bytes)
+				best := constantCapacity(c.full.largestRate(s.head[m]))
+				if tail = max(tail, addTimes(best.drain(bytes, addTimes(rest, post)), pre)); i > 0 {
 					continue
 				}
 				if own.host == Never {
 					own = share{host: t.Src}
 				}
 				if own.host == t.Src {
-					own.link.add(job{head: plus(rest, post), bytes: bytes, tail: pre}, &cut{full: best})
+					own.link.add(cutJob{head: addTimes(rest, post), bytes: bytes, tail: pre}, &cut{full: best})
 				}
 			}
 		}
@@ -258,13 +258,13 @@ func (s *steps) backward() {
 	}
 }
 
-// rest returns the least time from a message's arrival to the end.
-func (s *steps) rest(m *Message) (rest fabric.Time) {
+// leastRest returns the minimum time from a message's arrival to the end.
+func (s *steps) leastRest(m *Message) (rest fabric.Time) {
 	if m.Src != m.Dst {
 		rest = s.latency(m.Src, m.Dst).ack
 	}
 	if m.Acked != Never {
-		rest = plus(rest, s.tail[m.Acked])
+		rest = addTimes(rest, s.tail[m.Acked])
 	}
 	if m.Received != Never {
 		rest = max(rest, s.tail[m.Received])
@@ -272,19 +272,19 @@ func (s *steps) rest(m *Message) (rest fabric.Time) {
 	return rest
 }
 
-// machines returns the largest bound of a cut alone.
-func (s *steps) machines() (end fabric.Time) {
+// largestCutBound returns the largest bound of a cut alone.
+func (s *steps) largestCutBound() (end fabric.Time) {
 	jobs := make([]jobs, len(s.all))
 	for i := range s.Messages {
 		m := &s.Messages[i]
 		if m.Src == m.Dst {
 			continue
 		}
-		w, rest, posted := s.latency(m.Src, m.Dst), s.rest(m), s.head[m.Posted]
-		var buf [maxHops]place
-		for _, at := range s.crossed(buf[:0], m.Src, m.Dst) {
-			pre, post := w.around(at.hop, m.Bytes)
-			jobs[at.cut].add(job{head: posted + pre, bytes: s.format.wire(m.Bytes), tail: plus(post, rest)})
+		w, rest, posted := s.latency(m.Src, m.Dst), s.leastRest(m), s.head[m.Posted]
+		var buf [maxHops]crossingPlace
+		for _, at := range s.cutsCrossed(buf[:0], m.Src, m.Dst) {
+			pre, post := w.aroundHop(at.hop, m.Bytes)
+			jobs[at.cut].add(cutJob{head: posted + pre, bytes: s.format.wire(m.Bytes), tail: addTimes(post, rest)})
 		}
 	}
 	for i := range jobs {
@@ -293,73 +293,74 @@ func (s *steps) machines() (end fabric.Time) {
 	return end
 }
 
-// plus adds times; the largest time stays so.
-func plus(a, b fabric.Time) fabric.Time {
+// addTimes adds times; the largest time stays so.
+func addTimes(a, b fabric.Time) fabric.Time {
 	if a == math.MaxInt64 || b == math.MaxInt64 {
 		return math.MaxInt64
 	}
 	return a + b
 }
 
-// share is what a rank receives, or sends, over its host's link.
+// share is the bytes that a rank receives, or sends, over its host's link.
 type share struct {
 	host fabric.NodeID // Never: nothing yet
-	link busy
+	link busyBound
 }
 
-// group is a busy time per cut.
-type group struct {
+// cutGroup is a busy time per cut.
+type cutGroup struct {
 	cuts []int
-	busy []busy
+	busy []busyBound
 }
 
-func (g *group) clear() { g.cuts, g.busy = g.cuts[:0], g.busy[:0] }
+func (g *cutGroup) clear() { g.cuts, g.busy = g.cuts[:0], g.busy[:0] }
 
-func (g *group) of(cut int) *busy {
+func (g *cutGroup) of(cut int) *busyBound {
 	i := slices.Index(g.cuts, cut)
 	if i < 0 {
 		i = len(g.cuts)
-		g.cuts, g.busy = append(g.cuts, cut), append(g.busy, busy{})
+		g.cuts, g.busy = append(g.cuts, cut), append(g.busy, busyBound{})
 	}
 	return &g.busy[i]
 }
 
-func (g *group) longest() (end fabric.Time) {
+func (g *cutGroup) longest() (end fabric.Time) {
 	for i := range g.busy {
 		end = max(end, g.busy[i].longest())
 	}
 	return end
 }
 
-// busy is a lower bound on the time at which a cut has carried jobs: some of them, from the earliest of their heads.
-type busy struct {
+// busyBound is a lower bound on the time at which a cut has carried jobs: some of them, from the earliest of their
+// heads.
+type busyBound struct {
 	start, end fabric.Time
 	bytes      int64
 	tail       fabric.Time // the least of theirs
 }
 
-func (b *busy) add(j job, c *cut) {
+func (b *busyBound) add(j cutJob, c *cut) {
 	switch {
 	case b.bytes == 0 || j.head >= b.end:
-		if end := c.drain(j.bytes, j.head); b.bytes == 0 || plus(end, j.tail) >= b.longest() {
-			*b = busy{j.head, end, j.bytes, j.tail}
+		if end := c.drain(j.bytes, j.head); b.bytes == 0 || addTimes(end, j.tail) >= b.longest() {
+			*b = busyBound{j.head, end, j.bytes, j.tail}
 		}
 	default:
 		start, tail := min(b.start, j.head), min(b.tail, j.tail)
-		if end := c.drain(b.bytes+j.bytes, start); plus(end, tail) >= b.longest() {
-			*b = busy{start, end, b.bytes + j.bytes, tail}
+		if end := c.drain(b.bytes+j.bytes, start); addTimes(end, tail) >= b.longest() {
+			*b = busyBound{start, end, b.bytes + j.bytes, tail}
 		}
 	}
 }
 
-func (b *busy) longest() fabric.Time { return plus(b.end, b.tail) }
+func (b *busyBound) longest() fabric.Time { return addTimes(b.end, b.tail) }
 
-func constant(rate float64) capacity {
+func constantCapacity(rate float64) capacity {
 	return capacity{at: []fabric.Time{math.MinInt64}, rate: []float64{rate}}
 }
 
-// job is what a message needs of a cut.
-type job struct {
+// cutJob is a message's demand on a cut.
+type cutJob struct {
 	head  fabric.Time // when it can begin to cross
 	bytes int64       // on the wire
 	tail  fabric.Time // the least time from then on until the end
@@ -367,11 +368,11 @@ type job struct {
 
 // jobs are those of a cut. Those with the same head and tail are one.
 type jobs struct {
-	list []job
+	list []cutJob
 	room int // the length at which the list is merged
 }
 
-func (j *jobs) add(n job) {
+func (j *jobs) add(n cutJob) {
 	const recent = 4
 	for i := len(j.list) - 1; i >= max(0, len(j.list)-recent); i-- {
 		if o := &j.list[i]; o.head == n.head && o.tail == n.tail {
@@ -386,7 +387,7 @@ func (j *jobs) add(n job) {
 }
 
 func (j *jobs) merge() {
-	slices.SortFunc(j.list, func(a, b job) int {
+	slices.SortFunc(j.list, func(a, b cutJob) int {
 		return cmp.Or(cmp.Compare(a.head, b.head), cmp.Compare(a.tail, b.tail))
 	})
 	out := j.list[:0]
@@ -415,7 +416,7 @@ func (j *jobs) best(c *cut) (end fabric.Time) {
 		done := c.finish(ready[0].left, now)
 		if i < len(j.list) && j.list[i].head < done {
 			next := j.list[i].head
-			ready[0].left = max(0, ready[0].left-c.full.carried(now, next))
+			ready[0].left = max(0, ready[0].left-c.full.amountBetween(now, next))
 			now = next
 			continue
 		}
@@ -423,13 +424,13 @@ func (j *jobs) best(c *cut) (end fabric.Time) {
 			return done
 		}
 		now = done
-		end = max(end, plus(now, ready[0].tail))
+		end = max(end, addTimes(now, ready[0].tail))
 		ready.Pop()
 	}
 	return end
 }
 
-// part is what is left of a job.
+// part is the unscheduled part of a job.
 type part struct {
 	left float64 // b/s x ps
 	tail fabric.Time

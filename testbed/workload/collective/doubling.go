@@ -36,8 +36,8 @@ func (d doubling) exchange(step int) (k int, ok bool) {
 // isFolded reports whether a rank's part is taken by the next rank.
 func (d doubling) isFolded(rank int) bool { return rank < 2*d.folded && rank%2 == 0 }
 
-// standsIn reports whether a rank takes the part of the previous rank.
-func (d doubling) standsIn(rank int) bool { return rank < 2*d.folded && rank%2 == 1 }
+// isProxy reports whether a rank takes the part of the previous rank.
+func (d doubling) isProxy(rank int) bool { return rank < 2*d.folded && rank%2 == 1 }
 
 // partner returns the rank with which a rank exchanges vectors.
 func (d doubling) partner(rank, k int) int {
@@ -59,14 +59,14 @@ func (d doubling) sends(rank, step int, emit func(dst int, bytes int64)) {
 	case ok:
 	case step == 0 && d.isFolded(rank):
 		emit(rank+1, d.bytes)
-	case step > 0 && d.standsIn(rank):
+	case step > 0 && d.isProxy(rank):
 		emit(rank-1, d.bytes)
 	}
 }
 
 func (d doubling) needs(rank, step int) int {
 	_, ok := d.exchange(step)
-	if ok && !d.isFolded(rank) || !ok && step == 0 && d.standsIn(rank) || !ok && step > 0 && d.isFolded(rank) {
+	if ok && !d.isFolded(rank) || !ok && step == 0 && d.isProxy(rank) || !ok && step > 0 && d.isFolded(rank) {
 		return 1
 	}
 	return 0
@@ -76,7 +76,7 @@ func (d doubling) total(rank int) (in, out int) {
 	switch {
 	case d.isFolded(rank):
 		return 1, 1
-	case d.standsIn(rank):
+	case d.isProxy(rank):
 		return d.log + 1, d.log + 1
 	}
 	return d.log, d.log

@@ -45,7 +45,7 @@ func (id ID) String() string {
 	return fmt.Sprintf("job%d/step%d/%d-%d", id.Job(), id.Step(), id.Src(), id.Dst())
 }
 
-// Send is one message that a rank posts.
+// Send is one message that a rank posts: it names the receiver.
 type Send struct {
 	ID    ID
 	Src   int   // sending rank

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// Job is the state of one collective. See the package comment.
+// Job is the state of a running collective: which messages a rank may post now. See the package comment.
 type Job struct {
 	spec     Spec
 	plan     plan

@@ -82,7 +82,7 @@ type Spec struct {
 	// Shift makes a permutation send from i to i+Shift mod Ranks. 0 draws a random one in which no rank sends to
 	// itself.
 	Shift int
-	Seed  uint64 // of the random permutation
+	Seed  uint64 // seed of the random permutation
 	// Target is the rank to which an incast sends; Senders the number of senders, the ranks after it; 0: all
 	// others.
 	Target  int

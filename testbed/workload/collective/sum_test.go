@@ -201,7 +201,8 @@ func execute(t *rapid.T, s Spec) {
 			flying[i] = flying[len(flying)-1]
 			flying = flying[:len(flying)-1]
 			if s.Algorithm == WholeVectorDoubling {
-				// Both partners' vectors are whole: what comes early is kept beside the rank's own, which it has yet to send.
+				// Both partners' vectors are whole: what comes early is kept beside the rank's own, which it has yet to
+				// send.
 				v.kept[m.id.Dst()] = append(v.kept[m.id.Dst()], m)
 			} else {
 				v.apply(m)

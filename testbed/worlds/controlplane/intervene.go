@@ -11,7 +11,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/host"
 )
 
-// Die ends the controller and its sessions.
+// Die ends the controller process and its sessions.
 func (p *Process) Die(now fabric.Time) {
 	if p.down {
 		return
@@ -21,8 +21,8 @@ func (p *Process) Die(now fabric.Time) {
 	p.w.Disconnect()
 }
 
-// Restart starts the next life's controller. It connects to all switches, reads their tables and learns of their
-// ports.
+// Restart starts the controller again, without state. It connects to all switches, reads their tables and learns the
+// states of their ports.
 func (p *Process) Restart(now fabric.Time) error {
 	if !p.down {
 		return nil
@@ -42,8 +42,7 @@ func (p *Process) Restart(now fabric.Time) error {
 	return nil
 }
 
-// Drain takes a link out of use, or puts it back. refused is the reason for display if it is not drained; otherwise
-// empty.
+// Drain takes a link out of use, or puts it back. refused says why it was not drained; "": it was.
 func (p *Process) Drain(now fabric.Time, id fabric.LinkID, drained bool) (refused string, err error) {
 	if p.down {
 		return "there is no controller to drain it", nil
@@ -56,7 +55,8 @@ func (p *Process) Drain(now fabric.Time, id fabric.LinkID, drained bool) (refuse
 	return "", err
 }
 
-// Report sends the paths on which an agent's queue pairs timed out. It takes as long as the controller's pushes.
+// Report delivers an agent's report of paths on which its queue pairs timed out, after the same delay as the
+// controller's updates.
 func (p *Process) Report(now fabric.Time, host fabric.NodeID, failed hostagent.Failed) {
 	p.ReceiveAt(now+p.cfg.Control.PushDelay, func(now fabric.Time, core *rollout.Core) error {
 		return core.Report(now, suspicion.Report{
@@ -69,7 +69,7 @@ func (p *Process) Report(now fabric.Time, host fabric.NodeID, failed hostagent.F
 // asked.
 const lifeShift = 48
 
-// Probed sends the result of a probe.
+// Probed delivers the result of a path probe.
 func (p *Process) Probed(now fabric.Time, from fabric.NodeID, r host.ProbeResult) {
 	if r.ID>>lifeShift != uint64(p.life) || p.down {
 		return

@@ -19,12 +19,12 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// World is the controller's environment. Nodes are numbered as in the process' plane, agents and links of
-// [World.Update] as in the whole fabric.
+// World is the simulated controller's interface to its environment. Nodes are numbered as in the controller's plane;
+// agents and links of [World.Update] as in the whole fabric.
 type World interface {
 	// At runs f at a time that has not passed, after the functions requested earlier for that time.
 	At(t fabric.Time, f func(now fabric.Time))
-	// Connect opens a session with a switch, in which only this life of the controller writes.
+	// Connect opens a session with a switch, for the present controller process.
 	Connect(node fabric.NodeID) error
 	// Disconnect ends all sessions.
 	Disconnect()
@@ -38,14 +38,14 @@ type World interface {
 	Probe(now fabric.Time, p suspicion.Probe)
 	// Note adds an event to the timeline.
 	Note(now fabric.Time, kind report.Kind, where, text string)
-	// Fail ends the run, because a part broke its contract.
+	// Fail ends the run because of a violated contract.
 	Fail(err error)
 }
 
-// Request makes a switch carry out a part of a write.
+// Request makes a switch carry out a part of a table write.
 type Request func(now fabric.Time) error
 
-// Process is a controller; see the package comment.
+// Process is a simulated controller process, with the delays of its messages. See the package comment.
 type Process struct {
 	w         World
 	cfg       Config
@@ -80,13 +80,13 @@ type Config struct {
 // maxHistory is the number of updates kept for agents: none of them resumes.
 const maxHistory = 1
 
-// New returns a controller without knowledge and sessions.
+// New returns a controller without state or sessions.
 func New(w World, cfg Config) (*Process, error) {
 	p := &Process{w: w, cfg: cfg, f: cfg.Tables.Fabric}
 	return p, p.begin(0)
 }
 
-// begin begins a life, with a new core.
+// begin starts the controller, or restarts it with a new core.
 func (p *Process) begin(now fabric.Time) error {
 	cfg := p.cfg.Control.Rollout()
 	cfg.Core = p.cfg.Tables
@@ -121,14 +121,13 @@ func (p *Process) Link(id fabric.LinkID) fabric.LinkID {
 	return p.cfg.Fabric.PlaneLink(p.cfg.Plane, id)
 }
 
-// Life returns the number of earlier controllers.
+// Life returns the number of times that the controller was restarted.
 func (p *Process) Life() int { return p.life }
 
-// Joins reports whether agents' time-outs are combined.
+// Joins reports whether the controller combines agents' reports of time-outs.
 func (p *Process) Joins() bool { return p.cfg.Suspicion != nil }
 
-// TakeOver programs the switches before time 0, with one call of program per write: a fabric is programmed before
-// anyone uses it.
+// TakeOver programs the switches before time 0: it calls program for each write.
 func (p *Process) TakeOver(program func(rollout.Write) error) error {
 	if err := p.connect(0); err != nil {
 		return err
@@ -166,7 +165,7 @@ func (p *Process) connect(now fabric.Time) error {
 	return nil
 }
 
-// at runs f at a time, if this life of the controller lasts until then.
+// at runs f at a time, unless the controller has been restarted or stopped by then.
 func (p *Process) at(t fabric.Time, f func(now fabric.Time) error) {
 	life := p.life
 	p.w.At(t, func(now fabric.Time) {
@@ -179,8 +178,8 @@ func (p *Process) at(t fabric.Time, f func(now fabric.Time) error) {
 	})
 }
 
-// ReceiveAt runs f at a time, if this life of the controller lasts until then. f may call the core's inputs; the
-// core then acts.
+// ReceiveAt calls f at a time, unless the controller is restarted before. f may call the core's inputs; the core's
+// decisions are then carried out.
 func (p *Process) ReceiveAt(t fabric.Time, f func(now fabric.Time, core *rollout.Core) error) {
 	p.at(t, func(now fabric.Time) error {
 		p.scheduleReady(now)

@@ -14,11 +14,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// ownSettings is the time in which hosts take their own settings again; a host that hangs does not.
-const ownSettings = 10 * time.Second
+// settingsTimeout is the time in which hosts take their own settings again; a host that hangs does not.
+const settingsTimeout = 10 * time.Second
 
-// Program runs a program until it ends, and returns why it failed, or nil. It calls begun once, at the moment from
-// which the run's times count.
+// Program runs a program to its end, and returns its error. It calls begun once, at the moment from which the run's
+// times are counted.
 type Program func(ctx context.Context, begun func()) error
 
 // ErrProgram is wrapped by the error of a program that failed.
@@ -39,7 +39,7 @@ func (s *Session) Beside(ctx context.Context, run scenario.Run, opt Options, pro
 		return nil, err
 	}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ownSettings)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settingsTimeout)
 		defer cancel()
 		err = errors.Join(err, s.Configure(ctx, own))
 	}()

@@ -11,7 +11,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/hostproto"
 )
 
-// Host is a connection to one host. Its methods are safe for concurrent use.
+// Host is a coordinator's connection to one host. Its methods are safe for concurrent use.
 type Host struct {
 	path string
 	conn net.Conn
@@ -27,8 +27,8 @@ type Host struct {
 // maxLine bounds a line from a host, in bytes.
 const maxLine = 16 << 20
 
-// Dial connects to a host's socket. Its events go to each, one at a time, from a
-// goroutine that ends with Close.
+// Dial connects to the control socket at path of a host. each is called with the host's events, one at a time, until
+// Close.
 func Dial(ctx context.Context, path string, each func(hostproto.Event)) (*Host, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
 	if err != nil {

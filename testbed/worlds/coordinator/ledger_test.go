@@ -8,8 +8,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/hostproto"
 )
 
-// TestLedger: each message is posted once, arrives once, with its bytes, and is acknowledged once, in whatever order two
-// hosts say so. What is not like that is named.
+// TestLedger: each message is posted once, arrives once, with its bytes, and is acknowledged once, in whatever order
+// two hosts say so. What is not like that is named.
 func TestLedger(t *testing.T) {
 	posted := hostEvent{0, hostproto.Event{Kind: hostproto.Posted, ID: 7, Peer: 1, Bytes: 10, CRC: 5}}
 	received := hostEvent{1, hostproto.Event{Kind: hostproto.Received, ID: 7, Peer: 0, Bytes: 10, CRC: 5}}

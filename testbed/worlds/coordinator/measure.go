@@ -83,7 +83,7 @@ func (r *live) bounds(out *report.Result) (err error) {
 	bounded.Events = r.happened
 	slices.SortStableFunc(bounded.Events, func(a, b scenario.LinkEvent) int { return cmp.Compare(a.At, b.At) })
 	if r.opt.Unshaped {
-		if bounded.Fabric, err = hostsAlone(r.run.Fabric); err != nil {
+		if bounded.Fabric, err = withUnlimitedCore(r.run.Fabric); err != nil {
 			return err
 		}
 	}
@@ -92,11 +92,11 @@ func (r *live) bounds(out *report.Result) (err error) {
 	return nil
 }
 
-// hostsAlone returns a fabric whose links between switches never limit: each can carry what all hosts together
+// withUnlimitedCore returns a fabric whose links between switches never limit: each can carry what all hosts together
 // send.
-func hostsAlone(f *fabric.Fabric) (*fabric.Fabric, error) {
+func withUnlimitedCore(f *fabric.Fabric) (*fabric.Fabric, error) {
 	spec := f.Spec()
-	spec.ToRUplink.Rate = spec.HostLink.Rate * fabric.Rate(f.Hosts())
+	spec.ToRUplink.Rate = min(spec.HostLink.Rate*fabric.Rate(f.Hosts()), fabric.MaxRate)
 	if f.ThreeTier() {
 		spec.AggUplink.Rate = spec.ToRUplink.Rate
 	}

@@ -27,7 +27,7 @@ var ErrUnsupported = errors.New("coordinator: not possible outside of virtual ti
 type Options struct {
 	// Counters reads the counters of all switches, by NodeID - Hosts. Nil: no link loads.
 	Counters func(ctx context.Context) ([]deployment.Counted, error)
-	Clock    func() int64 // CLOCK_MONOTONIC in ns
+	Clock    func() int64 // returns CLOCK_MONOTONIC in ns
 	// Unshaped: hosts keep the fabric's rate, but links between switches are not limited, and there is no bound.
 	Unshaped bool
 	// Lead is the minimum time before the collective's start at which the hosts are notified; 0: 50 ms.
@@ -66,6 +66,8 @@ func Settings(run scenario.Run) (host.Settings, error) {
 		return host.Settings{}, err
 	case spec.Adapted(run.Scheme.Params):
 		return host.Settings{}, fmt.Errorf("%w: %s has more than its authors gave it; leave out opponents, or --world", ErrUnsupported, run.Scheme)
+	case spec.Source(run.Scheme.Params).Adaptive:
+		return host.Settings{}, fmt.Errorf("%w: %s needs switches that know their queues; use --world virtual", ErrUnsupported, run.Scheme)
 	case spec.InSwitches():
 		return host.Settings{}, fmt.Errorf("%w: %s balances in the switches, and the controller does not set that up", ErrUnsupported, run.Scheme)
 	}
@@ -152,9 +154,9 @@ func (s *Session) Run(ctx context.Context, run scenario.Run, opt Options) (*repo
 	return result, interrupted
 }
 
-// leadAnswers is the factor by which the start's lead exceeds the time in which all hosts answered: a busy machine
+// leadFactor is the factor by which the start's lead exceeds the time in which all hosts answered: a busy machine
 // is slow.
-const leadAnswers = 10
+const leadFactor = 10
 
 // prepare prepares the hosts and sets the time of the start.
 func (r *live) prepare(ctx context.Context) (before []deployment.Counted, err error) {
@@ -174,7 +176,7 @@ func (r *live) prepare(ctx context.Context) (before []deployment.Counted, err er
 	if _, err := r.s.ask(ctx, func(int) hostproto.Request { return hostproto.Request{Job: &job} }); err != nil {
 		return nil, err
 	}
-	lead := max(int64(r.opt.Lead), leadAnswers*(r.opt.Clock()-asked))
+	lead := max(int64(r.opt.Lead), leadFactor*(r.opt.Clock()-asked))
 	if before, err = r.count(ctx); err != nil {
 		return nil, err
 	}
@@ -304,7 +306,7 @@ func (r *live) playEvents(ctx context.Context) {
 	}
 }
 
-// rest waits until no event has come for the time quiet.
+// rest waits until no event has arrived for the time quiet.
 func (s *Session) rest(ctx context.Context, quiet time.Duration) error {
 	t := time.NewTimer(quiet)
 	defer t.Stop()

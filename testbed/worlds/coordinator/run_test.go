@@ -187,8 +187,8 @@ func connect(t *testing.T, h *hosts) *coordinator.Session {
 }
 
 // TestRun has two hosts play a collective, healthy, over a link that is cut and comes back, reported or not, and
-// again on the same session: all bytes arrive, and the result says what happened, in order of time. A machine that stops
-// a host past the cut and the repair shows neither, so a run has three goes.
+// again on the same session: all bytes arrive, and the result says what happened, in order of time. A machine that
+// stops a host past the cut and the repair shows neither, so a run has three goes.
 func TestRun(t *testing.T) {
 	all := runs(t)
 	h := newHosts(t, all[0].Fabric)
@@ -269,8 +269,8 @@ func played(t *testing.T, s *coordinator.Session, h *hosts, run scenario.Run) (*
 	return r, errors.Join(wrong...)
 }
 
-// TestClocks: a host whose clock is hours ahead, or behind, begins when the other does, and its times are the other's. The
-// result says how its clock was read, and that is right to within what it says.
+// TestClocks: a host whose clock is hours ahead, or behind, begins when the other does, and its times are the other's.
+// The result says how its clock was read, and that is right to within what it says.
 func TestClocks(t *testing.T) {
 	all := runs(t)
 	for _, ahead := range []time.Duration{5 * time.Hour, -90 * time.Second} {
@@ -365,8 +365,8 @@ func with(run scenario.Run, scheme string) scenario.Run {
 	return run
 }
 
-// TestDeadline: a run that does not end in time is given up at its deadline; one that is interrupted says so. The session
-// is good for another run.
+// TestDeadline: a run that does not end in time is given up at its deadline; one that is interrupted says so. The
+// session is good for another run.
 func TestDeadline(t *testing.T) {
 	run := runs(t)[0]
 	h := newHosts(t, run.Fabric)

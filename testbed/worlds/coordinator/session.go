@@ -16,7 +16,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/hostproto"
 )
 
-// Session drives a set of hosts. It belongs to one goroutine.
+// Session is a coordinator's connections to a set of hosts. It belongs to one goroutine.
 type Session struct {
 	hosts  []*Host // by rank
 	events chan hostEvent
@@ -90,7 +90,7 @@ func (s *Session) Close() error {
 // Log writes every event to w as a line of JSON; nil stops that.
 func (s *Session) Log(w io.Writer) { s.log = w }
 
-// ask sends every host its request, in parallel, and waits for all answers, processing events meanwhile.
+// ask sends each host its request, in parallel, and waits for all answers. It processes events meanwhile.
 func (s *Session) ask(ctx context.Context, request func(rank int) hostproto.Request) ([]hostproto.Reply, error) {
 	replies := make([]hostproto.Reply, len(s.hosts))
 	return replies, s.meanwhile(func() error {

@@ -38,7 +38,7 @@ func (s *Session) Post(ctx context.Context, ts ...Transfer) error {
 	return nil
 }
 
-// one asks one host, processing events meanwhile.
+// one sends a request to one host and waits for the answer. It processes events meanwhile.
 func (s *Session) one(ctx context.Context, rank int, q hostproto.Request) error {
 	return s.meanwhile(func() error {
 		_, err := s.hosts[rank].Ask(ctx, q)
@@ -49,7 +49,7 @@ func (s *Session) one(ctx context.Context, rank int, q hostproto.Request) error 
 // ErrTimeout is wrapped if something did not happen in time.
 var ErrTimeout = errors.New("coordinator: not in time")
 
-// Until processes events until ok, a fault, or the limit.
+// Until processes the hosts' events until ok returns true, a host reports a fault, or the time limit is over.
 func (s *Session) Until(ctx context.Context, limit time.Duration, what string, ok func() bool) error {
 	t := time.NewTimer(limit)
 	defer t.Stop()
@@ -71,7 +71,7 @@ func (s *Session) Until(ctx context.Context, limit time.Duration, what string, o
 	}
 }
 
-// Idle processes events for a time.
+// Idle processes the hosts' events for a time.
 func (s *Session) Idle(ctx context.Context, d time.Duration) error {
 	err := s.Until(ctx, d, "", func() bool { return false })
 	if errors.Is(err, ErrTimeout) {
@@ -89,7 +89,7 @@ type Flip struct {
 	QP       uint32
 	From, To uint16
 	Reason   string
-	At       int64 // of the decision
+	At       int64 // when the agent decided it
 	First    int64 // of the first data packet on the new path; 0: there was none
 }
 
@@ -103,6 +103,5 @@ func (s *Session) TakeFlips() []Flip {
 	return out
 }
 
-// Check returns an error if a message was lost, came twice or with other bytes, or anything else is wrong after the
-// end.
+// Check returns an error if a message was lost, arrived twice or with other bytes, or a host reported a fault.
 func (s *Session) Check() error { return s.ledger.check() }

@@ -21,6 +21,9 @@ func Check(run scenario.Run) error {
 // check returns a run's scheme, or why the run cannot be carried out.
 func check(run scenario.Run) (spec balance.Spec, err error) {
 	s := run.Scenario
+	if !run.Fabric.Clos() {
+		return spec, fmt.Errorf("there is no flow-level model of a %s: use --world virtual", s.Fabric.Kind)
+	}
 	if s.Servers.On() {
 		return spec, errors.New("servers are the virtual world's: remove the key, or leave out --world")
 	}
@@ -42,8 +45,9 @@ func check(run scenario.Run) (spec balance.Spec, err error) {
 	return spec, checkFailures(run, spec)
 }
 
-// checkFailures refuses every event but links that are dead or slow before the collective begins, with agents and tables
-// that know it. What hosts do about a change while the collective runs depends on single packets, time-outs and queues.
+// checkFailures refuses every event but links that are dead or slow before the collective begins, with agents and
+// tables that know it. What hosts do about a change while the collective runs depends on single packets, time-outs and
+// queues.
 func checkFailures(run scenario.Run, spec balance.Spec) error {
 	for _, e := range run.Failure.Events {
 		if why := unsteady(e, run.Notifier); why != "" {
@@ -78,8 +82,8 @@ func overlaps(c scenario.Collective) bool {
 		c.Kind == collective.AllReduce && (c.Algorithm == "" || c.Algorithm == collective.Direct)
 }
 
-// unsteady returns why an event is no steady state that all know before the collective begins; empty: it is one. It agrees
-// with [scenario.Run.KnownBefore].
+// unsteady returns why an event is no steady state that all know before the collective begins; empty: it is one. It
+// agrees with [scenario.Run.KnownBefore].
 func unsteady(e scenario.Event, n scenario.Notifier) string {
 	switch {
 	case e.Action != scenario.Cut && e.Action != scenario.Degrade:

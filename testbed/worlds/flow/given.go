@@ -48,8 +48,8 @@ func (w *world) takeLinks() error {
 	return nil
 }
 
-// control takes over the tables, and the update with which agents start, from the controller of a plane, or of the whole
-// fabric if it keeps no tables. The switches at both ends of the events' links have reported them to it.
+// control takes over the tables, and the update with which agents start, from the controller of a plane, or of the
+// whole fabric if it keeps no tables. The switches at both ends of the events' links have reported them to it.
 func (w *world) control(cfg controller.Config, plane int, events []scenario.LinkEvent) error {
 	cfg.Instance = "flow-" + strconv.FormatUint(w.run.Seed, 10)
 	cfg.CarrierV4, cfg.CarrierV6 = w.run.Scenario.Host.Carrier.Tables()

@@ -41,8 +41,8 @@ var (
 	halfUplink = scenario.Event{Link: "uplink of tor0", Action: scenario.Degrade, Rate: 200 * fabric.Gbps, Reported: true}
 )
 
-// Beside links that are dead or slow before the collective begins, the flow level is as far from packets as in a healthy
-// fabric: see docs/results/performance.md.
+// Beside links that are dead or slow before the collective begins, the flow level is as far from packets as in a
+// healthy fabric: see docs/results/performance.md.
 func TestGivenAgreesWithPackets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("packet-level runs take seconds")

@@ -21,8 +21,8 @@ import (
 
 var growthGPUs = flag.String("growth.gpus", "64,512", "GPUs of BenchmarkGrowth, 64 to 32768, multiples of 128 or 64 itself")
 
-// BenchmarkGrowth is what a run costs as the fabric and the message grow: CPU time for the fabric with its paths, for all
-// switches' tables, and for the run.
+// BenchmarkGrowth is what a run costs as the fabric and the message grow: CPU time for the fabric with its paths, for
+// all switches' tables, and for the run.
 func BenchmarkGrowth(b *testing.B) {
 	for g := range strings.SplitSeq(*growthGPUs, ",") {
 		gpus, _ := strconv.Atoi(g)

@@ -95,7 +95,7 @@ func (h *fluidHost) Close(transport.QP) error { return h.refuse("of probes") }
 // Ask implements [host.Endpoint].
 func (h *fluidHost) Ask(fabric.NodeID, fabric.Label, uint32) error { return h.refuse("of path probes") }
 
-// refuse returns the error about what a scheme does.
+// refuse returns the error about a request of a scheme that the flow world cannot model.
 func (h *fluidHost) refuse(what string) error {
 	return fmt.Errorf("%w %s, for which %s asks", ErrScheme, what, h.w.run.Scheme)
 }

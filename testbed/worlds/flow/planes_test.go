@@ -58,9 +58,9 @@ func (w *world) spread(links []fabric.LinkID) (worst float64) {
 	return worst
 }
 
-// Where all hosts send alike, Ethereal loads the uplinks of a rack alike over all planes, and the ports of a host: Theorem 1
-// with the planes' uplinks for those of a ToR. With a share of the uplinks for each host it does so where the hosts of a rack,
-// together, have all in equal parts.
+// Where all hosts send alike, Ethereal loads the uplinks of a rack alike over all planes, and the ports of a host:
+// Theorem 1 with the planes' uplinks for those of a ToR. With a share of the uplinks for each host it does so where the
+// hosts of a rack, together, have all in equal parts.
 func TestPlanesEven(t *testing.T) {
 	ethereal := scenario.Scheme{Name: "ethereal"}
 	one := scenario.Scheme{Name: "ethereal", Params: map[string]string{"uplinks": "1"}}

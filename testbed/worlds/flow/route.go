@@ -5,7 +5,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/balance"
 )
 
-// start gives a queue pair its flows.
+// start computes the flows of a queue pair.
 func (w *world) start(k int32) {
 	p := &w.pieces[k]
 	labels := w.labels(p.src, p.dst)

@@ -165,8 +165,7 @@ func (w *world) simulate(ctx context.Context) error {
 
 func (w *world) fail(err error) { w.fault = errors.Join(w.fault, err) }
 
-// credit gives the flows that started in the last window the bytes that they have sent since, at their present
-// rate.
+// credit adds to the flows that started in the last window the bytes sent since, at their present rate.
 func (w *world) credit() {
 	for _, s := range w.started {
 		f := &w.flows[s.flow]

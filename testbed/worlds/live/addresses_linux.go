@@ -10,8 +10,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/port"
 )
 
-// addressHosts gives every host its addresses and a way to all others, again whenever its interface comes back: the kernel
-// removes routes and neighbours with it.
+// addressHosts gives every host its addresses and a way to all others, again whenever its interface comes back: the
+// kernel removes routes and neighbours with it.
 func (x *Fabric) addressHosts() error {
 	each := make([]*port.Links, len(x.hosts))
 	for i, n := range x.hosts {

@@ -19,9 +19,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 )
 
-// Exec runs a command in a host of the fabric that is up, with this process's
-// standard files and signals, and returns its exit code. At a switch's name it runs among the
-// switches' ports.
+// Exec runs a command in the network namespace of a host of the running fabric, with this process's standard files and
+// signals, and returns its exit code. If host names a switch, the command runs among the switches' interfaces.
 func Exec(host string, command []string) (int, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -43,30 +42,30 @@ func Exec(host string, command []string) (int, error) {
 	return a.Code, err
 }
 
-// StatusOf returns the status of the fabric that is up.
+// StatusOf returns the status of the running fabric.
 func StatusOf(ctx context.Context) (Status, error) {
 	c, _, err := dial()
 	if err != nil {
 		return Status{}, err
 	}
 	defer c.Close() //nolint:errcheck // all is said
-	defer hangUpAt(ctx, c)()
+	defer closeWhenDone(ctx, c)()
 	a, err := ask(c, order{Status: true}, nil, nil)
 	return a.Status, err
 }
 
-// downNotice is after how long [Down] says whom it waits for.
+// downNotice is the time after which [Down] prints which processes it waits for.
 const downNotice = 2 * time.Second
 
-// Down ends the fabric that is up, and returns when it is gone. It writes whom it waits for to log when that takes long,
-// and ends early with ctx.
+// Down stops the running fabric, and returns when it is gone or ctx ends. If that takes long, it writes to log what it
+// waits for.
 func Down(ctx context.Context, log io.Writer) error {
 	c, socket, err := dial()
 	if err != nil {
 		return err
 	}
 	defer c.Close() //nolint:errcheck // all is said
-	defer hangUpAt(ctx, c)()
+	defer closeWhenDone(ctx, c)()
 	dir, owner := filepath.Dir(socket), accept.PeerOf(c).PID
 	lock, err := os.OpenFile(filepath.Join(dir, folderLock), os.O_RDWR|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -86,8 +85,8 @@ func Down(ctx context.Context, log io.Writer) error {
 	})
 }
 
-// hangUpAt ends a connection when ctx ends; stop undoes that.
-func hangUpAt(ctx context.Context, c net.Conn) (stop func() bool) {
+// closeWhenDone ends a connection when ctx ends; stop undoes that.
+func closeWhenDone(ctx context.Context, c net.Conn) (stop func() bool) {
 	return context.AfterFunc(ctx, func() { c.Close() }) //nolint:errcheck // the reader sees it
 }
 
@@ -134,7 +133,8 @@ func dial() (*net.UnixConn, string, error) {
 	return c, socket, nil
 }
 
-// ask hands the fabric's owner an order, and waits for the answer; meanwhile, if not nil, goes on meanwhile.
+// ask sends an order to the process that owns the fabric, and waits for the answer. meanwhile, if not nil, runs during
+// the wait.
 func ask(c *net.UnixConn, o order, oob []byte, meanwhile func()) (a answer, err error) {
 	text, err := json.Marshal(o)
 	if err == nil {
@@ -143,8 +143,10 @@ func ask(c *net.UnixConn, o order, oob []byte, meanwhile func()) (a answer, err 
 	if meanwhile != nil {
 		go meanwhile()
 	}
-	if err == nil {
-		err = json.NewDecoder(c).Decode(&a)
+	if err == nil || errors.Is(err, unix.EPIPE) { // who refuses an order unread says why, and closes
+		if unread := json.NewDecoder(c).Decode(&a); err == nil || unread == nil {
+			err = unread
+		}
 	}
 	if err == nil && a.Error != "" {
 		err = errors.New(a.Error)

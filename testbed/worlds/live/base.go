@@ -14,15 +14,15 @@ import (
 // Where a live fabric's switches carry their program out: see `ethereal switch
 // --datapath`.
 const (
-	Interpreter = "interpreter"  // in their process; empty means it too
-	Kernel      = "kernel"       // as eBPF in the kernel, and in their process what that cannot
-	TofinoModel = "tofino-model" // by the program for Tofino, on the chip's functional model; it is slow
+	Interpreter = "interpreter"  // the P4 interpreter in the switch's process; the default
+	Kernel      = "kernel"       // eBPF in the kernel, and the interpreter for what that cannot do
+	TofinoModel = "tofino-model" // the program for Tofino, on the chip's functional model, which is slow
 )
 
-// Datapaths returns what a live fabric's switches may forward by.
+// Datapaths returns the names of the data paths of a live fabric's switches.
 func Datapaths() []string { return []string{Interpreter, Kernel, TofinoModel} }
 
-// CheckDatapath refuses what is not one of [Datapaths], or of more.
+// CheckDatapath returns an error unless name is one of [Datapaths], or of more.
 func CheckDatapath(where string, more ...string) error {
 	if all := append(Datapaths(), more...); !slices.Contains(all, where) {
 		return fmt.Errorf("%q is unknown; write one of %s", where, strings.Join(all, ", "))
@@ -30,18 +30,18 @@ func CheckDatapath(where string, more ...string) error {
 	return nil
 }
 
-// Base is what the fabrics have in common that one world makes, one after the other.
+// Base is what all fabrics that one live world starts, one after the other, have in common.
 type Base struct {
 	Switches
-	Dir  string // for sockets and logs
-	Page *Page  // what controllers serve the fabric's page at; nil: nothing
+	Dir  string // folder for sockets and logs
+	Page *Page  // where controllers serve the web page of the fabric; nil: nowhere
 	Log  *slog.Logger
-	// Lost is called when a process of a fabric has ended that was not to end; the error names it. Nothing starts it
-	// again. It may be called from several goroutines at once. May be nil.
+	// Lost is called when a process of a fabric has ended unexpectedly; the error names it. It is not started again.
+	// Calls may be concurrent. May be nil.
 	Lost func(error)
 }
 
-// QueueDepth is a port's even share of its switch's buffer in a run, in packets.
+// QueueDepth returns the length of a port's queue, in packets, that is an equal share of its switch's buffer in a run.
 func QueueDepth(run scenario.Run) int {
 	s, ports := run.Scenario, 1
 	for i := range run.Fabric.Switches() {

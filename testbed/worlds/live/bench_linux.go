@@ -10,7 +10,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4src"
 )
 
-// bench returns what is around a switch that is to be started.
+// bench returns the environment of a switch that is to be started: addresses, ports, options.
 func (x *Fabric) bench(id fabric.NodeID) targets.Bench {
 	b := targets.Bench{
 		Binary: x.cfg.Binary, Datapath: x.cfg.Datapath, Number: int(id), DeviceID: deviceID(id),

@@ -17,8 +17,8 @@ type linkFollower struct {
 	done   sync.WaitGroup
 }
 
-// followLinks begins to call f, with the index of the namespace; never twice at a time. It owns each from now on, and ends
-// with close.
+// followLinks begins to call f, with the index of the namespace; never twice at a time. It owns each from now on, and
+// ends with close.
 func followLinks(each []*port.Links, f func(i int, l port.Link)) (*linkFollower, error) {
 	x := &linkFollower{each: each, end: make(chan struct{})}
 	var err error

@@ -14,7 +14,7 @@ const (
 	Carried = 200 * fabric.Mbps
 )
 
-// Carries refuses a fabric whose rates no machine carries as processes.
+// Carries returns an error for a fabric with rates that processes on one machine cannot carry.
 func Carries(f *fabric.Fabric) error {
 	for i := range f.Links() {
 		if l := f.Link(fabric.LinkID(i)); l.Rate > maxRate {

@@ -38,8 +38,8 @@ func crossing(t *testing.T, dir string, least int64, run func()) {
 	}
 }
 
-// TestMPICH runs the folders coll and pt2pt of MPICH's test/mpi on four hosts, over UCX. MPICH_TESTS names the folder test/mpi with
-// its programs; MPICH_MPIEXEC names MPICH's mpiexec, by default Debian's.
+// TestMPICH runs the folders coll and pt2pt of MPICH's test/mpi on four hosts, over UCX. MPICH_TESTS names the folder
+// test/mpi with its programs; MPICH_MPIEXEC names MPICH's mpiexec, by default Debian's.
 func TestMPICH(t *testing.T) {
 	systemtest.Only(t)
 	tests := os.Getenv("MPICH_TESTS")
@@ -95,7 +95,8 @@ func TestMPICH(t *testing.T) {
 	}
 }
 
-// glooLacks says why a test ends or blocks the whole suite, or fails by chance: gloo's transport ibverbs does not do what it asks for.
+// glooLacks says why a test ends or blocks the whole suite, or fails by chance: gloo's transport ibverbs does not do
+// what it asks for.
 func glooLacks(test, parameter string) string {
 	switch {
 	case strings.HasPrefix(test, "LargeBroadcast/"):
@@ -110,8 +111,8 @@ func glooLacks(test, parameter string) string {
 	return ""
 }
 
-// TestGloo runs gloo's tests of its transport ibverbs on one host, and its benchmark, which compares results, on four. GLOO_BUILD
-// names the folder gloo of a build with USE_IBVERBS, BUILD_TEST and BUILD_BENCHMARK.
+// TestGloo runs gloo's tests of its transport ibverbs on one host, and its benchmark, which compares results, on four.
+// GLOO_BUILD names the folder gloo of a build with USE_IBVERBS, BUILD_TEST and BUILD_BENCHMARK.
 func TestGloo(t *testing.T) {
 	systemtest.Only(t)
 	build := os.Getenv("GLOO_BUILD")
@@ -139,7 +140,8 @@ func TestGloo(t *testing.T) {
 	}
 }
 
-// overVerbs returns the tests in a list whose first parameter is 3, the transport ibverbs, and logs those that gloo cannot do.
+// overVerbs returns the tests in a list whose first parameter is 3, the transport ibverbs, and logs those that gloo
+// cannot do.
 func overVerbs(t *testing.T, list string) (tests []string) {
 	suite := ""
 	for line := range strings.Lines(list) {

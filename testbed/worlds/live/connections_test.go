@@ -75,8 +75,8 @@ func TestConnections(t *testing.T) {
 	t.Run("a server is killed", func(t *testing.T) { testKilled(t, command) })
 }
 
-// testCut cuts an uplink of the client's ToR under a transfer of 26 MB a direction, and repairs it when 4 MB more have gone by the other
-// one. The program ends without an error.
+// testCut cuts an uplink of the client's ToR under a transfer of 26 MB a direction, and repairs it when 4 MB more have
+// gone by the other one. The program ends without an error.
 func testCut(t *testing.T, command func(args ...string) *exec.Cmd, spec, dir string, server, client []string) {
 	cuts := 0
 	port := func(state string) {

@@ -15,27 +15,26 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// Notifiers says which notifiers to the hosts a controller opens.
+// Notifiers selects how hosts learn of failures, and configures the controller accordingly.
 type Notifiers struct {
-	Quench bool // switches answer packets that meet a dead port
+	Quench bool // switches answer packets for a dead port by source quenches
 	GNMI   bool // switches report ports; the controller repairs tables and notifies agents
-	// QuenchInterval is the least time between two quenches to one source for one
-	// port. 0: 10 us.
+	// QuenchInterval is the shortest time between two quenches to one source for one port. 0: 10 us.
 	QuenchInterval fabric.Time
-	// ECN marks from kmin to kmax bytes of queue with up to pmax; kmax 0: never.
+	// Packets get ECN marks between KMin and KMax bytes of queue, with a probability rising to PMax; KMax 0: never.
 	KMin, KMax fabric.Bytes
 	PMax       float64
 	HashSeed   uint32
-	// EqualHashes makes all tiers choose by the same bits of the hash.
+	// EqualHashes makes the switches of all tiers use the same bits of the ECMP hash.
 	EqualHashes bool
-	Carrier     scenario.Carrier // of labels; empty: the UDP source port
+	Carrier     scenario.Carrier // field that carries labels; empty: the UDP source port
 }
 
-// ControllerSocket returns where agents find the controller.
+// ControllerSocket returns the address at which agents reach the controller.
 func (x *Fabric) ControllerSocket() string { return x.path("controller.sock") }
 
-// StartController starts a controller and waits until all switches are in its
-// hands. One that runs already is ended first.
+// StartController starts a controller and waits until it is primary at all switches and their tables are written. A
+// running one is stopped first.
 func (x *Fabric) StartController(ctx context.Context, n Notifiers) error {
 	if err := x.startController(ctx, n); err != nil {
 		return err
@@ -77,8 +76,8 @@ func (x *Fabric) startController(ctx context.Context, n Notifiers) error {
 	return nil
 }
 
-// nodes returns the switches and the program of a targets file, and carriers that the switches read. events: the
-// controller is to subscribe to ports.
+// nodes returns the content of a targets file: the switches, their program, and the label carriers in their tables.
+// With events, the controller subscribes to the switches' ports.
 func (x *Fabric) nodes(events bool) map[string]any {
 	v4, v6 := scenario.UDPSourcePort.Tables()
 	nodes := map[string]any{
@@ -153,14 +152,14 @@ type controllerStatus struct {
 // done reports whether the controller has all switches in hand, and nothing to write.
 func (s controllerStatus) done() bool { return s.Ready && !s.Busy && len(s.NotUp) == 0 }
 
-// Converged waits until the controller has all switches in hand and nothing to
-// write. Without a controller it returns at once.
+// Converged waits until the controller is primary at all switches and has nothing to write. Without a controller it
+// returns at once.
 func (x *Fabric) Converged(ctx context.Context) error { return x.settled(ctx, controllerStatus.done) }
 
-// ready is what a controller can be waited for while links are down, or held down since they flapped.
+// ready is the state that the controller can reach while links are down, or held down after flaps.
 func ready(now controllerStatus) bool { return now.Ready }
 
-// settled waits until the controller says what is wanted.
+// settled waits until the controller reports the wanted state.
 func (x *Fabric) settled(ctx context.Context, wanted func(controllerStatus) bool) error {
 	x.mu.Lock()
 	p := x.controller
@@ -173,7 +172,7 @@ func (x *Fabric) settled(ctx context.Context, wanted func(controllerStatus) bool
 			return true, err
 		}
 		var s controllerStatus
-		if err := new(adminhttp.Client).Get(ctx, "unix:"+x.path("admin.sock"), "/status", statusLimit, &s); err != nil {
+		if err := new(adminhttp.Client).Get(ctx, "unix:"+x.path("admin.sock"), "/status", statusTimeout, &s); err != nil {
 			return false, err
 		}
 		if !wanted(s) {
@@ -183,11 +182,10 @@ func (x *Fabric) settled(ctx context.Context, wanted func(controllerStatus) bool
 	})
 }
 
-// statusLimit is how long a controller may take to say how it is.
-const statusLimit = 2 * time.Second
+// statusTimeout is the time limit for a controller's answer about its status.
+const statusTimeout = 2 * time.Second
 
-// StopController ends the controller, if one runs. The switches go on as they
-// are.
+// StopController stops the controller, if one runs. The switches keep their tables.
 func (x *Fabric) StopController(ctx context.Context) {
 	x.mu.Lock()
 	p := x.controller

@@ -19,8 +19,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 )
 
-// order is what a command asks of a fabric's owner; three files come with Exec:
-// standard input, output and error.
+// order is a command's request to the process that owns a fabric; three files come with Exec: standard input, output
+// and error.
 type order struct {
 	Host   string   `json:"host,omitempty"`
 	Exec   []string `json:"exec,omitempty"`
@@ -31,24 +31,24 @@ type order struct {
 	deployment.Order
 }
 
-// answer is what it says when that is done.
+// answer is the owner's answer when an order is done.
 type answer struct {
 	Code   int    `json:"code"`
 	Error  string `json:"error,omitempty"`
 	Status Status `json:"status,omitzero"`
 }
 
-// Status is the state of the fabric that is up.
+// Status is the state of the running fabric.
 type Status struct {
-	Dir      string   `json:"dir"` // its folder
+	Dir      string   `json:"dir"` // folder with its sockets and logs
 	Hosts    int      `json:"hosts"`
 	Switches int      `json:"switches"`
-	Lost     []string `json:"lost,omitempty"` // processes that ended though they were not to, and how
+	Lost     []string `json:"lost,omitempty"` // processes that ended unexpectedly, and how
 }
 
 const exploreSocket = "live.sock"
 
-// Keep serves [Exec] and [Down] until one asks for the end, or ctx ends.
+// Keep serves [Exec] and [Down], until a call of Down or the end of ctx.
 func (x *Fabric) Keep(ctx context.Context) error {
 	lis, err := net.ListenUnix("unix", &net.UnixAddr{Name: x.path(exploreSocket), Net: "unix"})
 	if err != nil {
@@ -89,7 +89,7 @@ func ours(c *net.UnixConn) error {
 	return nil
 }
 
-// status says how the fabric is.
+// status returns the state of the fabric.
 func (x *Fabric) status() Status {
 	s := Status{Dir: x.dir, Hosts: x.f.Hosts(), Switches: x.f.Switches()}
 	for _, err := range x.Lost() {
@@ -152,8 +152,8 @@ func (x *Fabric) serveOrder(ctx context.Context, c *net.UnixConn) (a answer, dow
 	return answer{Code: cmd.ProcessState.ExitCode()}, false
 }
 
-// endLimit is for how long a command may go on when nobody waits for it any more.
-const endLimit = 5 * time.Second
+// commandGrace is how long a command may continue after its client has ended.
+const commandGrace = 5 * time.Second
 
 // passSignals passes signals on to a command, each a byte from the client. When that
 // one is gone nobody waits for the command: it is ended.
@@ -167,7 +167,7 @@ func passSignals(c *net.UnixConn, p *os.Process, ended <-chan struct{}) {
 		p.Signal(syscall.SIGTERM) //nolint:errcheck // as above
 		select {
 		case <-ended:
-		case <-time.After(endLimit):
+		case <-time.After(commandGrace):
 			p.Kill() //nolint:errcheck // as above
 		}
 		return
@@ -181,7 +181,7 @@ const (
 	verbsLibraryVariable = "ETHEREAL_VERBS_LIBRARY"
 )
 
-// VerbsLibrary returns the library that gives programs an RDMA device; "" where it was not built.
+// VerbsLibrary returns the path of the library that gives programs an RDMA device; "" if it was not built.
 func VerbsLibrary() string {
 	lib := os.Getenv(verbsLibraryVariable)
 	if exe, err := os.Executable(); err == nil && lib == "" {
@@ -196,7 +196,7 @@ func VerbsLibrary() string {
 	return lib
 }
 
-// verbsEnv is what programs of a host need to find its RDMA device.
+// verbsEnv is the environment variables with which programs of a host find its RDMA device.
 func verbsEnv() []string {
 	lib := VerbsLibrary()
 	if lib == "" {
@@ -236,7 +236,7 @@ func (x *Fabric) deployment() *deployment.File {
 	return d
 }
 
-// Deployment says how the fabric that is up is reached.
+// Deployment returns the file that says how to reach the running fabric.
 func Deployment() (*deployment.File, error) {
 	socket, err := find()
 	if err != nil {
@@ -245,8 +245,8 @@ func Deployment() (*deployment.File, error) {
 	return deployment.Load(filepath.Join(filepath.Dir(socket), deployment.FileName))
 }
 
-// Up builds a fabric with addresses, hosts and a controller, calls ready, and
-// keeps it until [Down] or ctx's end. base.Lost is called with processes that end before.
+// Up starts a fabric with addresses, hosts and a controller, calls ready, and keeps it running until [Down] or ctx's
+// end. It calls base.Lost for processes that end before.
 func Up(ctx context.Context, f *fabric.Fabric, base Base, payload int, ready func()) error {
 	if up, _ := fabricsUp(); len(up) > 0 {
 		return fmt.Errorf("live: a fabric is up already, in %s; take it down with ethereal live down, or use another TMPDIR", filepath.Dir(up[0]))

@@ -26,17 +26,16 @@ import (
 type Config struct {
 	Base
 	Fabric *fabric.Fabric
-	// Payload is the largest of a packet, in bytes: the links' MTU follows from it.
+	// Payload is the largest payload of a packet, in bytes, from which the links' MTU is computed.
 	Payload int
-	// QueueDepth is of the switches' queues, in packets; 0: 64.
+	// QueueDepth is the length of the switches' queues, in packets; 0: 64.
 	QueueDepth int
 	// Addresses gives the hosts' interfaces their IP addresses, so that programs
 	// can use them.
 	Addresses bool
 }
 
-// Fabric is a fabric of processes; see the package comment. It is safe for
-// concurrent use.
+// Fabric is a running fabric of processes on this machine. See the package comment. It is safe for concurrent use.
 type Fabric struct {
 	cfg    Config
 	f      *fabric.Fabric
@@ -79,8 +78,7 @@ type hostNode struct {
 	proc *Process
 }
 
-// New makes the links and starts the switches. The calling process must be in
-// namespaces that [Enter] made.
+// New creates the links and starts the switches. The calling process must be in namespaces that [Enter] made.
 func New(ctx context.Context, cfg Config) (x *Fabric, err error) {
 	if _, ok := Inside(); !ok {
 		return nil, errors.New("live: this process is not in its own namespaces; see Enter")
@@ -136,7 +134,7 @@ func New(ctx context.Context, cfg Config) (x *Fabric, err error) {
 
 func (x *Fabric) path(name string) string { return filepath.Join(x.dir, name) }
 
-// In calls f in a thread that is in the network namespace of a node's interfaces.
+// In calls f in a thread that is in the network namespace of a node.
 func (x *Fabric) In(node fabric.NodeID, f func() error) error {
 	return x.thread.in(x.space(node).ns, f)
 }
@@ -178,8 +176,9 @@ func (x *Fabric) Socket(id fabric.NodeID) string { return x.path(x.f.Name(id) + 
 // agentSocket returns the UNIX socket of a host's status.
 func (x *Fabric) agentSocket(id fabric.NodeID) string { return x.path(x.f.Name(id) + ".admin.sock") }
 
-// verbsSocket is the UNIX socket of each host's RDMA device: an abstract one, which each network namespace has for itself. All hosts
-// have the same name, because launchers such as MPICH's mpiexec give all processes the environment of the first host.
+// verbsSocket is the UNIX socket of each host's RDMA device: an abstract one, which each network namespace has for
+// itself. All hosts have the same name, because launchers such as MPICH's mpiexec give all processes the environment of
+// the first host.
 const verbsSocket = "unix:@ethereal-verbs"
 
 // startSwitches starts all switches and waits until they serve.
@@ -239,9 +238,8 @@ func (x *Fabric) waitSwitch(ctx context.Context, id fabric.NodeID) error {
 	})
 }
 
-// StartLimit bounds how long a process may take to serve, and a controller to have
-// all in hand: on a busy machine long, and longer than it holds a link down that
-// flaps.
+// StartLimit is the longest time that a process may take to serve, or a controller to write all tables. It is long for
+// busy machines, and longer than a flapping link is held down.
 const StartLimit = 2 * time.Minute
 
 // answers reports whether somebody listens on a UNIX socket.
@@ -290,7 +288,7 @@ func (x *Fabric) end(l fabric.LinkID, id fabric.NodeID) *wire {
 	return x.wires[l][1]
 }
 
-// StartHosts starts the hosts' agents and waits until they can be driven.
+// StartHosts starts the hosts' agents and waits until they accept requests.
 func (x *Fabric) StartHosts(ctx context.Context) error {
 	for _, n := range x.hosts {
 		if err := x.startHost(n); err != nil {
@@ -323,17 +321,17 @@ func (x *Fabric) startHost(n *hostNode) (err error) {
 	return err
 }
 
-// Check names the processes that have ended though they were not to; nil: none has.
+// Check returns an error that names the processes that have ended unexpectedly, or nil.
 func (x *Fabric) Check() error { return errors.Join(x.Lost()...) }
 
-// Lost returns an error for each process that has ended though it was not to.
+// Lost returns an error for each process that has ended unexpectedly.
 func (x *Fabric) Lost() []error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return slices.Clone(x.lost)
 }
 
-// Close ends all processes and takes the links away.
+// Close ends all processes and removes the links.
 func (x *Fabric) Close() {
 	x.mu.Lock()
 	x.dying = true

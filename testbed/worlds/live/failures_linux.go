@@ -10,28 +10,27 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// CutMethod is a method of cutting a link.
+// CutMethod is a method of making a link fail.
 type CutMethod string
 
 // Methods of cutting a link.
 const (
-	// Silently lets both directions swallow what is sent, and nobody notices.
+	// Silently makes both directions lose all packets; no port goes down.
 	Silently CutMethod = "silent"
-	// LinkDown takes the interface of the link's lower end down.
+	// LinkDown sets the interface at the link's lower end down.
 	LinkDown CutMethod = "link-down"
-	// GNMI asks the switch at the link's lower end to disable its port, by a gNMI
-	// Set of config/enabled. A host's link is taken down at its ToR.
+	// GNMI makes the switch at the link's lower end disable its port, by a gNMI Set of config/enabled. A host's link is
+	// disabled at its ToR.
 	GNMI CutMethod = "gnmi"
 	// Kill kills the switch at the link's upper end. All of its links go down.
 	Kill CutMethod = "kill"
 )
 
-// CutMethods returns all methods of cutting a link.
+// CutMethods returns all methods of making a link fail.
 func CutMethods() []CutMethod { return []CutMethod{Silently, LinkDown, GNMI, Kill} }
 
-// Cut cuts a link. It returns when that is done, and when it was, in ns of
-// CLOCK_MONOTONIC: the moment after which the link carries nothing, or for a
-// killed switch the moment before.
+// Cut cuts a link, and returns when it was cut, in ns of CLOCK_MONOTONIC: after that time the link carries nothing. For
+// a killed switch it is the time just before.
 func (x *Fabric) Cut(ctx context.Context, id fabric.LinkID, how CutMethod) (at int64, err error) {
 	at = monotonic.Now()
 	switch how {
@@ -50,8 +49,7 @@ func (x *Fabric) Cut(ctx context.Context, id fabric.LinkID, how CutMethod) (at i
 	return at, err
 }
 
-// Restore undoes [Fabric.Cut] of the same link in the same way, and waits until
-// the link is up.
+// Restore undoes [Fabric.Cut] of the same link by the same method, and waits until the link is up.
 func (x *Fabric) Restore(ctx context.Context, id fabric.LinkID, how CutMethod) (at int64, err error) {
 	switch how {
 	case Silently:
@@ -88,13 +86,14 @@ func (x *Fabric) silence(id fabric.LinkID, on bool) error {
 	return errors.Join(x.setRate(id, scenario.BothDirections, 0), x.setLoss(id, scenario.BothDirections, 0))
 }
 
-// concerns reports whether one way of a link, or both, is what leaves an end: the lower end's goes up.
+// concerns reports whether a direction of a link, or both, includes packets that leave an end; those of the lower end
+// go up.
 func concerns(dir scenario.Direction, end int) bool {
 	return dir == scenario.BothDirections || dir == [...]scenario.Direction{scenario.Upward, scenario.Downward}[end]
 }
 
-// setLoss has one way of a link, or both, lose a share of the packets: 1, all, without anybody noticing; 0, none. The
-// rate stays.
+// setLoss sets the loss probability of one direction of a link, or of both, without a change of the port states; 0:
+// none. The rate is unchanged.
 func (x *Fabric) setLoss(id fabric.LinkID, dir scenario.Direction, loss float64) error {
 	for i, w := range x.wires[id] {
 		if !concerns(dir, i) {
@@ -117,7 +116,7 @@ func (x *Fabric) setLoss(id fabric.LinkID, dir scenario.Direction, loss float64)
 	return nil
 }
 
-// setRate has one way of a link, or both, carry a rate, or the link's own where that is 0. What they lose stays.
+// setRate sets the rate of one direction of a link, or of both; 0: the link's own rate. The loss is unchanged.
 func (x *Fabric) setRate(id fabric.LinkID, dir scenario.Direction, rate fabric.Rate) error {
 	if rate < 0 {
 		return fmt.Errorf("live: %s: a rate of %d bits/s; 0 is its own", x.f.LinkName(id), rate)
@@ -137,8 +136,7 @@ func (x *Fabric) setRate(id fabric.LinkID, dir scenario.Direction, rate fabric.R
 	return nil
 }
 
-// lose makes what leaves one end of a link lose a share of its packets; 0 ends
-// that.
+// lose makes packets that leave one end of a link be lost at random with a probability; 0 ends this.
 func (x *Fabric) lose(id fabric.LinkID, end int, loss float64) error {
 	name := fmt.Sprintf("%d/%d", id, end)
 	if loss == 0 {
@@ -168,8 +166,8 @@ func (x *Fabric) KillSwitch(id fabric.NodeID) error {
 	return err
 }
 
-// dark takes all links of a switch down, at their other ends: there it is noticed
-// at once. A lost carrier the kernel may tell up to a second late.
+// dark takes all links of a switch down at their other ends, where the failure is detected at once. The kernel may
+// report a lost carrier up to a second late.
 func (x *Fabric) dark(id fabric.NodeID) error {
 	for p := fabric.PortNo(1); int(p) <= x.f.Node(id).Ports(); p++ {
 		if err := x.peer(id, x.f.Node(id).Link(p)).setUp(false); err != nil {
@@ -184,7 +182,7 @@ func (x *Fabric) peer(id fabric.NodeID, l fabric.LinkID) *wire {
 	return x.end(l, x.f.Link(l).Peer(id).Node)
 }
 
-// ReviveSwitch starts a killed switch again and takes its links up.
+// ReviveSwitch starts a killed switch again and sets its links up.
 func (x *Fabric) ReviveSwitch(ctx context.Context, id fabric.NodeID) error {
 	if err := x.startSwitch(id); err != nil {
 		return err

@@ -31,18 +31,18 @@ type wire struct {
 	silent bool   // it swallows what is sent
 }
 
-// MTU is the links' MTU for packets of a payload, in an outer header or not: no smaller than what programs are used to.
+// MTU returns the MTU of links for packets of that payload, with or without an outer header. It is at least 1500, as
+// programs expect.
 func MTU(payload int) int { return max(1500, payload+headroom+usid.HeaderSize) }
 
 // queueTime bounds what waits below the switches' own queues, in time at the
-// link's rate; queueLeast bounds it from below, in bytes.
+// link's rate; minQueueBytes bounds it from below, in bytes.
 const (
-	queueTime  = 50 * fabric.Millisecond
-	queueLeast = 256 << 10
+	queueTime     = 50 * fabric.Millisecond
+	minQueueBytes = 256 << 10
 )
 
-// burst is the bucket of a shaped link: what passes at once. The timer that fills
-// it is exact to microseconds.
+// burst is the size of a limited link's token bucket. The timer that refills it is exact to microseconds.
 func burst(rate fabric.Rate, mtu int) int { return max(2*(mtu+14), int(rate/8/1000)) }
 
 // bucketTicks is a bucket in the kernel's measure: the time it takes to fill.
@@ -50,10 +50,10 @@ func bucketTicks(bytes int, rate uint64) uint32 {
 	return uint32(float64(bytes) / float64(rate) * 1e6 * netlink.TickInUsec())
 }
 
-// shape limits what leaves a wire to its rate, or swallows it.
+// shape limits an interface's sending rate, or makes it drop everything.
 func (w *wire) shape(mtu int) error {
 	rate, bucket := uint64(w.rate/8), burst(w.rate, mtu)
-	limit := uint32(max(queueLeast, int64(w.rate/8)*int64(queueTime)/int64(fabric.Second)))
+	limit := uint32(max(minQueueBytes, int64(w.rate/8)*int64(queueTime)/int64(fabric.Second)))
 	if w.silent {
 		// A bucket in which no frame fits drops all of them, and counts.
 		rate, bucket, limit = 1000, 16, 1
@@ -147,5 +147,5 @@ func (x *Fabric) connect(l *fabric.Link) error {
 	return nil
 }
 
-// rate returns what a link is shaped to.
+// rate returns the rate to which a link is limited.
 func (x *Fabric) rate(l *fabric.Link) fabric.Rate { return l.Rate }

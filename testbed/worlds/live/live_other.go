@@ -9,7 +9,7 @@ import (
 	"os"
 )
 
-// ErrLinux says that the live world takes Linux.
+// ErrLinux is returned on other systems: the live world requires Linux.
 var ErrLinux = errors.New("live: it takes Linux: network namespaces, veth pairs and packet sockets")
 
 // Inside is never true here.

@@ -11,13 +11,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// MPI is how to run a program with Open MPI on the hosts of the fabric that is up.
+// MPI says how to run a program with Open MPI on the hosts of the running fabric.
 type MPI struct {
-	Ranks int      // processes; 0: one a host
-	Env   []string // NAME or NAME=VALUE, to be passed on
+	Ranks int      // number of processes; 0: one per host
+	Env   []string // NAME or NAME=VALUE: variables to pass on
 }
 
-// Run runs a program, and returns mpirun's exit code.
+// Run runs a program by mpirun, and returns mpirun's exit code.
 func (m *MPI) Run(program []string) (int, error) {
 	socket, err := find()
 	if err != nil {

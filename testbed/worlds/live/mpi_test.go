@@ -16,8 +16,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 )
 
-// TestMPI has a program of MPI compare every byte of its collectives while links are cut. ETHEREAL_CUTS=100 cuts as many, in a
-// fat-tree with a rank on each of its 16 hosts; by default there are four hosts and three cuts.
+// TestMPI has a program of MPI compare every byte of its collectives while links are cut. ETHEREAL_CUTS=100 cuts as
+// many, in a fat-tree with a rank on each of its 16 hosts; by default there are four hosts and three cuts.
 func TestMPI(t *testing.T) {
 	systemtest.Only(t)
 	for _, tool := range []string{"mpirun", "mpicc"} {

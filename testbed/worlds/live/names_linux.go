@@ -33,7 +33,9 @@ func (x *Fabric) nameHosts() error {
 	}
 	all.Write(text)
 	// The sandbox has its own mounts, which the system may have set to be propagated.
-	if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
+	if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); errors.Is(err, unix.EINVAL) {
+		return errors.New("live: the root folder is no mount point, as in a chroot: before chroot DIR, run mount --bind DIR DIR")
+	} else if err != nil {
 		return fmt.Errorf("live: keep mounts private: %w", err)
 	}
 	return errors.Join(x.cover(hostsFile, all.String()), x.cover(resolverFile, ""))

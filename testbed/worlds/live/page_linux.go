@@ -12,15 +12,16 @@ import (
 // passed is the first descriptor that a process is given beside standard input, output and error.
 const passed = 3
 
-// Page is where the controllers of live fabrics serve the page of the fabric, one after the other: a socket of the
-// machine's own network namespace, which only [Enter] has seen, and a secret that they share.
+// Page is where the controllers of live fabrics, one after the other, serve the web page of the fabric: a socket in the
+// machine's own network namespace, and a secret for the address.
 type Page struct {
 	URL    string
 	lis    *net.TCPListener
 	secret string // file
 }
 
-// ListenPage opens the socket, to be given to [Enter]. addr is a loopback address, as in 127.0.0.1:0.
+// ListenPage opens the socket of the web page, to be passed to [Enter]. addr is a loopback address, such as
+// 127.0.0.1:0.
 func ListenPage(addr string) (*os.File, error) {
 	lis, err := viewhttp.Listen(addr, false)
 	if err != nil {
@@ -34,7 +35,7 @@ func ListenPage(addr string) (*os.File, error) {
 	return tcp.File()
 }
 
-// PassedPage returns the page whose socket [Enter] was given. dir is the folder for sockets and logs.
+// PassedPage returns the web page whose socket was passed to [Enter]. dir is the folder for sockets and logs.
 func PassedPage(dir string) (*Page, error) {
 	lis, err := viewhttp.Listen(fmt.Sprintf("fd:%d", passed), false)
 	if err != nil {
@@ -49,9 +50,9 @@ func PassedPage(dir string) (*Page, error) {
 	return p, nil
 }
 
-// serveBy has a controller that is to be started serve the page, if there is one: what its command line takes, and the
-// socket. The caller closes the files.
-func (p *Page) serveBy() (args []string, files []*os.File, err error) {
+// controllerArgs has a controller that is to be started serve the page, if there is one: what its command line takes,
+// and the socket. The caller closes the files.
+func (p *Page) controllerArgs() (args []string, files []*os.File, err error) {
 	if p == nil {
 		return nil, nil, nil
 	}
@@ -65,7 +66,7 @@ func (p *Page) serveBy() (args []string, files []*os.File, err error) {
 // startController starts a controller in the machine's network namespace, with the page if there is one. onExit, if not
 // nil, is called when it has ended.
 func (t *thread) startController(dir string, args []string, page *Page, onExit func(*Process)) (*Process, error) {
-	more, files, err := page.serveBy()
+	more, files, err := page.controllerArgs()
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/printable"
 )
 
-// Process is a child of the fabric's owner.
+// Process is a child process of the process that started the fabric.
 type Process struct {
 	name string
 	cmd  *exec.Cmd
@@ -66,7 +66,7 @@ func (t *thread) startProgram(ns namespace, name, dir string, command []string, 
 	return p, nil
 }
 
-// Ended reports whether the process has ended, and how.
+// Ended returns nil while the process runs, and otherwise how it ended.
 func (p *Process) Ended() error {
 	select {
 	case <-p.done:
@@ -76,7 +76,7 @@ func (p *Process) Ended() error {
 	}
 }
 
-// ending says how the process has ended.
+// ending describes how the process ended.
 func (p *Process) ending() error {
 	return fmt.Errorf("live: %s has ended: %w%s", p.name, orEnded(p.err), p.tail())
 }
@@ -112,7 +112,7 @@ func (p *Process) tail() string {
 // tailBytes is how much of a log tail reads.
 const tailBytes = 8 << 10
 
-// Stop ends the process, at once if it does not do so itself in time.
+// Stop asks the process to end, and kills it if it has not ended in time.
 func (p *Process) Stop(ctx context.Context, limit time.Duration) {
 	p.asked.Store(true)
 	p.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it has ended
@@ -125,7 +125,7 @@ func (p *Process) Stop(ctx context.Context, limit time.Duration) {
 	p.Kill()
 }
 
-// Kill ends the process at once.
+// Kill kills the process.
 func (p *Process) Kill() {
 	p.strike()
 	<-p.done

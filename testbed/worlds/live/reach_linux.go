@@ -18,7 +18,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 )
 
-// Reach returns the fabric's switches as others reach them: over gNMI, too, where the controller does not subscribe.
+// Reach returns the fabric's switches as other programs reach them: over gNMI, too, even if the controller does not
+// subscribe.
 func (x *Fabric) Reach() (*deployment.Fabric, error) {
 	text, err := yaml.Marshal(x.nodes(true))
 	if err != nil {
@@ -37,7 +38,7 @@ func (x *Fabric) Reach() (*deployment.Fabric, error) {
 	})
 }
 
-// Actuator returns what does to the fabric what a run's events ask for.
+// Actuator returns the part that carries out a run's events on the fabric.
 func (x *Fabric) Actuator() (*deployment.Actuator, error) {
 	reach, err := x.Reach()
 	if err != nil {
@@ -110,7 +111,7 @@ func (x *Fabric) runs(id fabric.NodeID) bool {
 	return i >= 0 && i < len(x.switches) && x.switches[i] != nil
 }
 
-// EventLog returns the file that the controllers write what happens to.
+// EventLog returns the path of the controllers' event log.
 func (x *Fabric) EventLog() string { return x.path("controller.jsonl") }
 
 // stallHost stops the process of a host, endpoint and agent alike, or lets it go on: what it has not read by then is
@@ -130,7 +131,7 @@ func (x *Fabric) stallHost(id fabric.NodeID, stalled bool) error {
 	return nil
 }
 
-// adminToken is what drains need. A user who can read the fabric's folder may drain.
+// adminToken is the token that drains require. A user who can read the fabric's folder may drain.
 const adminToken = "live-fabric-of-one-user"
 
 // writeToken writes the token for the controller and returns the file.

@@ -16,14 +16,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
 )
 
-// Bench is a fabric with hosts and a controller, for trials that no scenario
-// describes.
+// Bench is a fabric with hosts and a controller, for measurements that no scenario describes.
 type Bench struct {
 	Fabric  *Fabric
 	Session *coordinator.Session
 }
 
-// NewBench makes a bench. Close takes it down.
+// NewBench starts a fabric for measurements. Close ends it.
 func NewBench(ctx context.Context, cfg Config, notifiers Notifiers) (*Bench, error) {
 	x, err := New(ctx, cfg)
 	if err != nil {
@@ -68,38 +67,35 @@ type ReactConfig struct {
 	Dir      string
 	Switches Switches
 	Notifier scenario.Notifier
-	Methods  []CutMethod // each in turn
+	Methods  []CutMethod // measured one after the other
 	Cuts     int
 	Payload  int
 	RTO      time.Duration
 	Seed     uint64
-	Log      func(format string, args ...any) // progress; nil: none
+	Log      func(format string, args ...any) // reports progress; nil: not called
 }
 
-// Reaction is what one cut did.
+// Reaction is how hosts reacted to one cut.
 type Reaction struct {
 	Method CutMethod
 	Link   string
-	// First is from before the cut to the first data packet that a sender sent on a
-	// new path; All to the last such of a queue pair that the cut concerned.
+	// First is the time from just before the cut to the first data packet that a sender sent on another path; All to
+	// the last such packet, over all queue pairs on the cut link.
 	First, All time.Duration
 	Flips      int
-	Lost       int64  // packets
+	Lost       int64  // packets lost
 	Timeouts   uint64 // retransmission timers that expired
 	TailProbes uint64
-	// Down is from before the cut until the kernel said that the port of the
-	// sender's ToR is down: the time it takes to close an interface. 0: it did not.
+	// Down is the time from just before the cut until the kernel reported the port of the sender's ToR down. 0: it did
+	// not.
 	Down time.Duration
 	Took time.Duration
 }
 
-// React cuts links under traffic, one at a time, and measures how long hosts go on
-// using them.
+// React cuts links under traffic, one at a time, and measures how long hosts continue to use them.
 //
-// One host sends a message to another pod: in a fat-tree it takes every path there
-// is. In the middle of it an uplink of the sender's ToR is cut, or the aggregation
-// switch behind it killed. When the message has arrived the link is restored, and
-// all is as before.
+// One host sends a message to another pod; in a fat-tree it takes all paths. Meanwhile an uplink of the sender's ToR is
+// cut, or the aggregation switch behind it killed. When the message has arrived, the link is restored.
 func React(ctx context.Context, cfg ReactConfig) ([]Reaction, error) {
 	f := cfg.Fabric
 	b, err := NewBench(ctx, Config{
@@ -217,8 +213,7 @@ func (b *Bench) react(ctx context.Context, set host.Settings, uplink int, t coor
 	return r, s.Idle(ctx, 50*time.Millisecond)
 }
 
-// Percentile returns the p-th percentile of durations, by the nearest rank; 0 if
-// there are none.
+// Percentile returns the p-th percentile (0 to 100) of durations, by nearest rank; 0 if there are none.
 func Percentile(ds []time.Duration, p float64) time.Duration {
 	if len(ds) == 0 {
 		return 0
@@ -228,7 +223,7 @@ func Percentile(ds []time.Duration, p float64) time.Duration {
 	return sorted[min(max(i, 0), len(sorted)-1)]
 }
 
-// Reactions writes a table of reactions, one row a method to cut.
+// Reactions writes a table of reactions, one row per way of cutting a link.
 func Reactions(w io.Writer, notifier scenario.Notifier, rs []Reaction) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "notifier\tway\tcuts\tno flip\tfrom cut: first p50\tp99\tall p50\tp99\tfrom port down: first p50\tp99\tall p50\tp99\tlost p50\tmax\ttime-outs\t")

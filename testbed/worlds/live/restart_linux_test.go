@@ -96,8 +96,8 @@ func (r *running) again(t *testing.T, sig syscall.Signal) {
 	})
 }
 
-// TestRestart ends each kind of a fabric's processes by SIGKILL and by SIGTERM and starts it again: ib_write_bw between two
-// hosts then passes, in both directions. No ToR is among them: the live world takes a killed switch's neighbours'
+// TestRestart ends each kind of a fabric's processes by SIGKILL and by SIGTERM and starts it again: ib_write_bw between
+// two hosts then passes, in both directions. No ToR is among them: the live world takes a killed switch's neighbours'
 // interfaces down, a host's only one too, as a switch without power does.
 func TestRestart(t *testing.T) {
 	if os.Geteuid() != 0 {

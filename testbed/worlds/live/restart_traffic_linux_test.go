@@ -145,8 +145,9 @@ func (x *trafficTest) bandwidth() *program {
 		f := strings.Fields(regexp.MustCompile(`(?m)^ *16384 .*$`).FindString(string(out)))
 		switch {
 		case len(f) > 3 && (err == nil || strings.Contains(string(out), "Failed to exchange data")):
-			// All is written. Then the programs exchange 108 bytes by TCP, and each takes one read for them. Linux sends them
-			// in three packets on a connection whose interface was down once: its path had the MTU of no device.
+			// All is written. Then the programs exchange 108 bytes by TCP, and each takes one read for them. Linux
+			// sends them in three packets on a connection whose interface was down once: its path had the MTU of no
+			// device.
 			return fmt.Sprintf("%s writes, %s MB/s", f[1], f[3]), nil
 		case err != nil:
 			return "", fmt.Errorf("client: %w: %s; server: %s", err, out, said.String())
@@ -224,9 +225,9 @@ func (x *trafficTest) exec(node string, words ...string) string {
 	return string(out)
 }
 
-// TestRestartUnderTraffic kills each kind of a fabric's processes and starts it again while ib_write_bw, a program of MPI and
-// a collective of host agents run. A program whose own host's process died may fail, and the collective, which all hosts take
-// part in; others go on. The next programs work at once.
+// TestRestartUnderTraffic kills each kind of a fabric's processes and starts it again while ib_write_bw, a program of
+// MPI and a collective of host agents run. A program whose own host's process died may fail, and the collective, which
+// all hosts take part in; others go on. The next programs work at once.
 func TestRestartUnderTraffic(t *testing.T) {
 	systemtest.Only(t)
 	if os.Geteuid() != 0 {
@@ -315,8 +316,8 @@ func TestRestartUnderTraffic(t *testing.T) {
 	}
 }
 
-// power returns what gives a killed switch's neighbours their interfaces back, as its power does: the live world takes them
-// down.
+// power returns what gives a killed switch's neighbours their interfaces back, as its power does: the live world takes
+// them down.
 func (x *trafficTest) power(name string, ports, hosts []string) func(restarted bool) {
 	return func(restarted bool) {
 		if !restarted {

@@ -40,8 +40,9 @@ func rnicLibrary(t *testing.T) (preload string) {
 	return lib + ":" + device
 }
 
-// TestVerbsRNIC has perftest's four queue pairs, on the soft device in a real one's place, labelled by an agent that knows of
-// them by libethereal-rnic alone: each by its own uplink, and another when that is dead. The program sees nothing of it.
+// TestVerbsRNIC has perftest's four queue pairs, on the soft device in a real one's place, labelled by an agent that
+// knows of them by libethereal-rnic alone: each by its own uplink, and another when that is dead. The program sees
+// nothing of it.
 func TestVerbsRNIC(t *testing.T) {
 	systemtest.Only(t)
 	if _, err := exec.LookPath("ib_write_bw"); err != nil {

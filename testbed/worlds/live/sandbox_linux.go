@@ -21,8 +21,8 @@ import (
 // sandboxEnv names the folder of a program that runs in its own namespaces.
 const sandboxEnv = "ETHEREAL_LIVE_SANDBOX"
 
-// Inside returns the folder for sockets and logs if this process runs in
-// namespaces that [Enter] made.
+// Inside reports whether this process runs in namespaces that [Enter] made, and returns its folder for sockets and
+// logs.
 func Inside() (dir string, ok bool) {
 	dir = os.Getenv(sandboxEnv)
 	return dir, dir != ""
@@ -60,7 +60,7 @@ func tryLock(f *os.File) (bool, error) {
 	return true, nil
 }
 
-// folder is one for sockets and logs, ours until close.
+// folder is a temporary folder for sockets and logs, owned by this process until close.
 type folder struct {
 	path string
 	lock *os.File
@@ -93,9 +93,8 @@ func newFolder() (*folder, error) {
 
 func (f *folder) close() error { return errors.Join(os.RemoveAll(f.path), f.lock.Close()) }
 
-// Command returns a command that runs this program with args in namespaces of
-// its own, where [Inside] is true, with a folder for it. The caller calls done after
-// the command has ended: it removes the folder.
+// Command returns a command that runs this program with args in namespaces of its own, where [Inside] is true. Call
+// done after the command has ended: it removes its folder.
 func Command(args []string) (cmd *exec.Cmd, done func() error, err error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -107,7 +106,7 @@ func Command(args []string) (cmd *exec.Cmd, done func() error, err error) {
 	}
 	cmd = exec.Command(exe, args...)
 	cmd.Env = append(os.Environ(), sandboxEnv+"="+dir.path)
-	attr := &syscall.SysProcAttr{Cloneflags: perHost | unix.CLONE_NEWNS | unix.CLONE_NEWPID}
+	attr := &syscall.SysProcAttr{Cloneflags: hostNamespaces | unix.CLONE_NEWNS | unix.CLONE_NEWPID}
 	if !privileged() {
 		attr.Cloneflags |= unix.CLONE_NEWUSER
 		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
@@ -117,10 +116,9 @@ func Command(args []string) (cmd *exec.Cmd, done func() error, err error) {
 	return cmd, dir.close, nil
 }
 
-// Enter runs this program again, with args, in its own namespaces, and returns
-// its exit code. It passes the end of ctx on as SIGTERM, and dies with this
-// process. page, if not nil, is the socket of a [PassedPage]. The error says why there are no namespaces, and what
-// would help.
+// Enter runs this program again, with args, in its own namespaces, and returns its exit code. It sends SIGTERM when ctx
+// ends, and the program dies with this process. page, if not nil, is the socket for [PassedPage]. The error says why
+// namespaces cannot be created, and the remedy.
 func Enter(ctx context.Context, args []string, page *os.File) (code int, err error) {
 	cmd, done, err := Command(args)
 	if err != nil {
@@ -205,12 +203,12 @@ func newThread() (*thread, error) {
 	return t, nil
 }
 
-// namespace are the kernel's namespaces of one host: its interfaces, its name, and its shared memory (System V IPC). UCX
-// takes two processes of one IPC namespace for processes of one host, and joins them by shared memory.
+// namespace are the kernel's namespaces of one host: its interfaces, its name, and its shared memory (System V IPC).
+// UCX takes two processes of one IPC namespace for processes of one host, and joins them by shared memory.
 type namespace struct{ net, uts, ipc int }
 
-// perHost are a host's namespaces, as unshare has them.
-const perHost = unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC
+// hostNamespaces are a host's namespaces, as unshare has them.
+const hostNamespaces = unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC
 
 func ownNamespace() (n namespace, err error) {
 	for _, x := range []struct {
@@ -265,7 +263,7 @@ func (t *thread) in(ns namespace, f func() error) error {
 // newNamespace makes a namespace whose loopback is up, for a host of that name.
 func (t *thread) newNamespace(name string) (ns namespace, err error) {
 	err = t.do(func() error {
-		if err := unix.Unshare(perHost); err != nil {
+		if err := unix.Unshare(hostNamespaces); err != nil {
 			return fmt.Errorf("live: new namespace: %w", err)
 		}
 		if err = unix.Sethostname([]byte(name)); err != nil {
@@ -308,7 +306,8 @@ func (t *thread) close() {
 	t.home.close()
 }
 
-// WaitFor polls until ok, or gives up. An error that comes with ok is what failed.
+// WaitFor calls ok repeatedly until it returns true, ctx ends, or the limit has passed; what names it in the error. An
+// error that ok returns with true is returned.
 func WaitFor(ctx context.Context, limit time.Duration, what string, ok func() (bool, error)) error {
 	began := time.Now()
 	var last error

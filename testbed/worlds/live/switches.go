@@ -10,18 +10,18 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// Switches says what the switches of a live fabric are. The zero Switches are ours.
+// Switches is the kind of switches of a live fabric, and their program. The zero value is `ethereal switch`.
 type Switches struct {
-	Kind     targets.Starter // nil: ours
+	Kind     targets.Starter // nil: `ethereal switch`
 	Datapath string          // one of Datapaths; empty: Interpreter
-	Binary   string          // to run for a switch; empty: `ethereal switch`
-	Program  Program         // that the switches execute; zero: the controller's own
+	Binary   string          // program to run for a switch; empty: `ethereal switch`
+	Program  Program         // P4 program of the switches; zero: the controller's own
 }
 
-// Program is what p4c wrote of a program.
+// Program is p4c's output for a P4 program.
 type Program struct{ P4Info, JSON string }
 
-// kind returns what the switches are.
+// kind returns the kind of the switches.
 func (s Switches) kind() targets.Starter {
 	if s.Kind != nil {
 		return s.Kind
@@ -29,10 +29,10 @@ func (s Switches) kind() targets.Starter {
 	return kinds.Own()
 }
 
-// Name returns the name of their kind.
+// Name returns the name of the kind of switches.
 func (s Switches) Name() string { return s.kind().Name() }
 
-// needs returns what they need around them.
+// needs returns what the live world must prepare for the switches.
 func (s Switches) needs() targets.Start { return s.kind().Start() }
 
 // reads refuses labels that the switches cannot read.
@@ -52,7 +52,7 @@ func (s Switches) programs() map[string]daemon.FileProgram {
 	return map[string]daemon.FileProgram{s.kind().Program().Name: {P4Info: s.Program.P4Info, JSON: s.Program.JSON}}
 }
 
-// describe says in a targets file what a switch is.
+// describe writes a switch's entry of a targets file.
 func (s Switches) describe(t *daemon.FileTarget, ports int) {
 	t.Profile = s.Name()
 	if !s.kind().Traits().NeedsPorts {

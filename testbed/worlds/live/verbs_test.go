@@ -117,8 +117,8 @@ func pair(t *testing.T, command func(args ...string) *exec.Cmd, words ...string)
 	return couple(t, command, words, append(slices.Clone(words), "h0"), nil)
 }
 
-// couple runs a server in h0 and a client in h1, and returns what the client said. It calls during, unless that is nil, while
-// the client runs.
+// couple runs a server in h0 and a client in h1, and returns what the client said. It calls during, unless that is nil,
+// while the client runs.
 func couple(t *testing.T, command func(args ...string) *exec.Cmd, served, asked []string, during func(ended <-chan struct{})) string {
 	t.Helper()
 	if _, err := exec.LookPath(served[0]); err != nil {
@@ -307,7 +307,8 @@ func testGIDs(t *testing.T, command func(args ...string) *exec.Cmd) {
 	}
 }
 
-// testPort: the device's port follows the host's interface, by state and by event, and traffic continues when it is back.
+// testPort: the device's port follows the host's interface, by state and by event, and traffic continues when it is
+// back.
 func testPort(t *testing.T, command func(args ...string) *exec.Cmd) {
 	for _, name := range []string{"ibv_asyncwatch", "ibv_devinfo", "ping"} {
 		if _, err := exec.LookPath(name); err != nil {

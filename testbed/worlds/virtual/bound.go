@@ -66,8 +66,8 @@ func Bound(run scenario.Run, job *collective.Job) fabric.Time {
 	return max(bound.CCT(run.Fabric, phases, format(run), outages(run)), insideBound(run, inside))
 }
 
-// transferOf returns the transfer of a send through the fabric, and whether it first crosses its sender's internal link;
-// ok is false if it never leaves the server.
+// transferOf returns the transfer of a send through the fabric, and whether it first crosses its sender's internal
+// link; ok is false if it never leaves the server.
 func transferOf(run scenario.Run, s collective.Send) (t bound.Transfer, internal, ok bool) {
 	servers, f := run.Scenario.Servers, run.Fabric
 	from, _ := servers.Server(s.Src)
@@ -97,8 +97,8 @@ func format(run scenario.Run) bound.Format {
 	}
 }
 
-// mostSteps is the largest number of messages for which [StepBound] looks at their order.
-const mostSteps = 4 << 20
+// maxSteps is the largest number of messages for which [StepBound] looks at their order.
+const maxSteps = 4 << 20
 
 // StepBound returns the lower bound on the completion time of a run's collective that takes the order of its messages
 // into account, and ranks that are late; math.MaxInt64: none. It is at least [Bound], and the same with more than 4 Mi
@@ -107,9 +107,9 @@ func StepBound(run scenario.Run, job *collective.Job) fabric.Time {
 	return stepBound(run, job, Bound(run, job))
 }
 
-// stepBound is StepBound if [Bound] is known.
+// stepBound is [StepBound] for a run whose lower bound ([Bound]) is known: least.
 func stepBound(run scenario.Run, job *collective.Job, least fabric.Time) fabric.Time {
-	if job.Messages() > mostSteps {
+	if job.Messages() > maxSteps {
 		return least
 	}
 	late := run.Lateness()
@@ -120,7 +120,7 @@ func stepBound(run scenario.Run, job *collective.Job, least fabric.Time) fabric.
 func programBounds(run scenario.Run) (bound, step *float64) {
 	least := programBound(run)
 	schedule, err := run.Program.Schedule()
-	if err != nil || len(schedule.Messages) > mostSteps {
+	if err != nil || len(schedule.Messages) > maxSteps {
 		return micros(least), micros(least)
 	}
 	return micros(least), micros(max(least, scheduleBound(run, schedule)))

@@ -23,7 +23,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/controlplane"
 )
 
-// controllerSessions are a plane's controller and its sessions to the switches. Its messages are the same as on a
+// controllerSessions is a plane's controller with its sessions to the switches. The messages are the same as on a
 // network; only their transport is modelled.
 type controllerSessions struct {
 	*controlplane.Process
@@ -76,6 +76,12 @@ func newController(w *world, plane int) (*controllerSessions, error) {
 func (w *world) repairs() bool {
 	_, routed := w.run.Routing()
 	return routed || w.run.Notifier.GNMI()
+}
+
+// reportedDead reports whether the controller of a fabric with one plane, or the routing protocol, knows that a link is
+// dead.
+func (w *world) reportedDead(id fabric.LinkID) bool {
+	return w.repairs() && len(w.controllers) == 1 && !w.controllers[0].Core().Tables().LinkUp(id)
 }
 
 // repair returns the delays of the repair. For a routing protocol, one time covers the routers' exchange and
@@ -151,7 +157,7 @@ func (c *controllerSessions) Connect(id fabric.NodeID) error {
 	return nil
 }
 
-// electionID returns the controller's election id; a later life outbids an earlier one.
+// electionID returns the controller's P4Runtime election id, which each restart increases.
 func (c *controllerSessions) electionID() *p4.Uint128 { return &p4.Uint128{Low: uint64(c.Life()) + 1} }
 
 // Disconnect implements [controlplane.World].

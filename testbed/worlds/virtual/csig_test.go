@@ -11,8 +11,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// TestCSIG: eight senders fill the link to one host as DCTCP's do, with a queue that is a fraction as long. The result is the
-// same on one core and on several.
+// TestCSIG: eight senders fill the link to one host as DCTCP's do, with a queue that is a fraction as long. The result
+// is the same on one core and on several.
 func TestCSIG(t *testing.T) {
 	oneGoroutine(t)
 	lab := newLab(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// Estimate is the expected cost of a run on one core. docs/results/performance.md has the measurements to which it
-// was fitted, and its error.
+// Estimate is the expected time and memory of a run on one core. docs/results/performance.md has the measurements to
+// which it was fitted, and its error.
 type Estimate struct {
 	Bytes int64   // largest resident size, minus [EstimateProcess]; on one core
 	Hops  float64 // packets and acknowledgements through switches and hosts
@@ -43,18 +43,18 @@ const (
 	flowSecondsPerLabel   = 12e-6
 	flowSecondsPerMessage = 60e-6
 
-	planesBytesPerWay     = 600 // an uplink of a host, or the plane itself
+	bytesPerPath          = 600 // an uplink of a host, or the plane itself
 	planesBytesPerPiece   = 850 // a queue pair
 	planesSecondsPerPiece = 11e-6
 )
 
-// severalCores is the factor of a run's memory on several cores, whose regions have separate caches.
-const severalCores = 1.45
+// multiCoreFactor is the factor of a run's memory on several cores, whose regions have separate caches.
+const multiCoreFactor = 1.45
 
 // BytesOn returns Bytes for a number of cores.
 func (e Estimate) BytesOn(cores int) int64 {
 	if cores > 1 {
-		return int64(severalCores * float64(e.Bytes))
+		return int64(multiCoreFactor * float64(e.Bytes))
 	}
 	return e.Bytes
 }
@@ -119,7 +119,7 @@ func planesEstimate(r scenario.Run) Estimate {
 		atOnce = all * min(1, 2/float64(job.Phases()))
 	}
 	return Estimate{
-		Bytes: int64(planesBytesPerWay*float64(f.Hosts()*f.Planes()*(share+1)) + planesBytesPerPiece*atOnce),
+		Bytes: int64(bytesPerPath*float64(f.Hosts()*f.Planes()*(share+1)) + planesBytesPerPiece*atOnce),
 		set:   planesSecondsPerPiece * all,
 	}
 }
@@ -206,13 +206,9 @@ func weigh(r scenario.Run, weight func(collective.Send) float64) (messages, sum 
 	return messages, sum * messages / max(1, seen)
 }
 
-// distance returns the number of links of a path between hosts.
+// distance returns the number of links of a shortest path between hosts.
 func distance(f *fabric.Fabric, a, b fabric.NodeID) int {
-	switch ta, tb := f.ToROf(a), f.ToROf(b); {
-	case ta == tb:
-		return 2
-	case !f.ThreeTier() || f.Node(ta).Pod == f.Node(tb).Pod:
-		return 4
-	}
-	return 6
+	var buf [7]fabric.Hop
+	hops, _ := f.HostPath(buf[:0], a, b, f.Minimal())
+	return len(hops)
 }

@@ -11,17 +11,17 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// failover moves messages off NICs whose link is cut, to other NICs of the same servers, as NCCL 2.30 and R2CCL do. Both
-// servers of a message learn of the cut when the link's ends detect it, whatever the notifier: a NIC's driver sees the loss
-// of carrier, and tells the other side over the servers' own network. A message continues with the first piece that has not
-// arrived whole. It does not return when the link is restored; later messages use it again.
+// failover moves messages off NICs whose link is cut, to other NICs of the same servers, as NCCL 2.30 and R2CCL do.
+// Both servers of a message learn of the cut when the link's ends detect it, whatever the notifier: a NIC's driver sees
+// the loss of carrier, and tells the other side over the servers' own network. A message continues with the first piece
+// that has not arrived whole. It does not return when the link is restored; later messages use it again.
 type failover struct {
 	dead    map[fabric.NodeID]bool      // hosts whose link is known to be cut
 	carried map[collective.ID]*carriage // messages between servers that are not complete
 	moved   map[collective.ID]struct{}  // messages of which a former NIC's packets may still arrive
 }
 
-// carriage is the present way of a message: the ranks whose NICs send and receive it.
+// carriage is the present assignment of a message to NICs: the ranks whose NICs send and receive it.
 type carriage struct {
 	send     collective.Send // with the bytes that are missing
 	from, to int
@@ -43,8 +43,8 @@ func newFailover(run scenario.Run) *failover {
 
 func (w *world) alive(rank int) bool { return !w.servers.failover.dead[w.servers.Host(w.f, rank)] }
 
-// nics returns the ranks whose NICs carry a message: its own, or the next of their servers that are alive. On rails both ends
-// take the same one, so that a message stays on one rail. If a server has none, its own stays.
+// nics returns the ranks whose NICs carry a message: its own, or the next of their servers that are alive. On rails
+// both ends take the same one, so that a message stays on one rail. If a server has none, its own stays.
 func (w *world) nics(s collective.Send) (from, to int) {
 	from, to = w.servers.Relay(s.Src, s.Dst), s.Dst
 	n := w.servers.GPUs
@@ -67,7 +67,7 @@ func (w *world) nics(s collective.Send) (from, to int) {
 	return pick(from), pick(to)
 }
 
-// carry sends a message between servers, or the rest of one.
+// carry sends a message, or the unsent part of one, between servers.
 func (w *world) carry(now fabric.Time, s collective.Send) {
 	c := w.servers.failover.carried[s.ID]
 	if c == nil {
@@ -125,7 +125,7 @@ func (w *world) nicChanged(now fabric.Time, e scenario.LinkEvent) {
 	}
 }
 
-// redirect takes a message from its NICs, and sends what has not arrived by others.
+// redirect cancels a message at its NICs, and sends the missing bytes by others.
 func (w *world) redirect(now fabric.Time, c *carriage) {
 	id, from, to := c.send.ID, w.host(c.from), w.host(c.to)
 	from.core.Abandon(now, uint64(id))
@@ -141,7 +141,7 @@ func (w *world) redirect(now fabric.Time, c *carriage) {
 	w.carry(now, rest)
 }
 
-// strays reports whether bytes of a message come from, or to, a NIC that the message has left.
+// strays reports whether bytes of a message belong to a NIC that the message no longer uses.
 func (h *hostShell) strays(src fabric.NodeID, id collective.ID) bool {
 	x := h.w.servers.failover
 	if x == nil {
@@ -152,9 +152,9 @@ func (h *hostShell) strays(src fabric.NodeID, id collective.ID) bool {
 	return moved && (!ok || a.src != src)
 }
 
-// handOver lets a message's rank continue that has arrived at this host: after its way over the server's links if the NIC is
-// another GPU's.
-func (h *hostShell) handOver(now fabric.Time, id collective.ID) {
+// deliverToRank lets a message's rank continue that has arrived at this host: after its way over the server's links if
+// the NIC is another GPU's.
+func (h *hostShell) deliverToRank(now fabric.Time, id collective.ID) {
 	if x := h.w.servers.failover; x != nil {
 		if c := x.carried[id]; c != nil && c.to != id.Dst() {
 			h.w.move(now, c.to, c.send.Bytes, func(now fabric.Time) { h.w.host(id.Dst()).received(now, id) })

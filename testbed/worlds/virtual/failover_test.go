@@ -8,8 +8,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// TestFailover: a server whose NICs' links are cut, and restored, at random times goes on over those that it has, whatever
-// the notifier; one without any does not end before its NICs are back.
+// TestFailover: a server whose NICs' links are cut, and restored, at random times goes on over those that it has,
+// whatever the notifier; one without any does not end before its NICs are back.
 func TestFailover(t *testing.T) {
 	oneGoroutine(t)
 	lab := newLab(t)

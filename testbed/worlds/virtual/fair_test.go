@@ -7,8 +7,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// TestFair: after a cut that a quench reports fair opponents wait for no timer, as published they do; routers end a black
-// hole when they have converged; healthy, either form takes the same time to the last picosecond.
+// TestFair: after a cut that a quench reports fair opponents wait for no timer, as published they do; routers end a
+// black hole when they have converged; healthy, either form takes the same time to the last picosecond.
 func TestFair(t *testing.T) {
 	oneGoroutine(t)
 	s, err := scenario.Load("../../scenarios/notified.yaml")

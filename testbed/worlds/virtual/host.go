@@ -38,7 +38,7 @@ type hostShell struct {
 	timedOut, quenched, resent bool
 }
 
-// arrival is a message that is on its way.
+// arrival is a message in transit.
 type arrival struct {
 	src         fabric.NodeID
 	bytes, left int64
@@ -135,7 +135,7 @@ func (h *hostShell) Fault(_ fabric.Time, err error) {
 	h.w.fail(fmt.Errorf("%s: %w", h.w.f.Name(h.id), err))
 }
 
-// back lets an agent continue: it learns the state of all links, as an agent that connects does.
+// back restarts an agent: it receives the state of all links, as an agent that connects does.
 func (h *hostShell) back(now fabric.Time) {
 	var snapshot *statepb.Update
 	for _, c := range h.w.controllers {
@@ -152,7 +152,7 @@ func (h *hostShell) Next(now fabric.Time, buf []byte) (sim.Frame, fabric.Time, b
 func (h *hostShell) next(port int, now fabric.Time, buf []byte) (sim.Frame, fabric.Time, bool) {
 	f, ok := h.nic.NextBy(port, now, buf)
 	if ok {
-		h.noteResending()
+		h.recordRetransmitting()
 		header := f.Len
 		if h.wrap != nil {
 			header = h.wrap.Wrap(buf, f.Len, f.Len+f.Tail)
@@ -171,8 +171,8 @@ func (h *hostShell) next(port int, now fabric.Time, buf []byte) (sim.Frame, fabr
 // Pause implements [sim.Pausable].
 func (h *hostShell) Pause(_ fabric.Time, paused bool) { h.nic.Pause(paused) }
 
-// noteResending records a host's first retransmission after a failure on the timeline.
-func (h *hostShell) noteResending() {
+// recordRetransmitting records a host's first retransmission after a failure on the timeline.
+func (h *hostShell) recordRetransmitting() {
 	if h.resent || h.w.firstCut < 0 || h.nic.Stats().Retransmissions == 0 {
 		return
 	}
@@ -205,7 +205,7 @@ func (h *hostShell) Sent(now fabric.Time, message uint64) {
 	id := collective.ID(message)
 	h.w.obs.Recorder.Sent(now, message)
 	if h.w.run.Scenario.Host.Completion == scenario.OnAck {
-		h.handOver(now, id)
+		h.deliverToRank(now, id)
 	}
 	if x := h.w.servers.failover; x != nil {
 		delete(x.carried, id)
@@ -243,11 +243,11 @@ func (h *hostShell) Delivered(now fabric.Time, src fabric.NodeID, message uint64
 	}
 	delete(h.arriving, id)
 	h.flows = append(h.flows, report.FlowTime{
-		Bytes: a.bytes, Took: now - a.posted, Alone: bound.Alone(h.w.f, a.src, h.id, a.bytes, h.w.format),
+		From: h.w.f.Name(a.src), To: h.w.f.Name(h.id), Posted: a.posted, Bytes: a.bytes, Took: now - a.posted, Alone: bound.Alone(h.w.f, a.src, h.id, a.bytes, h.w.format),
 	})
 	h.w.obs.Recorder.Received(now, message)
 	if h.w.run.Scenario.Host.Completion == scenario.OnArrival {
-		h.handOver(now, id)
+		h.deliverToRank(now, id)
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// TestHPCC: two senders to one host use 95 % of its link, as the algorithm wants, less the telemetry's bytes, and leave next to no
-// queue, where DCTCP has one of hundreds of packets.
+// TestHPCC: two senders to one host use 95 % of its link, as the algorithm wants, less the telemetry's bytes, and leave
+// next to no queue, where DCTCP has one of hundreds of packets.
 func TestHPCC(t *testing.T) {
 	oneGoroutine(t)
 	lab := newLab(t)
@@ -37,9 +37,9 @@ func TestHPCC(t *testing.T) {
 	}
 }
 
-// TestHPCCIncast: eight senders have no more on the way than a round trip's bytes each, and the queue of that is the longest there
-// is; DCQCN's is many times as long, and so is its mean. A link that is degraded under way keeps next to no queue. The result is the
-// same on one core and on several.
+// TestHPCCIncast: eight senders have no more on the way than a round trip's bytes each, and the queue of that is the
+// longest there is; DCQCN's is many times as long, and so is its mean. A link that is degraded under way keeps next to
+// no queue. The result is the same on one core and on several.
 func TestHPCCIncast(t *testing.T) {
 	oneGoroutine(t)
 	lab := newLab(t)

@@ -16,12 +16,17 @@ type job interface {
 	finished() bool
 	bounds() (bound, step *float64)
 	steps() []report.Step
+	skipped() *report.FastForward
 }
 
 func (w *world) newJob() (job, error) {
 	if w.run.Program != nil {
 		r, err := workload.NewRunner(w.run.Program)
-		return &workloadJob{w: w, Runner: r}, err
+		if err != nil {
+			return nil, err
+		}
+		w.fastForward(r)
+		return &workloadJob{w: w, Runner: r}, nil
 	}
 	j, err := collective.New(w.run.CollectiveSpec())
 	return single{w, j}, err
@@ -38,7 +43,8 @@ func (s single) done(rank int) bool                         { return s.Done(rank
 func (s single) finished() bool                             { return s.Finished() }
 func (s single) bounds() (bound, step *float64)             { return Bounds(s.w.run, s.Job) }
 
-func (s single) steps() []report.Step { return nil }
+func (s single) steps() []report.Step         { return nil }
+func (s single) skipped() *report.FastForward { return nil }
 
 func (s single) start() {
 	for rank := range s.Spec().Ranks {
@@ -97,6 +103,14 @@ func (p *workloadJob) sent(now fabric.Time, id collective.ID) error {
 func (p *workloadJob) done(rank int) bool             { return p.Done(rank) }
 func (p *workloadJob) finished() bool                 { return p.Finished() }
 func (p *workloadJob) bounds() (bound, step *float64) { return programBounds(p.w.run) }
+
+func (p *workloadJob) skipped() *report.FastForward {
+	if p.w.run.Scenario.FastForward == "" {
+		return nil
+	}
+	skipped, all := p.Skipped()
+	return &report.FastForward{Skipped: skipped, Of: all}
+}
 
 // steps returns the times of the jobs' repetitions. Those of a job have the same bound.
 func (p *workloadJob) steps() []report.Step {

@@ -80,7 +80,7 @@ func (w *world) measure() (*report.Result, error) {
 		r.Bytes = bytes
 	}
 	r.Bound, r.StepBound = w.job.bounds()
-	r.Steps = w.job.steps()
+	r.Steps, r.FastForward = w.job.steps(), w.job.skipped()
 	r.BusBandwidth = BusBandwidth(w.run, r.CCT)
 	if w.lastFlip >= 0 && w.firstCut >= 0 {
 		us := (w.lastFlip - w.firstCut).Micros()
@@ -96,6 +96,11 @@ func (w *world) measure() (*report.Result, error) {
 		r.Quenches += int64(s.Quenches)
 		r.Marked += int64(s.CongestionMarks)
 		flows = append(flows, h.flows...)
+	}
+	if w.obs.Flows != nil {
+		if err := report.FlowsCSV(w.obs.Flows, flows); err != nil {
+			return nil, fmt.Errorf("flows: %w", err)
+		}
 	}
 	r.Flows = report.NewFlows(flows)
 	if err := w.measureLinks(r); err != nil {
@@ -159,15 +164,15 @@ func (w *world) measureLinks(r *report.Result) error {
 	}
 	uplinks := 0
 	for _, n := range w.switches {
-		data, err := w.readCounter(n, ids["port_tx_data"])
-		if err != nil {
-			return err
-		}
-		control, err := w.readCounter(n, ids["port_tx_control"])
-		if err != nil {
-			return err
-		}
 		sw := w.f.Node(n.id)
+		data, err := w.readCounter(n, ids["port_tx_data"], sw.Ports())
+		if err != nil {
+			return err
+		}
+		control, err := w.readCounter(n, ids["port_tx_control"], sw.Ports())
+		if err != nil {
+			return err
+		}
 		for port := fabric.PortNo(1); int(port) <= sw.Ports(); port++ {
 			bytes := data[int64(port)].GetByteCount()
 			fill(w.net.Dir(n.id, port), bytes, control[int64(port)].GetByteCount())
@@ -177,7 +182,7 @@ func (w *world) measureLinks(r *report.Result) error {
 				r.UplinkBytesMean += float64(bytes)
 			}
 		}
-		drops, err := w.readCounter(n, ids["drops"])
+		drops, err := w.readCounter(n, ids["drops"], 0)
 		if err != nil {
 			return err
 		}
@@ -209,11 +214,21 @@ func counterIDs() map[string]uint32 {
 	return ids
 }
 
-// readCounter returns a counter's cells by index.
-func (w *world) readCounter(n *node, id uint32) (map[int64]*p4.CounterData, error) {
-	entities, err := w.controllers[w.f.Node(n.id).Plane].read(n, &p4.Entity{Entity: &p4.Entity_CounterEntry{
-		CounterEntry: &p4.CounterEntry{CounterId: id},
-	}})
+// readCounter returns a counter's cells by index: those of ports 1 to the last, or if that is 0 all.
+func (w *world) readCounter(n *node, id uint32, last int) (map[int64]*p4.CounterData, error) {
+	var asked []*p4.Entity
+	add := func(index *p4.Index) {
+		asked = append(asked, &p4.Entity{Entity: &p4.Entity_CounterEntry{
+			CounterEntry: &p4.CounterEntry{CounterId: id, Index: index},
+		}})
+	}
+	for port := range last {
+		add(&p4.Index{Index: int64(port + 1)})
+	}
+	if last == 0 {
+		add(nil)
+	}
+	entities, err := w.controllers[w.f.Node(n.id).Plane].read(n, asked...)
 	if err != nil {
 		return nil, err
 	}

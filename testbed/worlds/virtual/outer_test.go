@@ -11,8 +11,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
-// walk passes a host's packet from switch to switch of a fabric, and returns over how many links it went, how many packets
-// came to be at once, and what came to hosts.
+// walk passes a host's packet from switch to switch of a fabric, and returns over how many links it went, how many
+// packets came to be at once, and what came to hosts.
 func walk(switches map[fabric.NodeID]*programmed, from fabric.NodeID, frame []byte) (crossed, most int, arrived map[fabric.NodeID][][]byte) {
 	type at struct {
 		end  fabric.End
@@ -43,9 +43,9 @@ func walk(switches map[fabric.NodeID]*programmed, from fabric.NodeID, frame []by
 	return crossed, most, arrived
 }
 
-// TestForgedOuterHeaders: a host may write what it likes into an outer header. Its packet goes over at most as many links
-// as a list has segments, and two more, whatever they are, multiplies nowhere, and brings nobody a quench or a notice: a
-// ToR drops and counts those, and agents take nothing but RoCEv2 out of an outer header.
+// TestForgedOuterHeaders: a host may write what it likes into an outer header. Its packet goes over at most as many
+// links as a list has segments, and two more, whatever they are, multiplies nowhere, and brings nobody a quench or a
+// notice: a ToR drops and counts those, and agents take nothing but RoCEv2 out of an outer header.
 func TestForgedOuterHeaders(t *testing.T) {
 	oneGoroutine(t)
 	switches := map[fabric.NodeID]*programmed{}

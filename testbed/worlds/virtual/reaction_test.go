@@ -53,7 +53,8 @@ func TestReaction(t *testing.T) {
 				switch run.Notifier {
 				case scenario.NotifyQuench:
 					quenched, ok := seen.quenched[host]
-					// Notified by a quench of its own packet, or by the notice that leaves when the port's death is known.
+					// Notified by a quench of its own packet, or by the notice that leaves when the port's death is
+					// known.
 					if noticed := cut.At + cut.Detection; at-noticed > rtt && (!ok || at-quenched > rtt) {
 						t.Errorf("%s flipped at %v; the notice left at %v, the first of its packets that met the dead port was quenched at %v (%v), "+
 							"want within %v", f.Host, at, noticed, quenched, ok, rtt)

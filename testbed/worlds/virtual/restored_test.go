@@ -64,7 +64,7 @@ func unknownLabels(t *testing.T, w *world) (n int64) {
 	t.Helper()
 	id := counterIDs()["fallback"]
 	for _, sw := range w.switches {
-		cells, err := w.readCounter(sw, id)
+		cells, err := w.readCounter(sw, id, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,14 +41,14 @@ func TestSchemes(t *testing.T) {
 		"ethereal": even, "spray(mode=random)": even, "spray(mode=round-robin)": even, "reps": even, "drb": even, "mrc": even, "srd": even, "falcon": even,
 		"ecmp": hashed, "mp-rdma(ways=4)": hashed, "hopper": hashed, "flowcut": hashed, "lpt": hashed,
 		"switch-spray": even, "switch-spray-random": even, "jsq": even, "jsq(bins=5,10,20)": even, "ofan": even,
-		"flowlet": hashed, "flowlet(mode=assigned)": hashed, "flowlet(mode=per-packet)": even,
+		"flowlet": hashed, "flowlet(mode=assigned)": hashed, "flowlet(mode=per-packet)": even, "ugal": {1, 1.1},
 	}
 	permutation := map[string]limits{
 		"ethereal": {1, 1.06}, "mrc": {1, 1.06}, "srd": {1, 1.06}, "falcon": {1.06, 1.2}, "spray(mode=round-robin)": {1, 1.06}, "drb": {1, 1.06},
 		"spray(mode=random)": {1.06, 1.2}, "reps": {1.06, 1.2},
 		"ecmp": {2.5, 10}, "mp-rdma(ways=4)": {1.3, 4}, "hopper": {2, 10}, "flowcut": {2, 10}, "lpt": {2, 10},
 		"switch-spray": {1.06, 1.25}, "switch-spray-random": {1.06, 1.25}, "jsq": {1.06, 1.25}, "jsq(bins=5,10,20)": {1.06, 1.25},
-		"flowlet": {1.3, 10}, "flowlet(mode=assigned)": {1.3, 10}, "flowlet(mode=per-packet)": {1.06, 1.35}, "ofan": {1, 1.06},
+		"flowlet": {1.3, 10}, "flowlet(mode=assigned)": {1.3, 10}, "flowlet(mode=per-packet)": {1.06, 1.35}, "ofan": {1, 1.06}, "ugal": {1.06, 1.4},
 	}
 	seen := map[string]bool{}
 	for _, run := range schemes(t, nil) {

@@ -23,8 +23,8 @@ func cut(link string, detection fabric.Time) scenario.Event {
 	return scenario.Event{At: fabric.Microsecond, Link: link, Action: scenario.Cut, Detection: detection}
 }
 
-// TestSilence: whatever a dead or lossy link swallows, hosts find out by what is not answered while anything else is. No
-// queue pair waits for its timer.
+// TestSilence: whatever a dead or lossy link swallows, hosts find out by what is not answered while anything else is.
+// No queue pair waits for its timer.
 func TestSilence(t *testing.T) {
 	oneGoroutine(t)
 	all, ring := scenario.Collective{Kind: "all-to-all", Bytes: 2e6}, scenario.Collective{Kind: "all-reduce", Algorithm: "ring", Bytes: 2e6}

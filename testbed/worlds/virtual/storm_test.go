@@ -14,8 +14,8 @@ import (
 )
 
 // TestStorm: a host's interface pauses its ToR for 2 ms. Flows that share links with its traffic wait as long, also
-// Ethereal's, whose paths answer probes. What is paused is not taken for lossy: no path is left. With a watchdog switches
-// drop what waits, and the others go on. It is so on several cores alike.
+// Ethereal's, whose paths answer probes. What is paused is not taken for lossy: no path is left. With a watchdog
+// switches drop what waits, and the others go on. It is so on several cores alike.
 func TestStorm(t *testing.T) {
 	oneGoroutine(t)
 	lab := newLab(t)

@@ -20,6 +20,7 @@ type node struct {
 	w        *world
 	id       fabric.NodeID
 	pipeline *netp4.Switch
+	source   *source // nil: the P4 program alone processes packets
 	ports    *portstate.Ports
 	core     *p4runtime.Core
 	gnmi     *gnmi.Core
@@ -67,6 +68,11 @@ func (w *world) newNode(id fabric.NodeID) (*node, error) {
 	if n.gnmi, err = gnmi.New(gnmi.Config{Ports: n.ports, Now: w.nanoseconds}); err != nil {
 		return nil, err
 	}
+	if s := w.spec.Source(w.run.Scheme.Params); s.Adaptive && w.f.Node(id).Tier == fabric.ToR {
+		n.source = newSource(n, s.ByFlow)
+		w.net.SetSwitch(id, n.source)
+		return n, nil
+	}
 	w.net.SetSwitch(id, n.pipeline)
 	return n, nil
 }
@@ -76,6 +82,9 @@ func (w *world) nanoseconds() int64 { return int64(w.net.Now() / fabric.Nanoseco
 
 // portChanged notifies the switch of its own port's change: gNMI subscribers and the data plane learn of it.
 func (n *node) portChanged(now fabric.Time, port fabric.PortNo, up bool) {
+	if n.source != nil {
+		n.source.dead[port-1] = !up
+	}
 	if err := n.ports.SetOper(uint32(port), up, int64(now/fabric.Nanosecond)); err != nil {
 		n.w.fail(fmt.Errorf("%s: port %d: %w", n.w.f.Name(n.id), port, err))
 	}

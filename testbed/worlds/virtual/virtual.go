@@ -18,8 +18,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/sim/hugepages"
 )
 
-// Lab holds the parts shared by all runs: the compiled P4 program and the controller's view of its P4Info. It is
-// safe for concurrent use.
+// Lab is what all runs share: the compiled P4 program and its P4Info. It is safe for concurrent use.
 type Lab struct {
 	program *program.Program
 	schema  *p4rt.Schema
@@ -41,17 +40,26 @@ func NewLab() (*Lab, error) {
 	return &Lab{program: program, schema: schema}, nil
 }
 
-// heapAhead is the part of the heap for which huge pages are requested, in bytes of address space: more than a
-// packet-level run of a thousand GPUs takes.
-const heapAhead = 1 << 30
+// The part of the heap for which huge pages are requested, in bytes of address space: more than a packet-level run of a
+// thousand GPUs takes, and more than some runs below smallFabricHosts hosts take. Each GiB costs about 8 ms at once.
+const (
+	heapAheadBytes   = 1 << 30
+	smallHeapAhead   = 64 << 20
+	smallFabricHosts = 64
+)
 
 // Runner returns a function that carries out runs; the first call compiles the P4 program.
 func Runner() func(context.Context, scenario.Run, scenario.Observer) (*report.Result, error) {
-	lab := sync.OnceValues(func() (*Lab, error) {
-		_ = hugepages.Prefer(heapAhead) // without huge pages it is slower
-		return NewLab()
-	})
+	// Without huge pages it is slower, so errors are ignored.
+	prefer := sync.OnceFunc(func() { _ = hugepages.Prefer(heapAheadBytes) })
+	preferFew := sync.OnceFunc(func() { _ = hugepages.Prefer(smallHeapAhead) })
+	lab := sync.OnceValues(NewLab)
 	return func(ctx context.Context, run scenario.Run, obs scenario.Observer) (*report.Result, error) {
+		if run.Fabric.Hosts() < smallFabricHosts {
+			preferFew()
+		} else {
+			prefer()
+		}
 		l, err := lab()
 		if err != nil {
 			return nil, err

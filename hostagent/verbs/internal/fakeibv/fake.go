@@ -51,7 +51,7 @@ import "C"
 
 import "unsafe"
 
-// Attributes is what ibv_modify_qp was last called with.
+// Attributes is the arguments of the last call of ibv_modify_qp.
 type Attributes struct {
 	Calls, Mask, State, MTU                                            int
 	DestQP, FlowLabel, ReceivePSN, SendPSN                             uint32
@@ -71,19 +71,19 @@ const (
 	MTU1024 = C.IBV_MTU_1024
 )
 
-// Table returns the functions.
+// Table returns the fake library's functions, as a C struct.
 func Table() unsafe.Pointer { return C.table() }
 
-// Handle returns the one queue pair there is.
+// Handle returns the fake library's only queue pair, a struct ibv_qp pointer.
 func Handle() unsafe.Pointer { return C.handle() }
 
-// Fail has the functions return r from now on; -1 means by errno, ENOMEM.
+// Fail makes the fake functions return r from now on; -1: they return -1 and set errno to ENOMEM.
 func Fail(r int) { C.fail(C.int(r)) }
 
-// SourcePort returns what modify_qp_udp_sport was last called with.
+// SourcePort returns the port of the last call of mlx5dv_modify_qp_udp_sport.
 func SourcePort() uint16 { return uint16(C.last_sport()) }
 
-// Last returns what modify_qp was last called with.
+// Last returns the arguments of the last call of ibv_modify_qp.
 func Last() Attributes {
 	a := C.last_attr()
 	v := Attributes{
