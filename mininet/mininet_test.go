@@ -37,6 +37,34 @@ func TestLint(t *testing.T) {
 	}
 }
 
+// TestEndings: a signal that comes again while a script takes down does not leave the rest standing. The kernel sends
+// the signal of a parent's death once for each thread of the parent that ends.
+func TestEndings(t *testing.T) {
+	if _, err := os.Stat(python); err != nil {
+		t.Skip("no python3")
+	}
+	const script = `
+import os, signal, time
+from etherealnet.endings import Ended, end_on_signals
+end_on_signals()
+try:
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
+    finally:
+        for s in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            os.kill(os.getpid(), s)
+        time.sleep(0.01)
+        print("taken down")
+except Ended as err:
+    print(f"ended by {err}")
+`
+	out, err := exec.Command(python, "-c", script).CombinedOutput()
+	if want := "taken down\nended by SIGTERM\n"; err != nil || string(out) != want {
+		t.Errorf("%v\n%swanted\n%s", err, out, want)
+	}
+}
+
 // lab is what running the scripts takes.
 type lab struct {
 	ethereal string

@@ -39,6 +39,7 @@ from functools import partial
 from etherealnet.actions import ActionServer, wait_until
 from etherealnet.control import FabricController
 from etherealnet.deployment import DEFAULT_DIR, FILE_NAME, Deployment, DeploymentError, find_binary, find_bmv2, clean
+from etherealnet.endings import Ended, end_on_signals, ignore_signals
 from etherealnet.fabric import FabricError
 from etherealnet.hosts import FabricHost
 from etherealnet.links import CheckedTCLink, LinkError
@@ -294,13 +295,14 @@ def run(args: argparse.Namespace) -> int:
                   "Here: pingall, h0 ping h1, exit.", flush=True)
         if args.cli:
             setLogLevel("info" if args.verbose else "output")  # of pingall and the like
+            ctrl_c = signal.signal(signal.SIGINT, signal.default_int_handler)  # ends a command, not the fabric
             CLI(net)
+            signal.signal(signal.SIGINT, ctrl_c)
             setLogLevel("info" if args.verbose else "warning")
             stages.done("Mininet's command line has ended")
         return code
     finally:
-        for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(s, signal.SIG_IGN)  # taking down takes seconds, and is not to be left half done
+        ignore_signals()  # taking down takes seconds, and is not to be left half done
         deployment.stop_processes()
         delete_links()
         if net is not None:
@@ -332,16 +334,6 @@ def isolate(argv: List[str], view: Optional[str]) -> None:
     os.execvp(command[0], command)
 
 
-class Ended(BaseException):
-    """A signal asks this program to end. After a KeyboardInterrupt Mininet's command
-    line goes on."""
-
-
-def ended(signum: int, _frame: Any) -> None:
-    """Makes a signal an exception, so that everything is taken down."""
-    raise Ended(signal.Signals(signum).name)
-
-
 def main(argv: List[str]) -> int:
     """The program."""
     args = parse(argv)
@@ -359,15 +351,14 @@ def main(argv: List[str]) -> int:
         return 0
     prepare(os.environ.pop(ISOLATED, "") != "", args.verbose)
     unpacked = os.environ.pop(UNPACKED, "")
-    for s in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(s, ended)
+    end_on_signals()
     try:
         return run(args)
     except (DeploymentError, FabricError, LinkError, PingError, RuntimeError, OSError) as err:
         print(f"ethereal mininet: {err}", file=sys.stderr)
         return 1
-    except (KeyboardInterrupt, Ended) as err:
-        print(f"ethereal mininet: ended by {str(err) or 'SIGINT'}", file=sys.stderr)
+    except Ended as err:
+        print(f"ethereal mininet: ended by {err}", file=sys.stderr)
         return 1
     finally:
         if unpacked:

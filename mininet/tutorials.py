@@ -19,7 +19,6 @@ import json
 import os
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -36,6 +35,7 @@ except ImportError as problem:
 
 # pylint: disable=wrong-import-position
 from etherealnet.deployment import DeploymentError, find_binary, find_bmv2
+from etherealnet.endings import Ended, end_on_signals
 from etherealnet.exercises import EXERCISES, Failed, Lab
 from etherealnet.pings import PingError
 
@@ -191,11 +191,6 @@ def run(args: argparse.Namespace, name: str, path: str, library: str) -> Tuple[b
     return passed, outcome
 
 
-def interrupted(signum: int, _frame: Any) -> None:
-    """Makes a signal an exception, so that all is ended."""
-    raise KeyboardInterrupt(signal.Signals(signum).name)
-
-
 MARK = ".tutorials"  # in a folder that this program made, and may empty
 
 
@@ -220,8 +215,7 @@ def main(argv: List[str]) -> int:
     if os.geteuid() != 0:
         print("mininet/tutorials.py: network namespaces take root; use sudo", file=sys.stderr)
         return 2
-    for s in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(s, interrupted)
+    end_on_signals()
     names = args.exercises or list(EXERCISES)
     failed = 0
     try:
@@ -242,8 +236,8 @@ def main(argv: List[str]) -> int:
     except (DeploymentError, OSError) as err:
         print(f"mininet/tutorials.py: {err}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("mininet/tutorials.py: interrupted", file=sys.stderr)
+    except Ended as err:
+        print(f"mininet/tutorials.py: ended by {err}", file=sys.stderr)
         return 1
     print(f"{len(names) - failed} of {len(names)} exercises pass with {args.switch}; logs are in {args.dir}")
     return 1 if failed else 0
