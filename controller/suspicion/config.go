@@ -41,7 +41,8 @@ type Config struct {
 	CleanRounds int
 	// Trials is the number of rounds of probes, one after the other, in which a link must lose packets before it is
 	// suspected. Default 1. With 2 or more, reports alone make no link suspected: use it for switches and hosts in
-	// software, which lose packets and answer late when their machine is busy.
+	// software, which lose packets and answer late when their machine is busy. ProbeTimeout doubles with each round,
+	// up to 16 times, so that a short time in which processes wait for a processor does not span all rounds.
 	Trials int
 	// Most is the largest number of links suspected at once. Default: an eighth of the links between switches, at least
 	// 4.

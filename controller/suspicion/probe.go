@@ -32,8 +32,10 @@ type probe struct {
 	answered   bool
 }
 
-// probersPerLink is the number of hosts that probe a link at a time.
-const probersPerLink = 2
+const (
+	probersPerLink = 2 // number of hosts that probe a link at a time
+	maxDoublings   = 4 // of a probe's time-out in a trial's rounds
+)
 
 // startTrial requests probes of the suspected links, to find the faulty one; round counts from 1 to [Config.Trials].
 func (c *Core) startTrial(links []fabric.LinkID, round int) {
@@ -53,7 +55,7 @@ func (c *Core) startTrial(links []fabric.LinkID, round int) {
 		t.links = append(t.links, suspect{link: id})
 		l := &c.links[id]
 		l.round++
-		t.open += c.requestProbes(id, t.id, links)
+		t.open += c.requestProbes(id, t.id, links, c.cfg.ProbeTimeout<<min(round-1, maxDoublings))
 	}
 	if t.open > 0 {
 		c.trials = append(c.trials, t)
@@ -72,7 +74,7 @@ func (c *Core) nextRound(id fabric.LinkID) {
 		return
 	}
 	l.next = fabric.Never
-	if c.requestProbes(id, 0, nil) == 0 {
+	if c.requestProbes(id, 0, nil, c.cfg.ProbeTimeout) == 0 {
 		l.next = min(c.now+c.cfg.ProbeMost, c.suspicionEnd(l)) // there is no path to probe it
 	}
 }
@@ -86,7 +88,7 @@ func (c *Core) suspicionEnd(l *link) fabric.Time {
 }
 
 // requestProbes requests probes of a link, if possible over paths without the others, and returns their number.
-func (c *Core) requestProbes(id fabric.LinkID, trial uint64, others []fabric.LinkID) int {
+func (c *Core) requestProbes(id fabric.LinkID, trial uint64, others []fabric.LinkID, timeout fabric.Time) int {
 	n := 0
 	tried := c.links[id].tried
 	if tried == nil {
@@ -101,9 +103,9 @@ func (c *Core) requestProbes(id fabric.LinkID, trial uint64, others []fabric.Lin
 			tried[h.Link]++
 		}
 		c.nextProbe++
-		p.ID, p.Link, p.Packets, p.Timeout = c.nextProbe, id, c.cfg.Packets, c.cfg.ProbeTimeout
+		p.ID, p.Link, p.Packets, p.Timeout = c.nextProbe, id, c.cfg.Packets, timeout
 		// The answer has to reach the controller, too.
-		c.probes[p.ID] = &probe{host: p.Host, dst: p.Dst, label: p.Label, link: id, trial: trial, due: c.now + 2*c.cfg.ProbeTimeout}
+		c.probes[p.ID] = &probe{host: p.Host, dst: p.Dst, label: p.Label, link: id, trial: trial, due: c.now + 2*timeout}
 		c.ready.Probes = append(c.ready.Probes, p)
 		c.stats.Probes++
 		n++
