@@ -32,6 +32,9 @@ type Case struct {
 	// Allowed is by how much a failure may lengthen the run compared with the healthy one: until hosts are notified or,
 	// if they are not notified in time, four idle round trips.
 	Allowed fabric.Time
+	// Trip is the longest round trip of a packet through the idle fabric. No host can resend earlier what a dead link
+	// took: the switch's quench and the retransmission cross the fabric once each.
+	Trip fabric.Time
 	// Threshold is the shortest queue, in bytes, at which a switch may drop a packet: the dynamic threshold if all
 	// ports' queues are equally long.
 	Threshold int64
@@ -92,8 +95,9 @@ func drawCase(seed uint64, index int, kind string, n drawnFabric) Case {
 	c := Case{
 		Name: fmt.Sprintf("%s-v%d-%d-%d", name, Version, seed, index), Seed: seed, Index: index,
 		Class: f.class, What: f.what, Jobs: t.file, Fabric: n.yaml(), Control: s.control,
-		Allowed: allowedTime(f.class, f.detected, n.spec, s.payload), Threshold: threshold(n.spec, s.buffer, s.alpha),
-		Patient: patientBytes(n.spec, s.rto),
+		Allowed: allowedTime(f.class, f.detected, n.spec, s.payload), Trip: roundTrip(n.spec, s.payload),
+		Threshold: threshold(n.spec, s.buffer, s.alpha),
+		Patient:   patientBytes(n.spec, s.rto),
 	}
 	if t.file != "" {
 		t.yaml = "{kind: workload, file: " + c.JobsFile() + "}"
@@ -128,9 +132,14 @@ func allowedTime(class Class, detected fabric.Time, spec fabric.Spec, payload in
 	case GNMI:
 		return detected + gnmiPush
 	case Late, NotNotified, Flap:
-		return 4 * 2 * drawnFabric{spec: spec}.oneWay(payload+header)
+		return 4 * roundTrip(spec, payload)
 	}
 	return 0
+}
+
+// roundTrip returns [Case.Trip].
+func roundTrip(spec fabric.Spec, payload int64) fabric.Time {
+	return 2 * drawnFabric{spec: spec}.oneWay(payload+header)
 }
 
 // header is the approximate length in bytes of a data packet's headers.

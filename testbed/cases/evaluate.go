@@ -37,7 +37,7 @@ type Options struct {
 func Evaluate(ctx context.Context, c Case, o Options) (*Record, error) {
 	r := &Record{
 		Name: c.Name, Seed: c.Seed, Index: c.Index, Class: c.Class, What: c.What, Program: o.Program,
-		Allowed:   c.Allowed.Micros(),
+		Allowed: c.Allowed.Micros(), Trip: c.Trip.Micros(),
 		Threshold: c.Threshold, Patient: c.Patient, Fabric: c.Fabric, Collective: c.Collective, Control: c.Control,
 	}
 	if o.Control != "" {

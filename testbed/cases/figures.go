@@ -84,6 +84,7 @@ type Record struct {
 	Control    string `json:"congestion_control"`
 
 	Allowed float64 `json:"allowed_us"` // time that a failure may add: see [Case.Allowed]
+	Trip    float64 `json:"trip_us"`    // see [Case.Trip]
 	// Threshold and Patient are [Case.Threshold] and [Case.Patient].
 	Threshold int64 `json:"threshold"`
 	Patient   int64 `json:"patient"`

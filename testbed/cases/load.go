@@ -39,6 +39,7 @@ func Load(path string) (c Case, violated []string, err error) {
 		Name:  strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)),
 		Class: Healthy, What: "nothing", Text: string(text),
 		Fabric: fabricText(s.Fabric), Collective: s.Collectives[0].String(), Control: string(s.Host.CongestionControl),
+		Trip:      roundTrip(f.Spec(), int64(s.Host.Payload)),
 		Threshold: threshold(f.Spec(), int64(s.Switch.Buffer), s.Switch.Alpha),
 		Patient:   patientBytes(f.Spec(), s.Host.RTO), path: path,
 	}

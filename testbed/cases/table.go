@@ -107,8 +107,9 @@ func percent(n, of int) string {
 
 // legend explains the columns.
 const legend = `<=1.05 to worst: completion time of Ethereal over max(step bound, healthy completion + allowance), of
-cases whose failure comes before the end; healthy: over the step bound. Allowance: quench the detection; gnmi 80 us
-more; late, nobody, flap four idle round trips. timed out: runs with retransmission time-outs. false alarms, flips,
+cases whose failure comes before the end; healthy: over the step bound. Allowance: quench the detection, in the next
+row with an idle round trip, which a quench and a retransmission take; gnmi 80 us more; late, nobody, flap four idle
+round trips. timed out: runs with retransmission time-outs. false alarms, flips,
 retx: of the healthy runs that drop nothing, those with flips or retransmissions, and how many of these. behind: than
 the fastest fair opponent. drops: a buffer overflowed in one of Ethereal's runs.
 `
@@ -125,10 +126,10 @@ func Summary(w io.Writer, rs, against []*Record) error {
 	}
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, strings.Join(headings(), "\t")+"\t") //nolint:errcheck // the builder takes all
-	line := func(name string, keep func(*Record) bool) {
-		cells := summarize(filter(rs, keep)).cells()
+	row := func(name string, rs, against []*Record) {
+		cells := summarize(rs).cells()
 		if against != nil {
-			for i, was := range summarize(filter(against, keep)).cells() {
+			for i, was := range summarize(against).cells() {
 				if was != cells[i] {
 					cells[i] = was + " -> " + cells[i]
 				}
@@ -136,9 +137,15 @@ func Summary(w io.Writer, rs, against []*Record) error {
 		}
 		fmt.Fprintln(t, name+"\t"+strings.Join(cells, "\t")+"\t") //nolint:errcheck // the builder takes all
 	}
+	line := func(name string, keep func(*Record) bool) { row(name, filter(rs, keep), filter(against, keep)) }
 	for _, class := range Classes() {
-		if slices.ContainsFunc(rs, func(r *Record) bool { return r.Class == class }) {
-			line(string(class), func(r *Record) bool { return r.Class == class })
+		of := func(r *Record) bool { return r.Class == class }
+		if !slices.ContainsFunc(rs, of) {
+			continue
+		}
+		line(string(class), of)
+		if class == Quench {
+			row("+ round trip", tripLater(filter(rs, of)), tripLater(filter(against, of)))
 		}
 	}
 	line("all", func(*Record) bool { return true })
@@ -185,6 +192,15 @@ func commonCases(rs, against []*Record) (a, b []*Record) {
 		a, b = append(a, r), append(b, o)
 	}
 	return a, b
+}
+
+// tripLater returns the records with an idle round trip more allowed.
+func tripLater(rs []*Record) []*Record {
+	for i, r := range rs {
+		rs[i] = r.clone()
+		rs[i].Allowed += r.Trip
+	}
+	return rs
 }
 
 func filter(rs []*Record, keep func(*Record) bool) []*Record {
