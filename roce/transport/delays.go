@@ -6,7 +6,9 @@ import (
 )
 
 // delayMeter is the common part of rate controls that use queueing delays: the round trip is measured of each packet
-// that was sent once and is answered separately.
+// that is answered separately. The answer to a retransmitted packet is that to its last copy, if it comes no earlier
+// than it can: without these, a queue pair that retransmits the last packets of a message would keep the small window
+// that their loss left it.
 type delayMeter struct {
 	*Endpoint
 	trip   fabric.Time // of a full packet over the longest path of an otherwise idle network
@@ -31,7 +33,8 @@ func newDelays(e *Endpoint, target fabric.Time) delayMeter {
 // measure returns the round trip of the answered packet. ok is false if it is unknown.
 func (c delayMeter) measure(now fabric.Time, q *qp, p *packet, at int32) (trip fabric.Time, ok bool) {
 	sent, ok := q.state.sends.take(c.transport.answeredBy(q, p, at))
-	return now - sent.at, ok && sent.at != never
+	trip = now - sent.at
+	return trip, ok && (!sent.again || trip >= c.trip)
 }
 
 // idleTrip returns the round trip of a full packet over the longest path of an otherwise idle network.

@@ -145,6 +145,22 @@ func TestNSCCQuickAdapt(t *testing.T) {
 	}
 }
 
+// An answer to a packet that was sent again tells the round trip of the last copy, unless it comes too early to be of
+// that one.
+func TestRetransmittedTrip(t *testing.T) {
+	w := newWorld(t, 2, func(c *Config) { c.Receiver, c.Control = SelectiveRepeat, Swift })
+	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 1 << 20})
+	e := w.hosts[0].e
+	q, c := e.qps[0], e.control.pacer.(*swift)
+	for after, want := range map[fabric.Time]bool{c.trip - 1: false, c.trip: true, 9 * c.trip: true} {
+		q.state.sends.put(0, 0, 0, 0)
+		q.state.sends.put(0, fabric.Millisecond, 0, 0)
+		if trip, ok := c.measure(fabric.Millisecond+after, q, ackOf(q, 0), 1); ok != want || ok && trip != after {
+			t.Errorf("answered %v after the last copy: %v, %v; want %v", after, trip, ok, want)
+		}
+	}
+}
+
 // Times are found once, by packets sent once, and the ring has room for those on the way.
 func TestSendTimes(t *testing.T) {
 	var s sentPackets
@@ -154,9 +170,9 @@ func TestSendTimes(t *testing.T) {
 	s.put(7, 1000, 3, 0)
 	for i := range int32(100) {
 		sent, ok := s.take(i)
-		want := sentPacket{i + 1, 0, fabric.Time(i)}
+		want := sentPacket{i + 1, 0, fabric.Time(i), false}
 		if i == 7 { // sent twice
-			want = sentPacket{i + 1, 3, never}
+			want = sentPacket{i + 1, 3, 1000, true}
 		}
 		if !ok || sent != want {
 			t.Errorf("packet %d: %v, %v", i, sent, ok)

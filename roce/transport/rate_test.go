@@ -242,3 +242,67 @@ func TestDCTCPSendsAgain(t *testing.T) {
 		t.Errorf("after %d of %d bytes the rate is %v; want at least 10 Gb/s", w.hosts[0].acked[1], size, q.rate.now)
 	}
 }
+
+// A rate that rises shortens the pause that the rate of before asked for, but not a hold.
+func TestPauseShortens(t *testing.T) {
+	for _, c := range []struct{ held, want fabric.Time }{
+		{0, fabric.Microsecond}, {20 * fabric.Microsecond, 20 * fabric.Microsecond},
+	} {
+		w := newWorld(t, 2, nil)
+		w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 100e3})
+		e := w.hosts[0].e
+		q := e.qps[0]
+		e.setRate(q, fabric.Gbps)
+		var buf [MaxHeader]byte
+		if _, ok := e.Next(0, buf[:]); !ok {
+			t.Fatal("nothing to send")
+		}
+		if c.held > 0 {
+			if err := e.Hold(1, c.held); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, ok := e.Next(0, buf[:]); ok {
+			t.Fatal("sent without a pause")
+		}
+		if at, _ := e.NextWake(); at < 70*fabric.Microsecond {
+			t.Fatalf("a pause until %v at 1 Gb/s", at)
+		}
+		e.setRate(q, e.cfg.LineRate)
+		e.shortenPause(fabric.Microsecond, q)
+		want := max(c.want, fabric.Microsecond+e.fullGap)
+		if at, ok := e.NextWake(); !ok || at != want {
+			t.Errorf("held until %v: sends at %v, %v; want %v", c.held, at, ok, want)
+		}
+		if _, ok := e.Next(want, buf[:]); !ok {
+			t.Errorf("held until %v: sends nothing at %v", c.held, want)
+		}
+	}
+}
+
+// Timers that are brought forward leave the heap in order, each once.
+func TestBringForward(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		times := rapid.SliceOfN(rapid.Int64Range(0, 100), 1, 50).Draw(t, "times")
+		qps := make([]qp, len(times))
+		var h timerHeap
+		for i := range qps {
+			qps[i].sendAt = fabric.Time(times[i])
+			h.push(qps[i].sendAt, &qps[i])
+		}
+		for _, i := range rapid.SliceOf(rapid.IntRange(0, len(qps)-1)).Draw(t, "forward") {
+			q := &qps[i]
+			q.sendAt = fabric.Time(rapid.Int64Range(0, int64(q.sendAt)).Draw(t, "to"))
+			h.bringForward(q, q.sendAt)
+		}
+		last := fabric.Time(0)
+		for range qps {
+			at := h[0].at
+			q := h.pop()
+			if at != q.sendAt || at < last {
+				t.Fatalf("a timer of %v at %v after %v", q.sendAt, at, last)
+			}
+			last, q.sendAt = at, -1
+		}
+	})
+}

@@ -147,6 +147,19 @@ func (e *Endpoint) paceGap(q *qp, bytes int) fabric.Time {
 	return q.rate.now.TimeFor(int64(bytes))
 }
 
+// shortenPause ends a pause between two packets when the present rate would. A pause of the rate of before, or of a
+// window of a small part of a packet, may be many round trips long.
+func (e *Endpoint) shortenPause(now fabric.Time, q *qp) {
+	at := max(now+q.rate.gap, q.heldTo)
+	if q.sendAt <= at {
+		return
+	}
+	q.sendAt = at
+	if q.where == inPaced {
+		e.paced.bringForward(q, at)
+	}
+}
+
 // alphaOne is an alpha of 1: integers, so that every machine computes the same.
 const alphaOne = 1 << 20
 

@@ -101,6 +101,7 @@ type qp struct {
 	once      int32 // packets from this one on were sent at most once
 
 	sendAt   fabric.Time // earliest time of the next packet
+	heldTo   fabric.Time // sendAt is not earlier: the message's start, or the end of a [Endpoint.Hold]
 	expireAt fabric.Time // retransmission deadline
 	// timerFrom is the time of the last answer, or of the first packet after it. Under go-back-N packets restart the
 	// timer for one RTO after that: a QP that goes on sending to a receiver that drops what comes has its time-out too.
@@ -167,7 +168,7 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	q.data = int32(packets)
 	q.lastBytes = int32(m.Bytes - int64(q.data-1)*mtu)
 	q.nudges, q.sndUna, q.sndNxt, q.sent, q.once = 0, 0, 0, 0, 0
-	q.sendAt, q.expireAt, q.expiries = m.Start, never, 0
+	q.sendAt, q.heldTo, q.expireAt, q.expiries = m.Start, m.Start, never, 0
 	q.moved = false
 	q.tail.open()
 	q.rate = rateState{e.cfg.LineRate, e.fullGap}
@@ -273,7 +274,7 @@ func (e *Endpoint) Hold(id QP, until fabric.Time) error {
 		return fmt.Errorf("%w: %d", ErrUnknown, id)
 	}
 	q := e.qps[pos]
-	q.sendAt = max(q.sendAt, until)
+	q.sendAt, q.heldTo = max(q.sendAt, until), max(q.heldTo, until)
 	return nil
 }
 

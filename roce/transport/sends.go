@@ -8,7 +8,8 @@ type sentPackets []sentPacket
 type sentPacket struct {
 	packet int32        // + 1; 0: none
 	label  fabric.Label // of its last sending
-	at     fabric.Time  // never: it was sent twice, so that the answer may be to either copy
+	at     fabric.Time  // of its last sending
+	again  bool         // it was sent more than once, so that the answer may be to any copy
 }
 
 // maxSends bounds the ring: of packets beyond it nothing is known.
@@ -25,10 +26,10 @@ func (s *sentPackets) put(packet int32, now fabric.Time, label fabric.Label, snd
 			t := s.slot(packet)
 			switch {
 			case t.packet == packet+1:
-				t.at, t.label = never, label
+				t.at, t.label, t.again = now, label, true
 				return
 			case t.packet <= sndUna || len(*s) == maxSends:
-				*t = sentPacket{packet + 1, label, now}
+				*t = sentPacket{packet + 1, label, now, false}
 				return
 			}
 		}
@@ -69,7 +70,7 @@ func (e *Endpoint) tripOfPacket(now fabric.Time, q *qp, packet int32) fabric.Tim
 	if !e.keepsSends {
 		return 0
 	}
-	if t := q.state.sends.find(packet); t != nil && t.at != never {
+	if t := q.state.sends.find(packet); t != nil && !t.again {
 		return now - t.at
 	}
 	return 0

@@ -120,11 +120,12 @@ func (c *swift) open(q *qp) {
 	c.applyWindow(q)
 }
 
-// applyWindow applies the window to the queue pair.
+// applyWindow applies the window to the queue pair. A round trip through long queues does not lengthen the pause as
+// well: the window was cut for it, and the queue pair learns only after the pause that the queues are gone.
 func (c *swift) applyWindow(q *qp) {
 	s := c.qps.at(q)
 	s.bound()
-	c.setWindow(q, s.Window, s.Trip)
+	c.setWindow(q, s.Window, min(s.Trip, s.Allowed()))
 }
 
 func (c *swift) acked(now fabric.Time, q *qp, p *packet, packets, at int32, _ bool) {

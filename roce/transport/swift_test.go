@@ -68,6 +68,9 @@ func TestSwift(t *testing.T) {
 	if q.cwnd != 1 || q.rate.now >= e.cfg.LineRate/10 {
 		t.Errorf("a tenth of a packet: %d packets at %v", q.cwnd, q.rate.now)
 	}
+	if gap, most := q.rate.gap, 11*s.Allowed(); gap > most {
+		t.Errorf("a pause of %v after a round trip of %v; want %v at most", gap, s.Trip, most)
+	}
 }
 
 // ackOf returns the answer to a packet alone.

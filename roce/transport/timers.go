@@ -1,6 +1,10 @@
 package transport
 
-import "github.com/ethereal-fabric/ethereal/fabric"
+import (
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
 
 // timerHeap is a 4-ary heap of (time, QP). Equal times leave in an order that
 // depends on the operations alone, so runs repeat.
@@ -42,6 +46,15 @@ func (t *timerHeap) pop() *qp {
 
 // postpone moves the earliest timer to a later time.
 func (t timerHeap) postpone(at fabric.Time) { t.sink(timerEntry{at, t[0].qp}) }
+
+// bringForward moves a QP's timer, which the heap has, to an earlier time.
+func (t timerHeap) bringForward(q *qp, at fabric.Time) {
+	i := slices.IndexFunc(t, func(x timerEntry) bool { return x.qp == q })
+	for ; i > 0 && t[(i-1)/4].at > at; i = (i - 1) / 4 {
+		t[i] = t[(i-1)/4]
+	}
+	t[i] = timerEntry{at, q}
+}
 
 // sink places x, as if the root were free.
 func (t timerHeap) sink(x timerEntry) {
