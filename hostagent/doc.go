@@ -119,8 +119,9 @@
 //
 // Neither is a proof: the destination can be slow, or the queue pairs can have low rates. So the path is asked. Two
 // queue pairs without bytes ([Ready].Open) carry a probe each to one host, at the same time and in the data's class:
-// one by this path, one by the other. The path is slow if its probe takes twice as long as the other's, and two idle
-// round trips longer: then the queues on it are longer.
+// one by this path, one by the other. If its probe takes twice as long as the other's, and two idle round trips longer,
+// the queues on it are longer. On a healthy fabric that passes. So the path is slow if it is so three times in a row,
+// each time beside another path.
 //
 // The share is then halved, or set to the rate that the race shows, down to an eighth. Pieces leave the path
 // ([BySlow]) until the rest fits its share. The next batches are cut by weights. The share doubles with each

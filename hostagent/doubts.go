@@ -9,7 +9,7 @@ import (
 // doubt is a path, or an uplink, that may be slow: its packets are marked and it delivers less than another. That can
 // also be because of the destination, or because its queue pairs send less. So two probes are sent to one host in the
 // data's class, by this path and by the other, at the same time. If the one by this path takes twice as long, and two
-// idle round trips longer, the path is slow: its queues are longer than the other's.
+// idle round trips longer, its queues are longer than the other's. The path is slow if that is so slowProofs times.
 type doubt struct {
 	what          slowVerdict
 	d             *destination
@@ -18,7 +18,14 @@ type doubt struct {
 	probe, beside QP     // by this path, by the other; beside is 0 once it is answered
 	at            fabric.Time
 	due           fabric.Time // when to conclude; until beside is answered: to give up
+	asked         int         // number of pairs of probes
+	host          fabric.NodeID
+	other         int // path of the probe beside
 }
+
+// slowProofs is the number of pairs of probes, one after the other, that must find a path slow. Queues of a healthy
+// fabric differ for a while.
+const slowProofs = 3
 
 // maxDoubts is the number of doubts at a time.
 const maxDoubts = 64
@@ -34,10 +41,17 @@ func (sl *slowPaths) doubt(x doubt, host fabric.NodeID, other int) {
 	if other < 0 || other == x.path || len(sl.doubts) >= maxDoubts || slices.ContainsFunc(sl.doubts, same) {
 		return
 	}
-	x.at, x.due = sl.now, sl.now+sl.cfg.Slow.Memory
-	x.probe, x.beside = sl.openProbe(sample{x.d, x.path, host}), sl.openProbe(sample{x.d, other, host})
+	x.host, x.other = host, other
+	sl.ask(&x)
 	sl.stats.Doubts++
 	sl.doubts = append(sl.doubts, &x)
+}
+
+// ask sends a pair of probes.
+func (sl *slowPaths) ask(x *doubt) {
+	x.asked++
+	x.at, x.due = sl.now, sl.now+sl.cfg.Slow.Memory
+	x.probe, x.beside = sl.openProbe(sample{x.d, x.path, x.host}), sl.openProbe(sample{x.d, x.other, x.host})
 }
 
 // probeDone processes the answer to a probe. ok is false if qp is none of a doubt.
@@ -63,12 +77,30 @@ func (sl *slowPaths) confirmed() (x doubt, ok bool) {
 			i++
 			continue
 		}
+		if x.beside == 0 && x.asked < slowProofs {
+			if o := sl.anotherBeside(x); o >= 0 {
+				x.other = o
+			}
+			sl.ask(x)
+			continue
+		}
 		sl.doubts = slices.Delete(sl.doubts, i, i+1)
 		if x.beside == 0 {
 			return *x, true
 		}
 	}
 	return doubt{}, false
+}
+
+// anotherBeside returns the next good path after the one beside a doubted path; -1: there is none.
+func (sl *slowPaths) anotherBeside(x *doubt) int {
+	for i := 1; i < x.d.paths; i++ {
+		p := (x.other + i) % x.d.paths
+		if p != x.path && (x.what != uplinkSlow || x.d.uplink(p) != x.d.uplink(x.path)) && x.d.isGood(p) {
+			return p
+		}
+	}
+	return -1
 }
 
 // deadline returns the time at which the next doubt is due.

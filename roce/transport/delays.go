@@ -7,8 +7,7 @@ import (
 
 // delayMeter is the common part of rate controls that use queueing delays: the round trip is measured of each packet
 // that is answered separately. The answer to a retransmitted packet is that to its last copy, if it comes no earlier
-// than it can: without these, a queue pair that retransmits the last packets of a message would keep the small window
-// that their loss left it.
+// than it can.
 type delayMeter struct {
 	*Endpoint
 	trip   fabric.Time // of a full packet over the longest path of an otherwise idle network
@@ -30,11 +29,12 @@ func newDelays(e *Endpoint, target fabric.Time) delayMeter {
 	return d
 }
 
-// measure returns the round trip of the answered packet. ok is false if it is unknown.
-func (c delayMeter) measure(now fabric.Time, q *qp, p *packet, at int32) (trip fabric.Time, ok bool) {
+// measure returns the round trip of the answered packet, and whether it was retransmitted. ok is false if the round
+// trip is unknown.
+func (c delayMeter) measure(now fabric.Time, q *qp, p *packet, at int32) (trip fabric.Time, again, ok bool) {
 	sent, ok := q.state.sends.take(c.transport.answeredBy(q, p, at))
 	trip = now - sent.at
-	return trip, ok && (!sent.again || trip >= c.trip)
+	return trip, sent.again, ok && (!sent.again || trip >= c.trip)
 }
 
 // idleTrip returns the round trip of a full packet over the longest path of an otherwise idle network.

@@ -89,7 +89,7 @@ func (c *nscc) acked(now fabric.Time, q *qp, p *packet, packets, at int32, _ boo
 	n.answered += bytes
 	n.ignored += bytes
 	delay := n.delay
-	if trip, ok := c.measure(now, q, p, at); ok {
+	if trip, _, ok := c.measure(now, q, p, at); ok {
 		delay = c.queueingDelay(n, trip, p.becn)
 	}
 	if !c.quickAdapt(now, q, n, false, p.becn, delay) {

@@ -62,8 +62,8 @@ func (c *srd) open(q *qp) {
 func (c *srd) acked(now fabric.Time, q *qp, p *packet, packets, at int32, _ bool) {
 	s := c.qps.at(q)
 	s.bytes += int64(packets) * int64(c.full)
-	trip, ok := c.measure(now, q, p, at)
-	if !ok {
+	trip, again, ok := c.measure(now, q, p, at)
+	if !ok || again { // again: the first copy may merely be late
 		return
 	}
 	s.base, s.trip = min(s.base, trip), trip

@@ -131,8 +131,10 @@ func (c *swift) applyWindow(q *qp) {
 func (c *swift) acked(now fabric.Time, q *qp, p *packet, packets, at int32, _ bool) {
 	s := c.qps.at(q)
 	s.GaveUp = 0
-	trip, ok := c.measure(now, q, p, at)
-	if !ok {
+	// Right after a loss the window stays as it is: buffers may be shorter than the target. But without any answer that
+	// counts, a queue pair that retransmits the last packets of a message would pause between all of them.
+	trip, again, ok := c.measure(now, q, p, at)
+	if !ok || again && s.Window >= s.Packet {
 		return
 	}
 	c.countCut(s.Answered(now, trip, packets))
