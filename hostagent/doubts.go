@@ -78,9 +78,7 @@ func (sl *slowPaths) confirmed() (x doubt, ok bool) {
 			continue
 		}
 		if x.beside == 0 && x.asked < slowProofs {
-			if o := sl.anotherBeside(x); o >= 0 {
-				x.other = o
-			}
+			x.other = sl.anotherBeside(x)
 			sl.ask(x)
 			continue
 		}
@@ -92,15 +90,15 @@ func (sl *slowPaths) confirmed() (x doubt, ok bool) {
 	return doubt{}, false
 }
 
-// anotherBeside returns the next good path after the one beside a doubted path; -1: there is none.
+// anotherBeside returns the next good path, after the one beside a doubted path, that begins with another uplink than
+// the doubted one; if there is none, the same again.
 func (sl *slowPaths) anotherBeside(x *doubt) int {
 	for i := 1; i < x.d.paths; i++ {
-		p := (x.other + i) % x.d.paths
-		if p != x.path && (x.what != uplinkSlow || x.d.uplink(p) != x.d.uplink(x.path)) && x.d.isGood(p) {
+		if p := (x.other + i) % x.d.paths; x.d.uplink(p) != x.d.uplink(x.path) && x.d.isGood(p) {
 			return p
 		}
 	}
-	return -1
+	return x.other
 }
 
 // deadline returns the time at which the next doubt is due.
