@@ -77,6 +77,7 @@ func (c *csig) acked(now fabric.Time, q *qp, p *packet, packets, _ int32, _ bool
 	}
 	c.countCut(s.Answered(now, s.Base+delay, packets))
 	c.applyWindow(q)
+	c.shortenPause(now, q)
 }
 
 // cut implements [lossObserver].

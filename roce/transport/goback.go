@@ -109,7 +109,6 @@ func (t goBackN) answered(now fabric.Time, q *qp, p *packet, s frame.Syndrome) {
 	}
 	if newly > 0 {
 		t.control.pacer.acked(now, q, p, newly, upTo, late)
-		t.shortenPause(now, q)
 	}
 	if nak {
 		t.stats.NaksTaken++

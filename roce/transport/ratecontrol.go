@@ -147,8 +147,8 @@ func (e *Endpoint) paceGap(q *qp, bytes int) fabric.Time {
 	return q.rate.now.TimeFor(int64(bytes))
 }
 
-// shortenPause ends a pause between two packets when the present rate would. A pause of the rate of before, or of a
-// window of a small part of a packet, may be many round trips long.
+// shortenPause ends a pause between two packets when the present rate would. The pause of a window that was a small part
+// of a packet may be many round trips long.
 func (e *Endpoint) shortenPause(now fabric.Time, q *qp) {
 	at := max(now+q.rate.gap, q.heldTo)
 	if q.sendAt <= at {

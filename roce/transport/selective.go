@@ -241,7 +241,6 @@ func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome fr
 	since := q.tail.since
 	t.answerCame(now, q)
 	t.control.pacer.acked(now, q, p, newly, max(upTo, own+1), false)
-	t.shortenPause(now, q)
 	if q.tail.behind && own >= q.data && own == q.sndNxt-1 && t.threshold(q) == 1 {
 		s.again, s.lost = q.sndUna, q.sndUna // retransmissions, too, were sent before the answered probe
 	}

@@ -139,6 +139,7 @@ func (c *swift) acked(now fabric.Time, q *qp, p *packet, packets, at int32, _ bo
 	}
 	c.countCut(s.Answered(now, trip, packets))
 	c.applyWindow(q)
+	c.shortenPause(now, q)
 }
 
 func (c *swift) countCut(cut bool) {
