@@ -187,7 +187,7 @@ func (c *Core) ResponderLabel(now fabric.Time, peer fabric.NodeID, mirrored fabr
 		return mirrored
 	}
 	c.usable = slices.DeleteFunc(d.good(c.usable[:0]), func(p int) bool { return c.linkDead(d, p) })
-	if !good && !rerouted && !c.silent(d, path) { // it merely loses packets
+	if !good && !rerouted && c.harm(d, path) == losesSome {
 		c.usable = slices.DeleteFunc(c.usable, func(p int) bool { return c.now-d.answered[p] > provenFor })
 		if len(c.usable) == 0 {
 			return mirrored

@@ -218,11 +218,8 @@ func (ps *paths) recompute(d *destination) {
 // keptBefore reports whether path a to d, all of which are dead, is rather to be kept than b. was are those that were
 // dead before, and kept the one that was kept then; -1: none.
 func (ps *paths) keptBefore(d *destination, a, b int, was bitmap, kept int) bool {
-	if x, y := ps.linkDead(d, a), ps.linkDead(d, b); x != y {
-		return y
-	}
-	if x, y := ps.silent(d, a), ps.silent(d, b); x != y {
-		return y
+	if x, y := ps.harm(d, a), ps.harm(d, b); x != y {
+		return x < y
 	}
 	if x, y := was.get(a), was.get(b); x != y {
 		return y
@@ -240,17 +237,11 @@ func (ps *paths) keepAnother(s sample) bool {
 	if !d.allDead() || s.path != d.kept || d.paths == 1 {
 		return false
 	}
-	linkDead := newBitmap(d.paths)
-	for _, id := range ps.deadLinks {
-		if over, ok := ps.over(d, id); ok {
-			d.each(over, linkDead.set)
-		}
-	}
 	best := -1
 	for _, step := range []int{d.vs + 1, 1} {
 		for i := 1; i < d.paths; i++ {
 			p := (s.path + i*step) % d.paths
-			if p != s.path && !linkDead.get(p) && (best < 0 || ps.triedBefore(d, p, best)) {
+			if p != s.path && ps.harm(d, p) < linkDead && (best < 0 || ps.triedBefore(d, p, best)) {
 				best = p
 			}
 		}
@@ -267,18 +258,32 @@ func (ps *paths) linkDead(d *destination, path int) bool {
 	return slices.ContainsFunc(ps.deadLinks, func(id fabric.LinkID) bool { return ps.crosses(d, path, id) })
 }
 
-// triedBefore reports whether path a to d is rather to be tried than b: it merely loses packets, or its last time-out
-// is longer ago.
+// triedBefore reports whether path a to d is rather to be tried than b: it does less harm, or its last time-out is
+// longer ago.
 func (ps *paths) triedBefore(d *destination, a, b int) bool {
-	if x, y := ps.silent(d, a), ps.silent(d, b); x != y {
-		return y
+	if x, y := ps.harm(d, a), ps.harm(d, b); x != y {
+		return x < y
 	}
 	return d.until != nil && d.until[a] < d.until[b]
 }
 
-// silent reports whether a path to d is dead: it does not merely lose packets.
-func (ps *paths) silent(d *destination, path int) bool {
-	return d.silent != nil && d.silent[path] > 0 || d.until != nil && d.until[path] > ps.now || ps.linkDead(d, path)
+// harm is what is known against a path that was left.
+type harm uint8
+
+const (
+	losesSome harm = iota // it merely loses packets
+	silent                // it does not answer, or timed out
+	linkDead              // a link of it is known to be dead
+)
+
+func (ps *paths) harm(d *destination, path int) harm {
+	switch {
+	case ps.linkDead(d, path):
+		return linkDead
+	case d.silent != nil && d.silent[path] > 0 || d.until != nil && d.until[path] > ps.now:
+		return silent
+	}
+	return losesSome
 }
 
 // overReported reports whether a switch or a controller reports a link of a path to d dead.
