@@ -117,10 +117,10 @@ func connected(c *Core, f *fabric.Fabric, from fabric.NodeID) map[fabric.NodeID]
 	return seen
 }
 
-// follow returns the ToRs that a packet passes until it is delivered or dropped, or has passed 20.
+// follow returns the ToRs that a packet passes until it is delivered or dropped, or has passed 40.
 func follow(c *Core, f *fabric.Fabric, tables map[fabric.NodeID][]Entry, src, h fabric.NodeID, l fabric.Label, labelled bool) (passed []fabric.NodeID, delivered bool) {
 	addr := AddrValue(f.HostAddr4(h)).Lo
-	for at := src; len(passed) < 20; {
+	for at := src; len(passed) < 40; {
 		passed = append(passed, at)
 		port, ok := next(tables[at], addr, l, labelled, rand.IntN(64))
 		if !ok {
@@ -138,7 +138,8 @@ func follow(c *Core, f *fabric.Fabric, tables map[fabric.NodeID][]Entry, src, h 
 }
 
 // TestDragonflyDetours: with any dead links, a packet without label reaches each ToR that live links reach, and passes
-// none twice; one whose label's path is live arrives, along that path unless its pods are split. The writes of each
+// none twice; one whose label's path is live arrives, along that path unless its pods are split. One that does not arrive
+// has the label of a pod whose own link to the destination's pod is dead. The writes of each
 // change lead to the desired tables, and are empty after all links are back.
 func TestDragonflyDetours(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -197,6 +198,17 @@ func patch(t *rapid.T, es []Entry, us []Update) []Entry {
 	return out
 }
 
+// checkThird checks a packet with the label of a pod: it arrives unless that pod has lost its link to the destination's
+// pod, or this is split. Only such a packet may circulate.
+func checkThird(t *rapid.T, f *fabric.Fabric, tables map[fabric.NodeID][]Entry, c *Core, src, h fabric.NodeID, via int) {
+	passed, ok := follow(c, f, tables, src, h, f.LabelFor(via, 0), true)
+	to := f.Node(f.ToROf(h)).Pod
+	excused := c.detoursOf(c.now).split[to] || via != to && !c.LinkUp(f.GlobalLink(via, to))
+	if !ok && !excused {
+		t.Fatalf("%s to %s through pod %d: passes %v, and does not arrive", f.Name(src), f.Name(h), via, passed)
+	}
+}
+
 // checkMinimal checks that a packet with the label of the minimal path goes as one without label, also as an ACK.
 func checkMinimal(t *rapid.T, f *fabric.Fabric, tables map[fabric.NodeID][]Entry, c *Core, src, h fabric.NodeID, reached bool) {
 	passed, ok := follow(c, f, tables, src, h, f.Minimal(), true)
@@ -222,6 +234,11 @@ func checkDetours(t *rapid.T, c *Core, f *fabric.Fabric, tables map[fabric.NodeI
 			t.Fatalf("%s to %s: passes %v, delivered %v, joined %v", f.Name(src), f.Name(h), passed, ok, reached[dst])
 		}
 		checkMinimal(t, f, tables, c, src, h, reached[dst])
+		for via := range f.Spec().Pods { // also the source's own and the destination's
+			if reached[dst] {
+				checkThird(t, f, tables, c, src, h, via)
+			}
+		}
 		for _, l := range f.PathLabels(src, dst) {
 			hops, _ := f.Path(nil, src, dst, l)
 			if slices.ContainsFunc(hops, func(x fabric.Hop) bool { return !c.LinkUp(x.Link) }) {
