@@ -60,7 +60,7 @@ func New(cfg Config) (*Core, error) {
 	c := &Core{
 		cfg: cfg, f: f, links: make([]link, f.Links()),
 		now: newState(f), written: newState(f),
-		plan: planner{limit: cfg.MaxGroupSize},
+		plan: planner{groupLimit: cfg.MaxGroupSize},
 	}
 	if f.Clos() {
 		c.matches[fabric.ToR] = f.UplinkMatches(f.ToRID(0))
@@ -127,7 +127,7 @@ func (c *Core) setUplink(s *state, id fabric.LinkID, up bool) {
 		return
 	}
 	if !c.f.Clos() {
-		s.cut[id], s.detour = !up, nil
+		s.deadLinks[id], s.detour = !up, nil
 		return
 	}
 	bit := uint64(1) << (end.Port - n.FirstUplink())
@@ -277,7 +277,7 @@ func (c *Core) isUplinkChange(id fabric.LinkID) bool {
 		return false
 	}
 	if !c.f.Clos() {
-		return c.now.cut[id] != c.written.cut[id]
+		return c.now.deadLinks[id] != c.written.deadLinks[id]
 	}
 	bit := uint64(1) << (end.Port - n.FirstUplink())
 	if n.Tier == fabric.ToR {

@@ -17,18 +17,18 @@ const (
 
 // routeScope is the set of routes that a set of link changes can affect.
 type routeScope struct {
-	tors  []bool // by ToR: everything that depends on failures
-	aggs  []bool // by aggregation switch, likewise
-	dests []int  // ToRs whose routes may change at any ToR, sorted
-	pods  []int  // pods whose routes may change at any switch, sorted
-	poses []bool // positions in the pod of the aggregation switches where they may change
+	tors      []bool // by ToR: everything that depends on failures
+	aggs      []bool // by aggregation switch, likewise
+	dests     []int  // ToRs whose routes may change at any ToR, sorted
+	pods      []int  // pods whose routes may change at any switch, sorted
+	positions []bool // positions in the pod of the aggregation switches where they may change
 }
 
 // scopeOf returns the scope of changes of links; old and new are the states before and after.
 func (c *Core) scopeOf(links []fabric.LinkID, old, new *state) routeScope {
 	sc := routeScope{
 		tors: make([]bool, len(new.tor)), aggs: make([]bool, len(new.agg)),
-		poses: make([]bool, new.aggsPerPod),
+		positions: make([]bool, new.aggsPerPod),
 	}
 	for _, id := range links {
 		n := c.f.Node(c.f.Link(id).A.Node)
@@ -38,7 +38,7 @@ func (c *Core) scopeOf(links []fabric.LinkID, old, new *state) routeScope {
 			continue
 		}
 		sc.aggs[n.Index] = true
-		sc.poses[n.Index%new.aggsPerPod] = true
+		sc.positions[n.Index%new.aggsPerPod] = true
 		sc.pods = append(sc.pods, n.Pod)
 	}
 	slices.Sort(sc.pods)
@@ -87,7 +87,7 @@ func (c *Core) appendChange(out []SwitchDelta, links []fabric.LinkID, up bool, o
 func (s *state) clone() *state {
 	t := *s
 	t.tor, t.agg = slices.Clone(s.tor), slices.Clone(s.agg)
-	t.dead, t.single, t.cut = slices.Clone(s.dead), slices.Clone(s.single), slices.Clone(s.cut)
+	t.deadAggUplinks, t.missingOnly, t.deadLinks = slices.Clone(s.deadAggUplinks), slices.Clone(s.missingOnly), slices.Clone(s.deadLinks)
 	return &t
 }
 
@@ -161,7 +161,7 @@ func (c *Core) appendAggDeltas(out []SwitchDelta, stage int, sc *routeScope, old
 	}
 	var was, is scopeSide
 	for a := range new.agg {
-		if !sc.poses[a%new.aggsPerPod] {
+		if !sc.positions[a%new.aggsPerPod] {
 			continue
 		}
 		ov, nv := old.aggView(a), new.aggView(a)

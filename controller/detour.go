@@ -86,7 +86,7 @@ func (c *Core) eachNeighbour(s *state, n *fabric.Node, f func(p fabric.PortNo, p
 	_, hosts := c.f.HostsOf(n.ID)
 	for p := fabric.PortNo(hosts + 1); int(p) <= n.Ports(); p++ {
 		id := n.Link(p)
-		if s.cut[id] {
+		if s.deadLinks[id] {
 			continue
 		}
 		peer := c.f.Node(c.f.Link(id).Peer(n.ID).Node)

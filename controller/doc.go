@@ -31,7 +31,7 @@
 //
 // [Core.Drain] takes a link out of use while it still carries packets. Tables are written and agents notified as if
 // it were down, in the same order. Once the writes are acknowledged and the agents have flipped, the link carries
-// no more packets. [Core.Severed] returns the hosts that a drain would cut off; call it first.
+// no more packets. [Core.SeveredToRs] returns the hosts that a drain would cut off; call it first.
 //
 // Package rollout decides when tables are written and agents notified.
 //

@@ -69,11 +69,11 @@ func (c *Core) appendPodLabels(out []Entry, s *state, n *fabric.Node) []Entry {
 	x := c.detoursOf(s)
 	w := tableWriter{c.f, out}
 	for q := range s.pods {
-		if q == n.Pod || x.split[q] || s.cut[c.f.GlobalLink(n.Pod, q)] {
+		if q == n.Pod || x.split[q] || s.deadLinks[c.f.GlobalLink(n.Pod, q)] {
 			continue
 		}
 		port := c.f.Toward(n.ID, q)
-		if s.cut[n.Link(port)] {
+		if s.deadLinks[n.Link(port)] {
 			continue
 		}
 		k := Key{Table: SourceRoute, Value: Value{Lo: uint64(c.f.LabelFor(q, 0))}, Mask: 1<<fabric.LabelBits - 1, Priority: 1}

@@ -138,9 +138,9 @@ func follow(c *Core, f *fabric.Fabric, tables map[fabric.NodeID][]Entry, src, h 
 }
 
 // TestDragonflyDetours: with any dead links, a packet without label reaches each ToR that live links reach, and passes
-// none twice; one whose label's path is live arrives, along that path unless its pods are split. One that does not arrive
-// has the label of a pod whose own link to the destination's pod is dead. The writes of each
-// change lead to the desired tables, and are empty after all links are back.
+// none twice; one whose label's path is live arrives, along that path unless its pods are split. One that does not
+// arrive has the label of a pod whose own link to the destination's pod is dead. The writes of each change lead to the
+// desired tables, and are empty after all links are back.
 func TestDragonflyDetours(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, f := dragonflyCore(t, rapid.IntRange(1, 4).Draw(t, "ToRs"), rapid.IntRange(1, 3).Draw(t, "global"), 1)
@@ -258,13 +258,13 @@ func checkDetours(t *rapid.T, c *Core, f *fabric.Fabric, tables map[fabric.NodeI
 func TestDragonflyDrain(t *testing.T) {
 	c, f := dragonflyCore(t, 1, 2, 1) // three ToRs in a ring
 	first, second := fabric.LinkID(f.HostLinks()), fabric.LinkID(f.HostLinks()+1)
-	if _, _, cut := c.Severed([]fabric.LinkID{first}); cut {
+	if _, _, cut := c.SeveredToRs([]fabric.LinkID{first}); cut {
 		t.Error("one link of a ring parts it")
 	}
 	if err := c.Drain(0, first, true); err != nil || len(c.Ready().Writes) != 2 {
 		t.Errorf("drain: %v, or not the tables of both ends change", err)
 	}
-	if _, _, cut := c.Severed([]fabric.LinkID{second}); !cut {
+	if _, _, cut := c.SeveredToRs([]fabric.LinkID{second}); !cut {
 		t.Error("the second link does not part the ring")
 	}
 }

@@ -32,9 +32,9 @@ func (c *Core) CanDrain(id fabric.LinkID) error {
 	return nil
 }
 
-// Users returns the switches whose tables depend on whether any of the links is used, sorted: those that have to
-// acknowledge a drain.
-func (c *Core) Users(links []fabric.LinkID) []fabric.NodeID {
+// SwitchesUsing returns the switches whose tables depend on whether any of the links is used, sorted: those that have
+// to acknowledge a drain.
+func (c *Core) SwitchesUsing(links []fabric.LinkID) []fabric.NodeID {
 	used, unused := c.now.clone(), c.now.clone()
 	var between []fabric.LinkID // hosts' links are in no table
 	for _, id := range links {
@@ -94,10 +94,10 @@ func (c *Core) DrainLinks(node fabric.NodeID) ([]fabric.LinkID, error) {
 	return ids, nil
 }
 
-// Severing returns those of the links whose drain would remove the last path between two ToRs, if the links are
+// SeveringLinks returns those of the links whose drain would remove the last path between two ToRs, if the links are
 // drained one after the other, starting from the drains in given. Severing links are skipped before the next ones
 // are tried.
-func (c *Core) Severing(given, links []fabric.LinkID) []fabric.LinkID {
+func (c *Core) SeveringLinks(given, links []fabric.LinkID) []fabric.LinkID {
 	base := c.now.clone()
 	for id := range c.links {
 		if l := &c.links[id]; l.drained && !l.downA && !l.downB {
@@ -115,7 +115,7 @@ func (c *Core) Severing(given, links []fabric.LinkID) []fabric.LinkID {
 		}
 		next := tried.clone()
 		c.setUplink(next, id, false)
-		if _, _, cut := c.severed(base, next); cut {
+		if _, _, cut := c.severedToRs(base, next); cut {
 			bad = append(bad, id)
 			continue
 		}
@@ -124,29 +124,29 @@ func (c *Core) Severing(given, links []fabric.LinkID) []fabric.LinkID {
 	return bad
 }
 
-// Severed returns two ToRs that would lose their last path to each other with the links. ok is false if there are
+// SeveredToRs returns two ToRs that would lose their last path to each other with the links. ok is false if there are
 // none.
-func (c *Core) Severed(links []fabric.LinkID) (src, dst fabric.NodeID, ok bool) {
+func (c *Core) SeveredToRs(links []fabric.LinkID) (src, dst fabric.NodeID, ok bool) {
 	after := c.now.clone()
 	for _, id := range links {
 		if c.links[id].up() {
 			c.setUplink(after, id, false)
 		}
 	}
-	return c.severed(c.now, after)
+	return c.severedToRs(c.now, after)
 }
 
-// severed returns two ToRs that have a path before and none after.
-func (c *Core) severed(before, after *state) (src, dst fabric.NodeID, ok bool) {
+// severedToRs returns two ToRs that have a path before and none after.
+func (c *Core) severedToRs(before, after *state) (src, dst fabric.NodeID, ok bool) {
 	// A path between two ToRs, in both directions, needs an uplink of each to the same switch, or to switches of
 	// two pods that share a core.
 	joined := func(s *state, a, b int) bool {
-		if s.cut != nil {
+		if s.deadLinks != nil {
 			return c.reaches(s, a, b) && c.reaches(s, b, a)
 		}
 		return s.uplinksToward(s.tor[a]&s.tor[b], s.podOfToR(a), s.podOfToR(b)) != 0
 	}
-	if slices.Equal(after.tor, before.tor) && slices.Equal(after.agg, before.agg) && slices.Equal(after.cut, before.cut) {
+	if slices.Equal(after.tor, before.tor) && slices.Equal(after.agg, before.agg) && slices.Equal(after.deadLinks, before.deadLinks) {
 		return 0, 0, false
 	}
 	for a := range after.tor {

@@ -45,7 +45,7 @@ func TestDrain(t *testing.T) {
 				}
 				continue
 			}
-			src, dst, severed := c.Severed([]fabric.LinkID{id})
+			src, dst, severed := c.SeveredToRs([]fabric.LinkID{id})
 			without := func(l fabric.LinkID) bool { return l != id && c.LinkUp(l) }
 			any := false
 			for a := range f.ToRs() {
@@ -72,7 +72,7 @@ func TestDrain(t *testing.T) {
 					changed = append(changed, fabric.NodeID(f.Hosts()+i))
 				}
 			}
-			if users := c.Users([]fabric.LinkID{id}); c.LinkUp(id) != wasUp && !slices.Equal(users, changed) {
+			if users := c.SwitchesUsing([]fabric.LinkID{id}); c.LinkUp(id) != wasUp && !slices.Equal(users, changed) {
 				t.Fatalf("the tables of %v depend on %s; Users says %v", changed, f.LinkName(id), users)
 			}
 			if err := fo.carryOut(true); err != nil {

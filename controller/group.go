@@ -27,13 +27,13 @@ const (
 	noGroup group = 1<<32 - 1 // the less specific route serves as well
 )
 
-func isOne(set uint64) bool { return set != 0 && set&(set-1) == 0 }
+func isSingleBit(set uint64) bool { return set != 0 && set&(set-1) == 0 }
 
 // planner computes one switch's groups and routes in one state. It caches approximations, which take long to
 // compute, by their input.
 type planner struct {
-	limit int
-	known map[weights]weights
+	groupLimit int
+	reduced    map[weights]weights
 }
 
 // maxKnown bounds the planner's cache, to about 8 MB.
@@ -44,16 +44,16 @@ func (pl *planner) reduceWeights(w weights, n int) weights {
 	for _, x := range w[:n] {
 		sum += int(x)
 	}
-	if sum <= pl.limit {
-		return reduceToLimit(w, n, pl.limit)
+	if sum <= pl.groupLimit {
+		return reduceToLimit(w, n, pl.groupLimit)
 	}
-	r, ok := pl.known[w]
+	r, ok := pl.reduced[w]
 	if !ok {
-		if pl.known == nil || len(pl.known) >= maxKnown {
-			pl.known = make(map[weights]weights)
+		if pl.reduced == nil || len(pl.reduced) >= maxKnown {
+			pl.reduced = make(map[weights]weights)
 		}
-		r = reduceToLimit(w, n, pl.limit)
-		pl.known[w] = r
+		r = reduceToLimit(w, n, pl.groupLimit)
+		pl.reduced[w] = r
 	}
 	return r
 }
@@ -87,7 +87,7 @@ func (pl *planner) torViewOf(s *state, t int) torView {
 func (v *torView) toPod(q int) (weights, bool) {
 	// Towards a whole other pod, the default's weights already include the own pod's failures. Within the own pod
 	// the failures exist but do not matter.
-	if v.aggsPerPod == 0 || v.dead[q] == 0 {
+	if v.aggsPerPod == 0 || v.deadAggUplinks[q] == 0 {
 		return weights{}, false
 	}
 	w := v.pathsToward(v.live, v.pod, q)
@@ -112,12 +112,12 @@ func (v *torView) groupOf(d int) group {
 	if gone&reach == 0 || reach&^gone == 0 {
 		return noGroup
 	}
-	if isOne(gone) {
+	if isSingleBit(gone) {
 		u := group(bits.TrailingZeros64(gone))
 		switch {
 		case q == v.pod:
 			return minusOwnGroup + u
-		case v.dead[q] == 0:
+		case v.deadAggUplinks[q] == 0:
 			return minusRemoteGroup + u
 		}
 	}
@@ -138,15 +138,15 @@ func (v *torView) groupWeights(g group) (weights, bool) {
 		return v.pl.reduceWeights(w, v.torUp), true
 	case g >= minusOwnGroup:
 		u := uint64(1) << (g - minusOwnGroup)
-		if v.single[v.pod][g-minusOwnGroup] == 0 || v.live&u == 0 || v.live == u {
+		if v.missingOnly[v.pod][g-minusOwnGroup] == 0 || v.live&u == 0 || v.live == u {
 			return weights{}, false
 		}
 		return equalWeights(v.live &^ u), true
 	case g >= minusRemoteGroup:
 		u := uint64(1) << (g - minusRemoteGroup)
-		users := v.clean[g-minusRemoteGroup]
-		if v.dead[v.pod] == 0 {
-			users -= v.single[v.pod][g-minusRemoteGroup]
+		users := v.missingOnlyTotal[g-minusRemoteGroup]
+		if v.deadAggUplinks[v.pod] == 0 {
+			users -= v.missingOnly[v.pod][g-minusRemoteGroup]
 		}
 		if users == 0 || v.live&u == 0 {
 			return weights{}, false
@@ -181,7 +181,7 @@ func (v *aggView) groupOf(q int) group {
 	switch {
 	case q == v.pod || gone&v.live == 0 || v.live&^gone == 0:
 		return noGroup
-	case isOne(gone):
+	case isSingleBit(gone):
 		return minusRemoteGroup + group(bits.TrailingZeros64(gone))
 	}
 	return podGroup + group(q)

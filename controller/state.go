@@ -13,12 +13,12 @@ type state struct {
 	tor []uint64 // by ToR: bit i is set if uplink i is live
 	agg []uint64 // by aggregation switch, likewise
 
-	dead   []int                      // by pod: number of dead uplinks of its aggregation switches
-	single [][fabric.MaxUplinks]int32 // by pod and uplink: number of ToRs that miss only this uplink
-	clean  [fabric.MaxUplinks]int32   // single, over the pods with dead == 0
+	deadAggUplinks   []int                      // by pod: number of dead uplinks of its aggregation switches
+	missingOnly      [][fabric.MaxUplinks]int32 // by pod and uplink: number of ToRs that miss only this uplink
+	missingOnlyTotal [fabric.MaxUplinks]int32   // single, over the pods with dead == 0
 
-	cut    []bool   // of a dragonfly: the dead links, by number
-	detour *detours // of a dragonfly: what follows from them; nil: not computed
+	deadLinks []bool   // of a dragonfly: the dead links, by number
+	detour    *detours // of a dragonfly: what follows from them; nil: not computed
 }
 
 // shape is the often-used part of the fabric's shape.
@@ -48,10 +48,10 @@ func newState(f *fabric.Fabric) *state {
 		s.agg[i] = s.aggAll
 	}
 	if !f.Clos() {
-		s.cut = make([]bool, f.Links())
+		s.deadLinks = make([]bool, f.Links())
 	}
-	s.dead = make([]int, s.pods)
-	s.single = make([][fabric.MaxUplinks]int32, s.pods)
+	s.deadAggUplinks = make([]int, s.pods)
+	s.missingOnly = make([][fabric.MaxUplinks]int32, s.pods)
 	return s
 }
 
@@ -71,29 +71,29 @@ func (s *state) countSingle(t int, by int32) {
 		return
 	}
 	p, u := s.podOfToR(t), bits.TrailingZeros64(gone)
-	s.single[p][u] += by
-	if s.dead[p] == 0 {
-		s.clean[u] += by
+	s.missingOnly[p][u] += by
+	if s.deadAggUplinks[p] == 0 {
+		s.missingOnlyTotal[u] += by
 	}
 }
 
 // setAgg replaces the live uplinks of aggregation switch a.
 func (s *state) setAgg(a int, live uint64) {
 	p := s.podOfAgg(a)
-	was := s.dead[p]
-	s.dead[p] += bits.OnesCount64(s.agg[a]) - bits.OnesCount64(live)
+	was := s.deadAggUplinks[p]
+	s.deadAggUplinks[p] += bits.OnesCount64(s.agg[a]) - bits.OnesCount64(live)
 	s.agg[a] = live
 	by := int32(0)
 	switch {
-	case was == 0 && s.dead[p] > 0:
+	case was == 0 && s.deadAggUplinks[p] > 0:
 		by = -1
-	case was > 0 && s.dead[p] == 0:
+	case was > 0 && s.deadAggUplinks[p] == 0:
 		by = 1
 	default:
 		return
 	}
-	for u := range s.clean {
-		s.clean[u] += by * s.single[p][u]
+	for u := range s.missingOnlyTotal {
+		s.missingOnlyTotal[u] += by * s.missingOnly[p][u]
 	}
 }
 
@@ -124,7 +124,7 @@ func (s *state) pathsUp(live uint64, p int) (w weights) {
 
 // uplinksToward returns the uplinks in set live that have a path to pod q.
 func (s *state) uplinksToward(live uint64, p, q int) uint64 {
-	if p == q || s.aggsPerPod == 0 || s.dead[p] == 0 && s.dead[q] == 0 {
+	if p == q || s.aggsPerPod == 0 || s.deadAggUplinks[p] == 0 && s.deadAggUplinks[q] == 0 {
 		return live
 	}
 	for rest := live; rest != 0; rest &= rest - 1 {

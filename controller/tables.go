@@ -88,7 +88,7 @@ func (v *torView) torRoutes() []upRoute {
 			}
 		}
 	}
-	for q, dead := range v.dead {
+	for q, dead := range v.deadAggUplinks {
 		if dead > 0 {
 			if _, ok := v.toPod(q); ok {
 				rs = append(rs, upRoute{prefix{2, q}, podGroup + group(q)})
@@ -101,7 +101,7 @@ func (v *torView) torRoutes() []upRoute {
 // aggRoutes returns the routes of an aggregation switch that failures require.
 func (v *aggView) aggRoutes() []upRoute {
 	var rs []upRoute
-	for q, dead := range v.dead {
+	for q, dead := range v.deadAggUplinks {
 		if dead > 0 {
 			if g := v.groupOf(q); g != noGroup {
 				rs = append(rs, upRoute{prefix{2, q}, g})

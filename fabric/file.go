@@ -43,8 +43,8 @@ func (s Spec) Complain(path string, say func(path, problem, remedy string)) {
 	}
 }
 
-// UnmarshalStrict implements [strictyaml.Unmarshaler]: a fabric is a mapping, or the name of a file that contains
-// one.
+// UnmarshalStrict reads the value from YAML, for [strictyaml.Unmarshaler]. A fabric is a mapping, or the name of a
+// file that contains one.
 func (s *Spec) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string) {
 	if n.Kind == yaml.ScalarNode && path != "" {
 		d.Include(n, s, path, "a fabric", "name a fabric file relative to this one, or write the fabric here as a mapping with kind")
@@ -53,8 +53,8 @@ func (s *Spec) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string)
 	d.Fields(n, s, path)
 }
 
-// UnmarshalStrict implements [strictyaml.Unmarshaler]. An omitted key has its default; an explicit delay of zero is
-// zero.
+// UnmarshalStrict reads the value from YAML, for [strictyaml.Unmarshaler]. An omitted key has its default; an explicit
+// delay of zero is zero.
 func (l *LinkSpec) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string) {
 	*l = LinkSpec{Rate: DefaultRate, Delay: DefaultDelay}
 	d.Fields(n, l, path)

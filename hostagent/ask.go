@@ -17,20 +17,20 @@ type Ask struct {
 
 // question is what a host asks one path: is it alive?
 type question struct {
-	sample
-	state   questionState
-	since   fabric.Time // asking: time of the first probe
-	from    fabric.Time // asking: time of the first probe, or of the first one of the second time
-	due     fabric.Time // time of the verdict; alive: of the next question at the earliest; dead: of the next probe
-	round   uint8       // of questions without an answer to data in between, or of probes of the dead path
-	again   bool        // asking: for the second time, with more witnesses
-	seen    bool        // asking: a witness is answered
-	expired bool        // the cause was a retransmission timer
-	left    fabric.Time // dead: time of the verdict
+	hostPath
+	state           questionState
+	since           fabric.Time // asking: time of the first probe
+	from            fabric.Time // asking: time of the first probe, or of the first one of the second time
+	due             fabric.Time // time of the verdict; alive: of the next question at the earliest; dead: of the next probe
+	round           uint8       // of questions without an answer to data in between, or of probes of the dead path
+	secondTime      bool        // asking: for the second time, with more witnesses
+	witnessAnswered bool        // asking: a witness is answered
+	expired         bool        // the cause was a retransmission timer
+	diedAt          fabric.Time // dead: time of the verdict
 }
 
 // questionState is what is known about a question's path. Questions that are asking or dead have an entry in
-// questions.queue; dead ones are in questions.dead and counted in destination.silent and questions.silent.
+// questions.queue; dead ones are in questions.dead and counted in destination.foundDead and questions.deadPerUplink.
 type questionState uint8
 
 const (
@@ -53,18 +53,18 @@ const (
 // questions and the probes in flight.
 type questions struct {
 	*paths
-	open     map[questionKey]*question
-	queue    heap.Heap[dueQuestion]
-	seq      uint64  // of the latest entry of queue
-	probes   []asked // by ID, from first on
-	first    uint32
-	waiting  int             // of probes: those without an answer
-	dead     []*question     // in order of their verdicts
-	silent   []int           // by uplink: dead paths
-	late     []uint8         // by uplink: how often an answer came after the verdict
-	convicts []fabric.LinkID // links known to be dead by several dead paths
-	tat      fabric.Time     // theoretical arrival time of the rate limit of probes
-	excess   fabric.RTT      // of probes' round trips, over those through the idle fabric
+	open           map[questionKey]*question
+	queue          heap.Heap[dueQuestion]
+	seq            uint64          // of the latest entry of queue
+	probes         []probeInFlight // by ID, from first on
+	first          uint32
+	waiting        int             // of probes: those without an answer
+	dead           []*question     // in order of their verdicts
+	deadPerUplink  []int           // by uplink: dead paths
+	lateAnswers    []uint8         // by uplink: how often an answer came after the verdict
+	convictedLinks []fabric.LinkID // links known to be dead by several dead paths
+	tat            fabric.Time     // theoretical arrival time of the rate limit of probes
+	excess         fabric.RTT      // of probes' round trips, over those through the idle fabric
 }
 
 // dueQuestion is an entry of the heap of questions; it is as old as the last push of its question or older.
@@ -84,7 +84,7 @@ type questionKey struct {
 	host fabric.NodeID
 }
 
-func (t *questions) keyOf(s sample) questionKey {
+func (t *questions) keyOf(s hostPath) questionKey {
 	k := questionKey{s.d, s.path, wholeRack}
 	if t.fabric.Planes() > 1 {
 		k.host = s.host
@@ -110,7 +110,7 @@ func (c *Core) Overdue(now fabric.Time, qp QP, o Overdue) {
 		return
 	}
 	c.stats.Overdue++
-	s := sample{p.dst, int(p.path), p.host}
+	s := hostPath{p.dst, int(p.path), p.host}
 	if s.d == nil { // under the own ToR: there is no other path, so none is asked
 		if o.Probes > 0 {
 			c.proofs.probe(p, o.Since)
@@ -133,7 +133,7 @@ func (c *Core) Overdue(now fabric.Time, qp QP, o Overdue) {
 }
 
 // question returns the question about a path, which is new if none is open.
-func (t *questions) question(s sample) *question {
+func (t *questions) question(s hostPath) *question {
 	k := t.keyOf(s)
 	if q := t.open[k]; q != nil {
 		q.host = s.host
@@ -141,9 +141,9 @@ func (t *questions) question(s sample) *question {
 	}
 	if t.open == nil {
 		t.open = make(map[questionKey]*question)
-		t.silent, t.late = make([]int, t.perUplink), make([]uint8, t.perUplink)
+		t.deadPerUplink, t.lateAnswers = make([]int, t.uplinkSlots), make([]uint8, t.uplinkSlots)
 	}
-	q := &question{sample: s, state: alive, due: t.now}
+	q := &question{hostPath: s, state: alive, due: t.now}
 	t.open[k] = q
 	s.d.asked.set(s.path)
 	return q
@@ -151,7 +151,7 @@ func (t *questions) question(s sample) *question {
 
 // forget ends a question without a verdict.
 func (t *questions) forget(q *question) {
-	k := t.keyOf(q.sample)
+	k := t.keyOf(q.hostPath)
 	if t.open[k] != q {
 		return
 	}
@@ -160,19 +160,19 @@ func (t *questions) forget(q *question) {
 		q.d.asked.unset(q.path)
 	}
 	if q.state == dead {
-		t.bury(q, -1)
+		t.countDeadPath(q, -1)
 	}
 	q.state, q.due = alive, fabric.Never
 }
 
-// bury counts a dead path, or, with change -1, one that is no longer dead.
-func (t *questions) bury(q *question, change int) {
+// countDeadPath counts a dead path, or, with change -1, one that is no longer dead.
+func (t *questions) countDeadPath(q *question, change int) {
 	d := q.d
-	t.silent[d.uplink(q.path)] += change
-	if d.silent == nil {
-		d.silent = make([]uint8, d.paths)
+	t.deadPerUplink[d.uplink(q.path)] += change
+	if d.foundDead == nil {
+		d.foundDead = make([]uint8, d.paths)
 	}
-	d.silent[q.path] += uint8(change)
+	d.foundDead[q.path] += uint8(change)
 	d.dirty = true
 	if change > 0 {
 		t.dead = append(t.dead, q)
@@ -187,7 +187,7 @@ func (t *questions) ask(q *question) {
 	if !t.admitProbes(probesPerQuestion) {
 		return
 	}
-	q.state, q.since, q.from, q.again, q.seen = asking, t.now, t.now, false, false
+	q.state, q.since, q.from, q.secondTime, q.witnessAnswered = asking, t.now, t.now, false, false
 	for range probesPerQuestion {
 		t.probe(q, q.d, q.path, false)
 	}
@@ -206,18 +206,18 @@ func (t *questions) dueAt(q *question, at fabric.Time) {
 // Answered reports that host peer answered the path probe with that ID ([Ask].ID).
 func (c *Core) Answered(now fabric.Time, peer fabric.NodeID, id uint32) {
 	c.advance(now)
-	a, ok := c.questions.take(peer, id)
+	a, ok := c.questions.takeProbe(peer, id)
 	if !ok {
 		return
 	}
-	for c.questions.acquit(a) {
+	for c.questions.clearLink(a) {
 		c.movePieces(Return)
 	}
 	switch c.questions.answered(a) {
 	case pathLost:
-		if c.losses.calm(a.d) {
+		if c.losses.noCongestion(a.d) {
 			c.stats.Losses++
-			c.testLoss(a.q.sample, 1)
+			c.testLoss(a.q.hostPath, 1)
 		}
 	case pathBack:
 		c.movePieces(Return)
@@ -234,23 +234,23 @@ const (
 )
 
 // answered processes an answer.
-func (t *questions) answered(a asked) answerVerdict {
+func (t *questions) answered(a probeInFlight) answerVerdict {
 	t.excess.Sample(max(0, t.now-a.at-a.d.probeTrip))
 	t.sampleSlowest(max(0, t.now-a.at-a.d.probeTrip))
 	q := a.q
 	switch {
 	case a.witness:
-		q.seen = q.seen || a.at >= q.since
+		q.witnessAnswered = q.witnessAnswered || a.at >= q.since
 	case q.state == asking:
 		t.stats.PathsAlive++
-		t.rest(q)
+		t.postponeProbes(q)
 		if q.expired {
 			q.expired = false
 			return pathLost
 		}
 	case q.state == dead:
 		t.stats.PathsBack++
-		if late := &t.late[q.d.uplink(q.path)]; a.at < q.left {
+		if late := &t.lateAnswers[q.d.uplink(q.path)]; a.at < q.diedAt {
 			t.stats.PathsLate++
 			*late = min(*late+1, maxLate)
 		}
@@ -260,9 +260,9 @@ func (t *questions) answered(a asked) answerVerdict {
 	return nothingNew
 }
 
-// rest stops probes of a path that is alive for a time that doubles each time.
-func (t *questions) rest(q *question) {
-	q.state, q.due = alive, t.now+t.pause(q)
+// postponeProbes stops probes of a path that is alive for a time that doubles each time.
+func (t *questions) postponeProbes(q *question) {
+	q.state, q.due = alive, t.now+t.probeInterval(q)
 	q.round = min(q.round+1, maxRounds)
 }
 
@@ -270,7 +270,7 @@ func (t *questions) rest(q *question) {
 func (t *questions) noteAnswer(d *destination, path int, host fabric.NodeID) {
 	d.answered[path] = t.now
 	first, _ := t.fabric.HostsOf(d.tor)
-	h := &d.heard[host-first]
+	h := &d.latestAnswers[host-first]
 	if uplink := int32(d.uplink(path)); h[0].uplink != uplink {
 		h[0], h[1] = answer{t.now, uplink}, h[0]
 	} else {
@@ -287,7 +287,7 @@ type answer struct {
 // lastHeard returns the time of the latest answer of a question's host by another uplink.
 func (t *questions) lastHeard(q *question) fabric.Time {
 	first, _ := t.fabric.HostsOf(q.d.tor)
-	h := &q.d.heard[q.host-first]
+	h := &q.d.latestAnswers[q.host-first]
 	if int(h[0].uplink) == q.d.uplink(q.path) {
 		return h[1].at
 	}
@@ -305,7 +305,7 @@ func (t *questions) due() *question {
 			t.probe(q, q.d, q.path, false)
 		}
 		q.round = min(q.round+1, maxDeadRounds)
-		t.dueAt(q, t.now+t.pause(q))
+		t.dueAt(q, t.now+t.probeInterval(q))
 	}
 	return nil
 }
@@ -324,30 +324,30 @@ func (t *questions) deadline() fabric.Time {
 // decide decides about a path that has not answered its probes in time, and reports whether the host leaves the path.
 func (t *questions) decide(q *question) (left bool) {
 	switch {
-	case t.early(q):
-	case q.seen || t.lastHeard(q) >= q.since:
-		t.leave(q)
+	case t.tooEarly(q):
+	case q.witnessAnswered || t.lastHeard(q) >= q.since:
+		t.declareDead(q)
 		return true
-	case !q.again:
-		q.again, q.from = true, t.now
+	case !q.secondTime:
+		q.secondTime, q.from = true, t.now
 		t.probe(q, q.d, q.path, false)
 		t.askWitnesses(q, maxWitnesses)
 		t.answerDue(q)
 	default: // the host does not answer by any path
 		q.expired = false
-		t.rest(q)
+		t.postponeProbes(q)
 	}
 	return false
 }
 
-// leave takes a path whose probes are not answered for dead.
-func (t *questions) leave(q *question) {
+// declareDead takes a path whose probes are not answered for dead.
+func (t *questions) declareDead(q *question) {
 	t.stats.PathsDead++
-	q.state, q.round, q.expired, q.left = dead, 0, false, t.now
-	t.dueAt(q, t.now+t.pause(q))
-	t.bury(q, 1)
-	t.fail(q.sample)
-	t.locate(q)
+	q.state, q.round, q.expired, q.diedAt = dead, 0, false, t.now
+	t.dueAt(q, t.now+t.probeInterval(q))
+	t.countDeadPath(q, 1)
+	t.reportFailedPath(q.hostPath)
+	t.findCommonLink(q)
 }
 
 // doubtful reports whether a path to d is being probed, or another path by its uplink does not answer.
@@ -357,7 +357,7 @@ func (t *questions) doubtful(d *destination, path int) bool {
 			return true
 		}
 	}
-	return len(t.silent) > 0 && t.silent[d.uplink(path)] > 0
+	return len(t.deadPerUplink) > 0 && t.deadPerUplink[d.uplink(path)] > 0
 }
 
 // noteData processes an acknowledgement of a queue pair's data.
@@ -368,25 +368,25 @@ func (t *questions) noteData(p *piece) {
 	}
 	t.noteAnswer(d, path, p.host)
 	if d.asked.get(path) {
-		if q := t.open[t.keyOf(sample{d, path, p.host})]; q != nil && q.state == alive {
+		if q := t.open[t.keyOf(hostPath{d, path, p.host})]; q != nil && q.state == alive {
 			t.forget(q)
 		}
 	}
 }
 
-// verdict adds the paths to d that questions found dead to the dead ones. It forgets the questions about those with a
-// link that is reported dead: its repair will be reported as well, and until then switches may send probes by other
-// paths.
-func (t *questions) verdict(d *destination) {
-	if d.silent == nil {
+// addDeadPaths adds the paths to d that questions found dead to the dead ones. It forgets the questions about those
+// with a link that is reported dead: its repair will be reported as well, and until then switches may send probes by
+// other paths.
+func (t *questions) addDeadPaths(d *destination) {
+	if d.foundDead == nil {
 		return
 	}
 	for _, q := range slices.Clone(t.dead) {
-		if q.d == d && t.overReported(d, q.path) {
+		if q.d == d && t.crossesReportedDead(d, q.path) {
 			t.forget(q)
 		}
 	}
-	for path, n := range d.silent {
+	for path, n := range d.foundDead {
 		if n > 0 {
 			d.dead.set(path)
 		}
@@ -394,16 +394,16 @@ func (t *questions) verdict(d *destination) {
 }
 
 // forgetAll forgets the questions about some paths.
-func (t *questions) forgetAll(crosses func(sample) bool) {
+func (t *questions) forgetAll(crosses func(hostPath) bool) {
 	for _, q := range t.open {
-		if crosses(q.sample) {
+		if crosses(q.hostPath) {
 			t.forget(q)
 		}
 	}
 }
 
 func (t *questions) rebase(now fabric.Time) {
-	t.tat, t.slowest.at = t.tat.Rebase(now), t.slowest.at.Rebase(now)
+	t.tat, t.slowestAnswer.at = t.tat.Rebase(now), t.slowestAnswer.at.Rebase(now)
 	for i := range t.queue {
 		t.queue[i].at = t.queue[i].at.Rebase(now)
 	}
@@ -411,16 +411,16 @@ func (t *questions) rebase(now fabric.Time) {
 		t.probes[i].at = t.probes[i].at.Rebase(now)
 	}
 	for _, q := range t.open {
-		q.since, q.due, q.left = q.since.Rebase(now), q.due.Rebase(now), q.left.Rebase(now)
+		q.since, q.due, q.diedAt = q.since.Rebase(now), q.due.Rebase(now), q.diedAt.Rebase(now)
 		q.from = q.from.Rebase(now)
 	}
 	for _, d := range t.destinations {
 		for i := range d.answered {
 			d.answered[i] = d.answered[i].Rebase(now)
 		}
-		for i := range d.heard {
-			for j := range d.heard[i] {
-				d.heard[i][j].at = d.heard[i][j].at.Rebase(now)
+		for i := range d.latestAnswers {
+			for j := range d.latestAnswers[i] {
+				d.latestAnswers[i][j].at = d.latestAnswers[i][j].at.Rebase(now)
 			}
 		}
 	}

@@ -30,13 +30,13 @@ func (c *Core) Post(now fabric.Time, batch []Flow) error {
 	c.stats.Flows += uint64(len(batch))
 	c.touched = c.touched[:0]
 	for i, f := range batch {
-		if !c.choice(f.Dst) {
+		if !c.hasPathChoice(f.Dst) {
 			c.openPiece(f, Cut{Flow: i, Bytes: f.Bytes}, nil)
 			continue
 		}
 		d := c.towards(f.Dst)
 		if f.Bytes <= c.cfg.Whole {
-			c.openPiece(f, Cut{Flow: i, Bytes: f.Bytes, Path: c.leastLoaded(&piece{dst: d}, Return, d.good(c.usable[:0]))}, d)
+			c.openPiece(f, Cut{Flow: i, Bytes: f.Bytes, Path: c.leastLoaded(&piece{dst: d}, Return, d.goodPaths(c.usable[:0]))}, d)
 			continue
 		}
 		if len(d.batch) == 0 {
@@ -48,7 +48,7 @@ func (c *Core) Post(now fabric.Time, batch []Flow) error {
 		shuffle(c.rng, c.touched)
 	}
 	for _, d := range c.touched {
-		c.deal(d)
+		c.dealFlows(d)
 		d.batch = d.batch[:0]
 	}
 	return nil
@@ -68,15 +68,15 @@ func (c *Core) checkBatch(batch []Flow) error {
 		}
 		total += f.Bytes
 	}
-	if most := uint64(len(batch)) * uint64(c.uplinks*c.aggUps); most > math.MaxUint32-uint64(c.nextQP) {
+	if most := uint64(len(batch)) * uint64(c.uplinks*c.aggUplinks); most > math.MaxUint32-uint64(c.nextQP) {
 		return fmt.Errorf("%w: the numbers for queue pairs are used up; start a new core", ErrFlow)
 	}
 	return nil
 }
 
-// deal splits d's batch over its good paths.
-func (c *Core) deal(d *destination) {
-	c.usable = d.good(c.usable[:0])
+// dealFlows splits d's batch over its good paths.
+func (c *Core) dealFlows(d *destination) {
+	c.usable = d.goodPaths(c.usable[:0])
 	if !c.cfg.Unshuffled {
 		shuffle(c.rng, d.batch)
 		shuffle(c.rng, c.usable)
@@ -86,7 +86,7 @@ func (c *Core) deal(d *destination) {
 		c.sizes = append(c.sizes, f.Bytes)
 	}
 	parts := 1
-	if c.weigh(d, c.usable) {
+	if c.computeWeights(d, c.usable) {
 		c.cuts = c.splitWeighted(d)
 		c.openCuts(d, 1)
 		return
@@ -96,17 +96,17 @@ func (c *Core) deal(d *destination) {
 		for p := range all {
 			all[p] = p
 		}
-		c.cuts = c.split(d, all)
+		c.cuts = c.splitOver(d, all)
 		parts = len(c.cuts)
 	}
-	c.cuts = c.split(d, c.usable)
+	c.cuts = c.splitOver(d, c.usable)
 	parts = max(1, parts/len(c.cuts)) // fewer would halve a larger part of the rate at a mark
 	c.openCuts(d, parts)
 }
 
 // openCuts opens the queue pairs of a batch's cuts, parts for each cut.
 func (c *Core) openCuts(d *destination, parts int) {
-	races := c.race(len(d.batch))
+	races := c.newRaces(len(d.batch))
 	for _, cut := range c.cuts {
 		path := c.usable[cut.Path]
 		cut.Path = path
@@ -119,12 +119,12 @@ func (c *Core) openCuts(d *destination, parts int) {
 	}
 }
 
-// split cuts c.sizes over some paths to d, which it sorts by planes. Of each flow a plane gets its proportion of
+// splitOver cuts c.sizes over some paths to d, which it sorts by planes. Of each flow a plane gets its proportion of
 // the paths: a sender does not know the other senders to a host, so the host's ports are loaded alike only if each
 // flow loads them alike. Within a plane the parts are dealt by cut.
-func (c *Core) split(d *destination, paths []int) []Cut {
+func (c *Core) splitOver(d *destination, paths []int) []Cut {
 	if c.fabric.Planes() == 1 {
-		return c.cut(c.cuts[:0], c.sizes, len(paths))
+		return c.cutFlows(c.cuts[:0], c.sizes, len(paths))
 	}
 	plane := func(path int) int { return c.planeOf(d.uplink(path)) }
 	slices.SortStableFunc(paths, func(a, b int) int { return plane(a) - plane(b) })
@@ -139,7 +139,7 @@ func (c *Core) split(d *destination, paths []int) []Cut {
 			c.parts = append(c.parts, offset(size, last)-offset(size, first))
 		}
 		dealt := len(cuts)
-		cuts = c.cut(cuts, c.parts, last-first)
+		cuts = c.cutFlows(cuts, c.parts, last-first)
 		for i := range cuts[dealt:] {
 			cut := &cuts[dealt+i]
 			cut.Path += first
@@ -149,9 +149,9 @@ func (c *Core) split(d *destination, paths []int) []Cut {
 	return cuts
 }
 
-// cut is [Split] with the variations of the configuration.
-func (c *Core) cut(dst []Cut, sizes []int64, paths int) []Cut {
-	if !c.cfg.Fewest && alike(sizes) {
+// cutFlows is [Split] with the variations of the configuration.
+func (c *Core) cutFlows(dst []Cut, sizes []int64, paths int) []Cut {
+	if !c.cfg.Fewest && equalSizes(sizes) {
 		return dealEqual(dst, sizes, paths)
 	}
 	return SplitFewest(dst, sizes, paths, c.cfg.Slack)
@@ -172,7 +172,7 @@ func (c *Core) openPiece(f Flow, cut Cut, d *destination) *piece {
 	if d != nil {
 		d.link(p)
 		d.used.set(cut.Path)
-		c.load(d, cut.Path, cut.Bytes)
+		c.addOutstanding(d, cut.Path, cut.Bytes)
 		out.Label, out.Labelled = c.label(d, cut.Path), true
 		if c.cfg.StartJitter > 0 {
 			out.Start += fabric.Time(c.rng.Int64N(int64(c.cfg.StartJitter) + 1))
@@ -182,8 +182,8 @@ func (c *Core) openPiece(f Flow, cut Cut, d *destination) *piece {
 	return p
 }
 
-// weigh computes the weights of some paths to d, and reports whether they differ.
-func (c *Core) weigh(d *destination, paths []int) bool {
+// computeWeights computes the weights of some paths to d, and reports whether they differ.
+func (c *Core) computeWeights(d *destination, paths []int) bool {
 	if d.slow == nil && c.slow.byUplink == nil && len(c.slowLinks) == 0 && c.fabric.Clos() {
 		return false
 	}
@@ -195,14 +195,14 @@ func (c *Core) weigh(d *destination, paths []int) bool {
 }
 
 // splitWeighted cuts c.sizes over c.usable by their weights. With planes each flow is first cut into one part per
-// plane, by the weights of the plane's paths: see [Core.split].
+// plane, by the weights of the plane's paths: see [Core.splitOver].
 func (c *Core) splitWeighted(d *destination) []Cut {
 	if c.fabric.Planes() == 1 {
 		return SplitWeighted(c.cuts[:0], c.sizes, c.weights)
 	}
 	plane := func(path int) int { return c.planeOf(d.uplink(path)) }
 	slices.SortStableFunc(c.usable, func(a, b int) int { return plane(a) - plane(b) })
-	c.weigh(d, c.usable)
+	c.computeWeights(d, c.usable)
 	var sum, before uint64
 	for _, w := range c.weights {
 		sum += uint64(w)
@@ -215,22 +215,22 @@ func (c *Core) splitWeighted(d *destination) []Cut {
 		}
 		c.parts = c.parts[:0]
 		for _, size := range c.sizes {
-			c.parts = append(c.parts, portion(size, upTo, sum)-portion(size, before, sum))
+			c.parts = append(c.parts, scaled(size, upTo, sum)-scaled(size, before, sum))
 		}
 		dealt := len(cuts)
 		cuts = SplitWeighted(cuts, c.parts, c.weights[first:last])
 		for i := range cuts[dealt:] {
 			cut := &cuts[dealt+i]
 			cut.Path += first
-			cut.Offset += portion(c.sizes[cut.Flow], before, sum)
+			cut.Offset += scaled(c.sizes[cut.Flow], before, sum)
 		}
 		before = upTo
 	}
 	return cuts
 }
 
-// portion returns size*part/whole; part is at most whole.
-func portion(size int64, part, whole uint64) int64 {
+// scaled returns size*part/whole; part is at most whole.
+func scaled(size int64, part, whole uint64) int64 {
 	high, low := bits.Mul64(uint64(size), part)
 	q, _ := bits.Div64(high, low, whole)
 	return int64(q)

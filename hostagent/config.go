@@ -21,7 +21,7 @@ const (
 	DefaultCalm             = fabric.Millisecond
 	DefaultProbeEvery       = 250 * fabric.Microsecond
 	DefaultSilence          = 5 * fabric.Second
-	DefaultPacket           = 9216
+	DefaultPacketBytes      = 9216
 	DefaultMinimal          = 8
 	MaxMinimal              = 1 << 10
 )
@@ -151,7 +151,7 @@ func (c Config) withDefaults() Config {
 	setZero(&c.Calm, DefaultCalm)
 	setZero(&c.ProbeEvery, DefaultProbeEvery)
 	setZero(&c.Silence, DefaultSilence)
-	setZero(&c.Packet, DefaultPacket)
+	setZero(&c.Packet, DefaultPacketBytes)
 	setZero(&c.Minimal, DefaultMinimal)
 	c.Losses = c.Losses.withDefaults()
 	c.Slow = c.Slow.withDefaults(c.Fabric)

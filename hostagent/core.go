@@ -45,7 +45,7 @@ type Core struct {
 	quenches  quenches
 	pushes    pushes
 	losses    losses
-	proofs    proofs
+	proofs    lossProofs
 	questions questions
 	slow      slowPaths
 }
@@ -61,13 +61,13 @@ func New(cfg Config) (*Core, error) {
 		site: newSite(cfg.withDefaults()), links: make(map[fabric.LinkID]*linkState), cutOff: make(map[fabric.NodeID]int),
 		detectors: []detector{&c.timeouts, &c.losses, &c.questions},
 	}
-	ps.uplinkBytes = make([]int64, ps.perUplink)
+	ps.uplinkBytes = make([]int64, ps.uplinkSlots)
 	c.timeouts.paths = ps
 	c.pushes.paths = ps
 	c.quenches.paths, c.quenches.pushes = ps, &c.pushes
 	c.losses = losses{
-		paths: ps, probing: make(map[QP]lossyProbe), markedIn: fabric.LongAgo,
-		carried: slices.Repeat([]carried{{lostAt: fabric.LongAgo}}, ps.perUplink),
+		paths: ps, probesInFlight: make(map[QP]lossyProbe), inboundMarkAt: fabric.LongAgo,
+		byUplink: slices.Repeat([]uplinkRecord{{lastLossAt: fabric.LongAgo}}, ps.uplinkSlots),
 	}
 	c.questions.paths, c.proofs.site = ps, &ps.site
 	c.slow = slowPaths{paths: ps, shiftedAt: fabric.LongAgo, shiftedLast: fabric.LongAgo}
@@ -78,15 +78,15 @@ func New(cfg Config) (*Core, error) {
 // following functions it ignores an unknown queue pair, which may just have ended.
 func (c *Core) Acked(now fabric.Time, qp QP, bytes int64) {
 	c.advance(now)
-	c.proofs.answered(qp)
+	c.proofs.endWait(qp)
 	if p := c.pieces.get(qp); p != nil && bytes > 0 {
 		n := min(bytes, p.left)
 		p.left -= n
 		if p.dst != nil {
 			path := int(p.path)
-			c.load(p.dst, path, -n)
+			c.addOutstanding(p.dst, path, -n)
 			c.losses.acked(p.dst, path)
-			c.slow.noteFine(p.dst, path, n)
+			c.slow.noteUnmarked(p.dst, path, n)
 			c.questions.noteData(p)
 			c.slow.judge(p)
 		}
@@ -107,21 +107,21 @@ func (c *Core) Done(now fabric.Time, qp QP) {
 		return
 	}
 	if p.dst != nil {
-		c.load(p.dst, int(p.path), -p.left)
+		c.addOutstanding(p.dst, int(p.path), -p.left)
 		p.dst.unlink(p)
 		c.slow.finished(p)
 	}
-	c.proofs.answered(qp)
+	c.proofs.endWait(qp)
 	c.pieces.remove(p)
 }
 
 // Ready returns the caller's work since the last call: queue pairs to open and to move, probes to send.
 func (c *Core) Ready() Ready {
-	r, old := c.ready, c.before
+	r, old := c.ready, c.lastReady
 	c.ready = Ready{
 		Open: old.Open[:0], Flip: old.Flip[:0], Resend: old.Resend[:0], Ask: old.Ask[:0], Failed: old.Failed[:0],
 	}
-	c.before = r
+	c.lastReady = r
 	return r
 }
 
@@ -151,12 +151,12 @@ func (c *Core) Live() int { return c.pieces.live }
 // GoodPaths returns the labels, ascending, of the paths over which the next batch to a host would be spread; none for a
 // host under the same ToR.
 func (c *Core) GoodPaths(dst fabric.NodeID) []fabric.Label {
-	if !c.choice(dst) {
+	if !c.hasPathChoice(dst) {
 		return nil
 	}
 	d := c.towards(dst)
 	var ls []fabric.Label
-	for _, p := range d.good(nil) {
+	for _, p := range d.goodPaths(nil) {
 		ls = append(ls, c.label(d, p))
 	}
 	return ls
@@ -173,7 +173,7 @@ func (c *Core) GoodPaths(dst fabric.NodeID) []fabric.Label {
 // without links known to be dead, preferably mirrored.
 func (c *Core) ResponderLabel(now fabric.Time, peer fabric.NodeID, mirrored fabric.Label, rerouted bool) fabric.Label {
 	c.advance(now)
-	if !c.choice(peer) {
+	if !c.hasPathChoice(peer) {
 		return mirrored
 	}
 	d := c.towards(peer)
@@ -186,9 +186,9 @@ func (c *Core) ResponderLabel(now fabric.Time, peer fabric.NodeID, mirrored fabr
 		d.used.set(path)
 		return mirrored
 	}
-	c.usable = slices.DeleteFunc(d.good(c.usable[:0]), func(p int) bool { return c.linkDead(d, p) })
+	c.usable = slices.DeleteFunc(d.goodPaths(c.usable[:0]), func(p int) bool { return c.linkDead(d, p) })
 	if !good && !rerouted && c.harm(d, path) == losesSome {
-		c.usable = slices.DeleteFunc(c.usable, func(p int) bool { return c.now-d.answered[p] > provenFor })
+		c.usable = slices.DeleteFunc(c.usable, func(p int) bool { return c.now-d.answered[p] > provenTime })
 		if len(c.usable) == 0 {
 			return mirrored
 		}
@@ -209,13 +209,13 @@ func (c *Core) ResponderLabel(now fabric.Time, peer fabric.NodeID, mirrored fabr
 	if good {
 		c.usable = c.elsewhere(d, c.usable, mirrored)
 	}
-	path = c.usable[c.order(d, path)%uint64(len(c.usable))]
+	path = c.usable[c.pathOrder(d, path)%uint64(len(c.usable))]
 	d.used.set(path)
 	return c.label(d, path)
 }
 
-// provenFor is the time for which an answer by a path shows that it is alive.
-const provenFor = fabric.Millisecond
+// provenTime is the time for which an answer by a path shows that it is alive.
+const provenTime = fabric.Millisecond
 
 // elsewhere returns those of some paths that use another ToR uplink than l does, or all of them if there are none.
 func (c *Core) elsewhere(d *destination, paths []int, l fabric.Label) []int {
@@ -243,10 +243,10 @@ func (c *Core) advance(now fabric.Time) {
 	for q := c.questions.due(); q != nil; q = c.questions.due() {
 		if c.questions.decide(q) {
 			c.movePieces(BySilence)
-			c.keepAnother(q.sample, BySilence)
+			c.keepAnother(q.hostPath, BySilence)
 		}
 	}
-	if c.losses.judge() {
+	if c.losses.leaveSuspects() {
 		c.movePieces(ByLoss)
 	}
 	c.losses.probe()
@@ -255,7 +255,7 @@ func (c *Core) advance(now fabric.Time) {
 
 // keepAnother keeps another path if all are left and the kept one does not work either: the evidence against the
 // others holds against it as well.
-func (c *Core) keepAnother(s sample, why Reason) {
+func (c *Core) keepAnother(s hostPath, why Reason) {
 	if c.paths.keepAnother(s) {
 		c.movePieces(why)
 	}
@@ -269,7 +269,7 @@ func (c *Core) Rebase(now fabric.Time) {
 	for i := range c.ready.Open {
 		c.ready.Open[i].Start = c.ready.Open[i].Start.Rebase(now)
 	}
-	c.pushes.heardAt = c.pushes.heardAt.Rebase(now)
+	c.pushes.lastUpdateAt = c.pushes.lastUpdateAt.Rebase(now)
 	c.timeouts.rebase(now)
 	c.quenches.rebase(now)
 	c.losses.rebase(now)

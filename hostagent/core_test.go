@@ -290,7 +290,7 @@ func TestInvariants(t *testing.T) {
 			for _, a := range slices.Clone(r.Ask) {
 				c.Answered(now, a.Dst, a.ID)
 			}
-			if probes = probes[:0]; len(c.losses.lossy)+len(c.losses.accused)+len(c.questions.dead) == 0 {
+			if probes = probes[:0]; len(c.losses.sets)+len(c.losses.suspects)+len(c.questions.dead) == 0 {
 				for _, fl := range c.Ready().Flip {
 					path[fl.QP] = fl.To
 				}

@@ -23,7 +23,7 @@
 //	questions  paths that do not answer probes, and the links that several of them convict
 //	quenches   which quenches are believed, and until when
 //	pushes     which controller is followed, and the epochs of its reports
-//	slowPaths  shares of slow paths and uplinks, by marks and by races ([race])
+//	slowPaths  shares of slow paths and uplinks, by marks and by races ([pieceRace])
 //	pieces     open queue pairs; batch is the scratch space of Post
 //	site       what all share: the host's place in the fabric, the time, counts, and the Ready that is being filled
 //

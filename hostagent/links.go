@@ -18,10 +18,10 @@ type linkState struct {
 type evidence uint8
 
 const (
-	reported  evidence = 1 << iota // a controller reported the link dead
-	suspected                      // by a controller, from all agents' time-outs
-	quenched                       // by a switch, within the memory
-	convicted                      // this host's path probes found the link dead
+	reported   evidence = 1 << iota // a controller reported the link dead
+	suspected                       // by a controller, from all agents' time-outs
+	quenched                        // by a switch, within the memory
+	probedDead                      // this host's path probes found the link dead
 )
 
 func (ps *paths) link(id fabric.LinkID) *linkState {
@@ -33,8 +33,8 @@ func (ps *paths) link(id fabric.LinkID) *linkState {
 	return l
 }
 
-// mark records that a link's state may have changed: the next movePieces recomputes the paths over it.
-func (ps *paths) mark(id fabric.LinkID) {
+// markChanged records that a link's state may have changed: the next movePieces recomputes the paths over it.
+func (ps *paths) markChanged(id fabric.LinkID) {
 	at, listed := slices.BinarySearch(ps.deadLinks, id)
 	switch dead := ps.links[id].evidence != 0; {
 	case dead && !listed:
@@ -45,7 +45,7 @@ func (ps *paths) mark(id fabric.LinkID) {
 		ps.noteCutOff(id, -1)
 	}
 	for _, d := range ps.destinations {
-		if _, ok := ps.over(d, id); ok {
+		if _, ok := ps.pathsOver(d, id); ok {
 			d.dirty = true
 		}
 	}
@@ -61,7 +61,7 @@ func (ps *paths) noteCutOff(id fabric.LinkID, change int) {
 		delete(ps.cutOff, host)
 		return
 	}
-	rack := ps.known(ps.fabric.ToROf(host), wholeRack)
+	rack := ps.lookup(ps.fabric.ToROf(host), wholeRack)
 	if rack == nil {
 		return
 	}

@@ -10,8 +10,8 @@ import (
 // it are left, also those to ToRs to which this host has not sent. One of these is asked, so that a wrong conclusion is
 // found: an answer by a path over the link acquits it.
 
-// locate looks for the link that a dead path has in common with an earlier one.
-func (t *questions) locate(q *question) {
+// findCommonLink looks for the link that a dead path has in common with an earlier one.
+func (t *questions) findCommonLink(q *question) {
 	own := t.linksOf(q.d, q.path, q.host)
 	for _, o := range t.dead {
 		if o == q {
@@ -22,8 +22,8 @@ func (t *questions) locate(q *question) {
 			if !slices.Contains(theirs, id) || !t.hasChoice(uint32(id)) {
 				continue
 			}
-			if !slices.Contains(t.convicts, id) && !t.answeredOver(id, q.since) {
-				t.convict(id)
+			if !slices.Contains(t.convictedLinks, id) && !t.answeredOver(id, q.since) {
+				t.markLinkDead(id)
 			}
 			break
 		}
@@ -33,9 +33,9 @@ func (t *questions) locate(q *question) {
 // answeredOver reports whether some path over a link has answered since a time.
 func (t *questions) answeredOver(id fabric.LinkID, since fabric.Time) bool {
 	for _, d := range t.destinations {
-		if s, ok := t.over(d, id); ok {
+		if s, ok := t.pathsOver(d, id); ok {
 			answered := false
-			d.each(s, func(path int) { answered = answered || d.answered[path] >= since })
+			d.eachPath(s, func(path int) { answered = answered || d.answered[path] >= since })
 			if answered {
 				return true
 			}
@@ -44,19 +44,19 @@ func (t *questions) answeredOver(id fabric.LinkID, since fabric.Time) bool {
 	return false
 }
 
-// convict treats a link as dead.
-func (t *questions) convict(id fabric.LinkID) {
+// markLinkDead treats a link as dead.
+func (t *questions) markLinkDead(id fabric.LinkID) {
 	t.stats.LinksConvicted++
-	t.convicts = append(t.convicts, id)
-	t.link(id).evidence |= convicted
-	t.mark(id)
+	t.convictedLinks = append(t.convictedLinks, id)
+	t.link(id).evidence |= probedDead
+	t.markChanged(id)
 	for _, d := range t.destinations {
-		if s, ok := t.over(d, id); ok && d.first != nil {
+		if s, ok := t.pathsOver(d, id); ok && d.first != nil {
 			asked := false
-			d.each(s, func(path int) {
+			d.eachPath(s, func(path int) {
 				if !asked && !d.asked.get(path) {
 					asked = true
-					t.ask(t.question(sample{d, path, d.first.host}))
+					t.ask(t.question(hostPath{d, path, d.first.host}))
 				}
 			})
 			if asked {
@@ -66,23 +66,23 @@ func (t *questions) convict(id fabric.LinkID) {
 	}
 }
 
-// acquit treats a link of a path that has answered as alive, and reports whether there was a convicted one.
-func (t *questions) acquit(a asked) bool {
+// clearLink treats a link of a path that has answered as alive, and reports whether there was a convicted one.
+func (t *questions) clearLink(a probeInFlight) bool {
 	path := t.linksOf(a.d, a.path, a.host)
-	i := slices.IndexFunc(t.convicts, func(id fabric.LinkID) bool { return slices.Contains(path, id) })
+	i := slices.IndexFunc(t.convictedLinks, func(id fabric.LinkID) bool { return slices.Contains(path, id) })
 	if i < 0 {
 		return false
 	}
-	id := t.convicts[i]
-	t.absolve(id)
-	t.mark(id)
+	id := t.convictedLinks[i]
+	t.forgetLink(id)
+	t.markChanged(id)
 	return true
 }
 
-// absolve forgets this host's conclusion about a link.
-func (t *questions) absolve(id fabric.LinkID) {
-	if i := slices.Index(t.convicts, id); i >= 0 {
-		t.convicts = slices.Delete(t.convicts, i, i+1)
-		t.links[id].evidence &^= convicted
+// forgetLink forgets this host's conclusion about a link.
+func (t *questions) forgetLink(id fabric.LinkID) {
+	if i := slices.Index(t.convictedLinks, id); i >= 0 {
+		t.convictedLinks = slices.Delete(t.convictedLinks, i, i+1)
+		t.links[id].evidence &^= probedDead
 	}
 }

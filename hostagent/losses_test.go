@@ -20,7 +20,7 @@ func lossVerdicts(lt LossTest, loss float64, times int) float64 {
 			if rng.Float64() < loss {
 				r.lost++
 			} else {
-				r.fine++
+				r.delivered++
 			}
 			if s := w.sum(r); s >= w.lossy {
 				lossy++
@@ -65,10 +65,10 @@ func TestLossRestart(t *testing.T) {
 	each := uint32(-w.healthy/w.fine) + 1 // packets that end a test which began with nothing
 	for _, c := range []struct{ have, want record }{
 		{record{}, record{}},
-		{record{fine: 10}, record{fine: 10}},
-		{record{fine: 3*each + 7}, record{fine: 7}},
-		{record{fine: 100, lost: 1}, record{fine: 100, lost: 1}},
-		{record{fine: 1 << 31, lost: 1}, w.restart(record{fine: 1<<31 - uint32((w.loss-w.healthy)/w.fine)})},
+		{record{delivered: 10}, record{delivered: 10}},
+		{record{delivered: 3*each + 7}, record{delivered: 7}},
+		{record{delivered: 100, lost: 1}, record{delivered: 100, lost: 1}},
+		{record{delivered: 1 << 31, lost: 1}, w.restart(record{delivered: 1<<31 - uint32((w.loss-w.healthy)/w.fine)})},
 	} {
 		if got := w.restart(c.have); got != c.want || w.sum(got) < w.healthy-w.fine {
 			t.Errorf("%+v: begun anew as %+v, want %+v", c.have, got, c.want)

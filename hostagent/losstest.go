@@ -63,12 +63,12 @@ func (t LossTest) validate() error {
 }
 
 // record counts a path's packets since the test last restarted.
-type record struct{ fine, lost uint32 }
+type record struct{ delivered, lost uint32 }
 
-// carried counts an uplink's packets, over all destinations.
-type carried struct {
+// uplinkRecord counts an uplink's packets, over all destinations.
+type uplinkRecord struct {
 	record
-	lostAt fabric.Time // time of the latest loss
+	lastLossAt fabric.Time // time of the latest loss
 }
 
 // weights are the test's increment for a lost packet, its decrement for another packet, and the sums at which it
@@ -88,16 +88,16 @@ func (t LossTest) against(others float64) weights {
 	}
 }
 
-func (w weights) sum(r record) float64 { return w.loss*float64(r.lost) - w.fine*float64(r.fine) }
+func (w weights) sum(r record) float64 { return w.loss*float64(r.lost) - w.fine*float64(r.delivered) }
 
 // restart returns the record since the test's last restart: with the losses first, the test restarts whenever the
 // packets so far have proved the path healthy.
 func (w weights) restart(r record) record {
-	if first := (w.loss*float64(r.lost) - w.healthy) / w.fine; r.lost > 0 && float64(r.fine) > first {
-		r = record{fine: r.fine - uint32(first)}
+	if first := (w.loss*float64(r.lost) - w.healthy) / w.fine; r.lost > 0 && float64(r.delivered) > first {
+		r = record{delivered: r.delivered - uint32(first)}
 	}
 	if r.lost == 0 {
-		r.fine %= uint32(-w.healthy/w.fine) + 1
+		r.delivered %= uint32(-w.healthy/w.fine) + 1
 	}
 	return r
 }

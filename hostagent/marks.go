@@ -18,10 +18,10 @@ type marks struct {
 func (c *Core) Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool) {
 	c.advance(now)
 	if inbound {
-		c.losses.markedIn = c.now // acknowledgements of all peers come by the same link
+		c.losses.inboundMarkAt = c.now // acknowledgements of all peers come by the same link
 		return
 	}
-	if !c.choice(peer) {
+	if !c.hasPathChoice(peer) {
 		return
 	}
 	d := c.towards(peer)
@@ -37,13 +37,13 @@ func (c *Core) Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, in
 func (ls *losses) marked(d *destination, host fabric.NodeID) {
 	first, hosts := ls.fabric.HostsOf(d.tor)
 	if d.marks.to == nil {
-		d.marks.by, d.marks.to = longAgo(ls.perUplink), longAgo(hosts)
+		d.marks.by, d.marks.to = allLongAgo(ls.uplinkSlots), allLongAgo(hosts)
 	}
 	d.marks.last, d.marks.to[host-first] = ls.now, ls.now
 }
 
-// calm reports whether congestion on the way to d, or a lack of processors, cannot have caused a time-out.
-func (ls *losses) calm(d *destination) bool {
+// noCongestion reports whether congestion on the way to d, or a lack of processors, cannot have caused a time-out.
+func (ls *losses) noCongestion(d *destination) bool {
 	return ls.now-d.marks.last >= ls.cfg.Calm && !ls.cfg.Losses.Pauses && !ls.starved()
 }
 
@@ -56,13 +56,13 @@ func (m *marks) rebase(now fabric.Time) {
 	}
 }
 
-func longAgo(n int) []fabric.Time {
+func allLongAgo(n int) []fabric.Time {
 	return slices.Repeat([]fabric.Time{fabric.LongAgo}, n)
 }
 
-// excused reports whether a packet on a path was marked since a time: one to the same ToR by the same uplink, or
+// lossExcused reports whether a packet on a path was marked since a time: one to the same ToR by the same uplink, or
 // one to the same host, whose link is on all paths to it. Where processors lack, every loss is excused.
-func (ls *losses) excused(s sample, since fabric.Time) bool {
+func (ls *losses) lossExcused(s hostPath, since fabric.Time) bool {
 	if s.d.marks.to == nil || ls.starved() {
 		return ls.starved()
 	}

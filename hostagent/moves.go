@@ -17,7 +17,7 @@ func (c *Core) movePieces(why Reason) {
 				}
 				c.move(p, int(p.home), reason)
 			case !d.isGood(int(p.path)):
-				c.move(p, c.leastLoaded(p, why, d.good(c.usable[:0])), why)
+				c.move(p, c.leastLoaded(p, why, d.goodPaths(c.usable[:0])), why)
 			}
 		}
 	}
@@ -36,8 +36,8 @@ func (c *Core) move(p *piece, to int, why Reason) {
 	if why == Return {
 		c.stats.Returns++
 	}
-	c.load(d, from, -p.left)
-	c.load(d, to, p.left)
+	c.addOutstanding(d, from, -p.left)
+	c.addOutstanding(d, to, p.left)
 	d.used.set(to)
 	p.path, p.flipped, p.race = int16(to), c.now, nil
 }
@@ -52,17 +52,17 @@ func (c *Core) leastLoaded(p *piece, why Reason, of []int) int {
 			if x, y := c.questions.doubtful(d, a), c.questions.doubtful(d, b); x != y {
 				return y
 			}
-			if x, y := d.shared(int(p.path), a), d.shared(int(p.path), b); x != y {
+			if x, y := d.sharedTiers(int(p.path), a), d.sharedTiers(int(p.path), b); x != y {
 				return x < y
 			}
 		}
-		if x, y := c.slow.weight(d, a), c.slow.weight(d, b); heavier(d.bytes[b], y, d.bytes[a], x) || heavier(d.bytes[a], x, d.bytes[b], y) {
-			return heavier(d.bytes[b], y, d.bytes[a], x)
+		if x, y := c.slow.weight(d, a), c.slow.weight(d, b); takesLonger(d.bytes[b], y, d.bytes[a], x) || takesLonger(d.bytes[a], x, d.bytes[b], y) {
+			return takesLonger(d.bytes[b], y, d.bytes[a], x)
 		}
 		if x, y := c.uplinkBytes[d.uplink(a)], c.uplinkBytes[d.uplink(b)]; x != y {
 			return x < y
 		}
-		return c.order(d, a) < c.order(d, b)
+		return c.pathOrder(d, a) < c.pathOrder(d, b)
 	}
 	for _, q := range of {
 		if best < 0 || better(q, best) {
@@ -72,13 +72,13 @@ func (c *Core) leastLoaded(p *piece, why Reason, of []int) int {
 	return best
 }
 
-// shared returns the number of tiers in which two paths agree: 0 if they differ in both, 1 if only the ToR's
+// sharedTiers returns the number of tiers in which two paths agree: 0 if they differ in both, 1 if only the ToR's
 // uplinks differ, 2 if neither.
-func (d *destination) shared(a, b int) int {
+func (d *destination) sharedTiers(a, b int) int {
 	switch {
-	case a/d.vs == b/d.vs:
+	case a/d.aggUplinks == b/d.aggUplinks:
 		return 2
-	case d.vs > 1 && a%d.vs == b%d.vs:
+	case d.aggUplinks > 1 && a%d.aggUplinks == b%d.aggUplinks:
 		return 1
 	}
 	return 0
@@ -102,11 +102,11 @@ func (c *Core) unload(d *destination, path int, byUplink bool) {
 			if q == path || !d.isGood(q) || byUplink && d.uplink(q) == d.uplink(path) {
 				continue
 			}
-			if best < 0 || c.slow.lighter(d, q, best, load(q)+p.left, load(best)+p.left) {
+			if best < 0 || c.slow.takesLess(d, q, best, load(q)+p.left, load(best)+p.left) {
 				best = q
 			}
 		}
-		if best < 0 || !heavier(load(path), w, load(best)+p.left, c.slow.weight(d, best)) {
+		if best < 0 || !takesLonger(load(path), w, load(best)+p.left, c.slow.weight(d, best)) {
 			return
 		}
 		p.home = int16(best)
@@ -122,7 +122,7 @@ func (c *Core) unloadSlow(d *destination, path int, what slowVerdict) {
 	case uplinkSlow:
 		uplink := d.uplink(path)
 		for _, d := range c.destinations {
-			d.each(span{u: uplink, n: 1, v: -1}, func(path int) { c.unload(d, path, true) })
+			d.eachPath(pathSet{firstUplink: uplink, uplinkCount: 1, aggUplink: -1}, func(path int) { c.unload(d, path, true) })
 		}
 	}
 }

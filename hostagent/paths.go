@@ -13,34 +13,34 @@ import (
 // uplink v. Under the own ToR, with planes, path q takes plane q. In a dragonfly a label takes the place of an uplink,
 // and there is one path to a ToR of the own pod.
 type destination struct {
-	tor     fabric.NodeID
-	host    fabric.NodeID // wholeRack: all hosts of the ToR
-	pod     int
-	uplink0 int // the uplink of path 0
-	vs      int // number of aggregation uplinks; 1 where the ToR's uplink is the only choice
-	paths   int
+	tor         fabric.NodeID
+	host        fabric.NodeID // wholeRack: all hosts of the ToR
+	pod         int
+	firstUplink int // the uplink of path 0
+	aggUplinks  int // number of aggregation uplinks; 1 where the ToR's uplink is the only choice
+	paths       int
 
-	dead  bitmap
-	dirty bool    // links or detectors have changed since dead was computed
-	used  bitmap  // paths ever used by a piece or an acknowledgement
-	kept  int     // the path used when all are dead
-	bytes []int64 // outstanding, by path
+	dead     bitmap
+	dirty    bool    // links or detectors have changed since dead was computed
+	used     bitmap  // paths ever used by a piece or an acknowledgement
+	keptPath int     // the path used when all are dead
+	bytes    []int64 // outstanding, by path
 
 	trip      fabric.Time // round trip of a full packet through the idle fabric
 	probeTrip fabric.Time // longest of a path probe
 
 	// timeouts alone
-	until []fabric.Time // by path: end of the memory of a time-out, 0: none; nil before the first time-out
+	timeoutUntil []fabric.Time // by path: end of the memory of a time-out, 0: none; nil before the first time-out
 
 	// losses alone
 	records []record // by path
 	marks   marks
 
 	// questions alone
-	answered []fabric.Time // by path: time of its latest answer
-	heard    [][2]answer   // by host of the ToR: its latest answers by two uplinks
-	asked    bitmap        // paths with an open question
-	silent   []uint8       // by path: number of questions that found it dead; nil: none did
+	answered      []fabric.Time // by path: time of its latest answer
+	latestAnswers [][2]answer   // by host of the ToR: its latest answers by two uplinks
+	asked         bitmap        // paths with an open question
+	foundDead     []uint8       // by path: number of questions that found it dead; nil: none did
 
 	// slowPaths alone
 	slow *slowness // by path; nil before the first mark
@@ -65,7 +65,7 @@ type paths struct {
 }
 
 // detector finds single paths dead. Its verdict adds the paths to d that it holds dead to d.dead.
-type detector interface{ verdict(d *destination) }
+type detector interface{ addDeadPaths(d *destination) }
 
 const wholeRack fabric.NodeID = -1
 
@@ -78,8 +78,8 @@ func (ps *paths) towards(host fabric.NodeID) *destination {
 	return ps.destination(ps.fabric.ToROf(host), wholeRack)
 }
 
-// known returns a destination used before, or nil.
-func (ps *paths) known(tor, host fabric.NodeID) *destination {
+// lookup returns a destination used before, or nil.
+func (ps *paths) lookup(tor, host fabric.NodeID) *destination {
 	if d := ps.recent; d != nil && d.tor == tor && d.host == host {
 		return d
 	}
@@ -101,24 +101,24 @@ func (ps *paths) find(tor, host fabric.NodeID) (i int, ok bool) {
 
 // destination returns the state of a ToR, or of a host under it, and makes it on first use.
 func (ps *paths) destination(tor, host fabric.NodeID) *destination {
-	if d := ps.known(tor, host); d != nil {
+	if d := ps.lookup(tor, host); d != nil {
 		return d
 	}
 	n := ps.fabric.Node(tor)
-	d := &destination{tor: tor, host: host, pod: n.Pod, vs: 1}
+	d := &destination{tor: tor, host: host, pod: n.Pod, aggUplinks: 1}
 	if ps.fabric.ThreeTier() && n.Pod != ps.pod {
-		d.vs = ps.aggUps
+		d.aggUplinks = ps.aggUplinks
 	}
-	d.paths = ps.uplinks * d.vs
+	d.paths = ps.uplinks * d.aggUplinks
 	if tor == ps.tor || !ps.fabric.Clos() && n.Pod == ps.pod {
-		d.uplink0, d.paths = ps.uplinks, ps.fabric.Planes()
+		d.firstUplink, d.paths = ps.uplinks, ps.fabric.Planes()
 	}
 	d.dead, d.used = newBitmap(d.paths), newBitmap(d.paths)
 	d.bytes = make([]int64, d.paths)
 	d.records, d.marks.last = make([]record, d.paths), fabric.LongAgo
 	first, hosts := ps.fabric.HostsOf(tor)
-	d.answered, d.asked = longAgo(d.paths), newBitmap(d.paths)
-	d.heard = slices.Repeat([][2]answer{{{fabric.LongAgo, -1}, {fabric.LongAgo, -1}}}, hosts)
+	d.answered, d.asked = allLongAgo(d.paths), newBitmap(d.paths)
+	d.latestAnswers = slices.Repeat([][2]answer{{{fabric.LongAgo, -1}, {fabric.LongAgo, -1}}}, hosts)
 	far := first
 	if far == ps.cfg.Host {
 		far += fabric.NodeID(hosts - 1)
@@ -161,27 +161,27 @@ func (d *destination) allDead() bool { return d.dead.count() == d.paths }
 
 // isGood reports whether a path may be used.
 func (d *destination) isGood(path int) bool {
-	return !d.dead.get(path) || path == d.kept && d.allDead()
+	return !d.dead.get(path) || path == d.keptPath && d.allDead()
 }
 
-// good appends the usable paths, ascending; there is at least one.
-func (d *destination) good(to []int) []int {
+// goodPaths appends the usable paths, ascending; there is at least one.
+func (d *destination) goodPaths(to []int) []int {
 	for p := range d.paths {
 		if !d.dead.get(p) {
 			to = append(to, p)
 		}
 	}
 	if len(to) == 0 {
-		to = append(to, d.kept)
+		to = append(to, d.keptPath)
 	}
 	return to
 }
 
-// uplink returns the uplink of a path; with planes, under the own ToR: see site.perUplink.
-func (d *destination) uplink(path int) int { return d.uplink0 + path/d.vs }
+// uplink returns the uplink of a path; with planes, under the own ToR: see site.uplinkSlots.
+func (d *destination) uplink(path int) int { return d.firstUplink + path/d.aggUplinks }
 
-// load adds to the bytes outstanding on a path.
-func (ps *paths) load(d *destination, path int, bytes int64) {
+// addOutstanding adds to the bytes outstanding on a path.
+func (ps *paths) addOutstanding(d *destination, path int, bytes int64) {
 	d.bytes[path] += bytes
 	ps.uplinkBytes[d.uplink(path)] += bytes
 }
@@ -191,33 +191,33 @@ func (ps *paths) recompute(d *destination) {
 	was := d.dead.clone()
 	d.dead.clear()
 	for _, l := range ps.deadLinks {
-		if s, ok := ps.over(d, l); ok {
-			d.each(s, d.dead.set)
+		if s, ok := ps.pathsOver(d, l); ok {
+			d.eachPath(s, d.dead.set)
 		}
 	}
 	for _, of := range ps.detectors {
-		of.verdict(d)
+		of.addDeadPaths(d)
 	}
-	if !d.allDead() || was.count() == d.paths && !ps.linkDead(d, d.kept) {
+	if !d.allDead() || was.count() == d.paths && !ps.linkDead(d, d.keptPath) {
 		return
 	}
 	// The last good path is kept, or, if several died at once, one of them; but rather one that was left because it
 	// loses packets than one that is silent, and rather that one than one with a link known to be dead.
 	kept := -1
 	if was.count() == d.paths {
-		kept = d.kept
+		kept = d.keptPath
 	}
-	d.kept = -1
+	d.keptPath = -1
 	for p := range d.paths {
-		if d.kept < 0 || ps.keptBefore(d, p, d.kept, was, kept) {
-			d.kept = p
+		if d.keptPath < 0 || ps.preferKept(d, p, d.keptPath, was, kept) {
+			d.keptPath = p
 		}
 	}
 }
 
-// keptBefore reports whether path a to d, all of which are dead, is rather to be kept than b. was are those that were
+// preferKept reports whether path a to d, all of which are dead, is rather to be kept than b. was are those that were
 // dead before, and kept the one that was kept then; -1: none.
-func (ps *paths) keptBefore(d *destination, a, b int, was bitmap, kept int) bool {
+func (ps *paths) preferKept(d *destination, a, b int, was bitmap, kept int) bool {
 	if x, y := ps.harm(d, a), ps.harm(d, b); x != y {
 		return x < y
 	}
@@ -227,27 +227,27 @@ func (ps *paths) keptBefore(d *destination, a, b int, was bitmap, kept int) bool
 	if (a == kept) != (b == kept) {
 		return a == kept
 	}
-	return ps.order(d, a) < ps.order(d, b)
+	return ps.pathOrder(d, a) < ps.pathOrder(d, b)
 }
 
 // keepAnother keeps another path if all are left and the kept one does not work either, and reports whether it does.
-// Paths with links known to be dead are no choice; see triedBefore for the others.
-func (ps *paths) keepAnother(s sample) bool {
+// Paths with links known to be dead are no choice; see preferTried for the others.
+func (ps *paths) keepAnother(s hostPath) bool {
 	d := s.d
-	if !d.allDead() || s.path != d.kept || d.paths == 1 {
+	if !d.allDead() || s.path != d.keptPath || d.paths == 1 {
 		return false
 	}
 	best := -1
-	for _, step := range []int{d.vs + 1, 1} {
+	for _, step := range []int{d.aggUplinks + 1, 1} {
 		for i := 1; i < d.paths; i++ {
 			p := (s.path + i*step) % d.paths
-			if p != s.path && ps.harm(d, p) < linkDead && (best < 0 || ps.triedBefore(d, p, best)) {
+			if p != s.path && ps.harm(d, p) < linkDead && (best < 0 || ps.preferTried(d, p, best)) {
 				best = p
 			}
 		}
 	}
 	if best >= 0 {
-		d.kept, d.dirty = best, true
+		d.keptPath, d.dirty = best, true
 		return true
 	}
 	return false
@@ -258,13 +258,13 @@ func (ps *paths) linkDead(d *destination, path int) bool {
 	return slices.ContainsFunc(ps.deadLinks, func(id fabric.LinkID) bool { return ps.crosses(d, path, id) })
 }
 
-// triedBefore reports whether path a to d is rather to be tried than b: it does less harm, or its last time-out is
+// preferTried reports whether path a to d is rather to be tried than b: it does less harm, or its last time-out is
 // longer ago.
-func (ps *paths) triedBefore(d *destination, a, b int) bool {
+func (ps *paths) preferTried(d *destination, a, b int) bool {
 	if x, y := ps.harm(d, a), ps.harm(d, b); x != y {
 		return x < y
 	}
-	return d.until != nil && d.until[a] < d.until[b]
+	return d.timeoutUntil != nil && d.timeoutUntil[a] < d.timeoutUntil[b]
 }
 
 // harm is what is known against a path that was left.
@@ -280,17 +280,17 @@ func (ps *paths) harm(d *destination, path int) harm {
 	switch {
 	case ps.linkDead(d, path):
 		return linkDead
-	case d.silent != nil && d.silent[path] > 0 || d.until != nil && d.until[path] > ps.now:
+	case d.foundDead != nil && d.foundDead[path] > 0 || d.timeoutUntil != nil && d.timeoutUntil[path] > ps.now:
 		return silent
 	}
 	return losesSome
 }
 
-// overReported reports whether a switch or a controller reports a link of a path to d dead.
-func (ps *paths) overReported(d *destination, path int) bool {
+// crossesReportedDead reports whether a switch or a controller reports a link of a path to d dead.
+func (ps *paths) crossesReportedDead(d *destination, path int) bool {
 	return slices.ContainsFunc(ps.deadLinks, func(id fabric.LinkID) bool {
 		l := ps.links[id]
-		return l.evidence&^convicted != 0 && ps.crosses(d, path, id)
+		return l.evidence&^probedDead != 0 && ps.crosses(d, path, id)
 	})
 }
 

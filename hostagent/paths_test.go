@@ -49,12 +49,12 @@ func TestOver(t *testing.T) {
 		c := mustCore(t, Config{Fabric: f, Host: host, Uplinks: rapid.IntRange(0, 3).Draw(rt, "uplinks")})
 		to := fabric.NodeID(rapid.IntRange(0, f.Hosts()-1).Draw(rt, "to"))
 		tor := f.ToROf(to)
-		if to == host || !c.choice(to) {
+		if to == host || !c.hasPathChoice(to) {
 			return
 		}
 		d := c.destination(tor, to)
 		labels := f.PathLabels(c.tor, tor)
-		if c.share == f.ToRUplinks() && len(labels) != d.paths {
+		if c.usedPerToR == f.ToRUplinks() && len(labels) != d.paths {
 			rt.Fatalf("%d paths, want %d", d.paths, len(labels))
 		}
 		labels = labels[:0]
@@ -63,9 +63,9 @@ func TestOver(t *testing.T) {
 		}
 		for link := range fabric.LinkID(f.Links()) {
 			over := make(map[int]bool)
-			s, ok := c.over(d, link)
+			s, ok := c.pathsOver(d, link)
 			if ok {
-				d.each(s, func(p int) { over[p] = true })
+				d.eachPath(s, func(p int) { over[p] = true })
 			}
 			for p, l := range labels {
 				if q, ok := c.pathOf(d, l); !ok || q != p {
@@ -81,7 +81,7 @@ func TestOver(t *testing.T) {
 					if h.Link != link || !want {
 						continue
 					}
-					if far := f.Link(link).Peer(h.From).Node; !c.leaves(d, link, h.From) || c.leaves(d, link, far) {
+					if far := f.Link(link).Peer(h.From).Node; !c.leavesSwitchBy(d, link, h.From) || c.leavesSwitchBy(d, link, far) {
 						rt.Fatalf("%s to %s over %s: want it left by %s alone", f.Name(host), f.Name(tor), f.LinkName(link), f.Name(h.From))
 					}
 				}

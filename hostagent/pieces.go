@@ -14,7 +14,7 @@ type piece struct {
 	home, path int16
 	size       uint32       // in units of sizeUnit, saturated
 	dst        *destination // nil under the own ToR
-	race       *race        // nil: no other piece of its flow takes another path
+	race       *pieceRace   // nil: no other piece of its flow takes another path
 	left       int64        // bytes not acknowledged
 	flipped    fabric.Time  // LongAgo: never
 	prev, next *piece       // of dst, in order of opening
@@ -114,7 +114,7 @@ func (s *pieces) all() iter.Seq[*piece] {
 }
 
 func (s *pieces) rebase(now fabric.Time) {
-	races := map[*race]bool{} // pieces of a flow share one
+	races := map[*pieceRace]bool{} // pieces of a flow share one
 	for p := range s.all() {
 		p.flipped = p.flipped.Rebase(now)
 		if r := p.race; r != nil && !races[r] {

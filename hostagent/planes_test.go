@@ -133,7 +133,7 @@ func TestPlanesSplit(t *testing.T) {
 		}
 		for tor, by := range labels {
 			for l, n := range by {
-				if first := by[c.label(c.known(tor, wholeRack), 0)]; max(n-first, first-n) > int64(len(batch)*f.Planes()*4) {
+				if first := by[c.label(c.lookup(tor, wholeRack), 0)]; max(n-first, first-n) > int64(len(batch)*f.Planes()*4) {
 					rt.Fatalf("to %s: %v, by label: %d is not as the first", f.Name(tor), by, l)
 				}
 			}

@@ -6,8 +6,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// asked is a path probe in flight.
-type asked struct {
+// probeInFlight is a path probe in flight.
+type probeInFlight struct {
 	q       *question // nil: answered
 	d       *destination
 	path    int
@@ -36,14 +36,14 @@ func (t *questions) admitProbes(n int) bool {
 // probe sends a probe for a question, by its path or, as a witness, by another.
 func (t *questions) probe(q *question, d *destination, path int, witness bool) {
 	id := t.first + uint32(len(t.probes))
-	t.probes = append(t.probes, asked{q, d, path, q.host, t.now, witness})
+	t.probes = append(t.probes, probeInFlight{q, d, path, q.host, t.now, witness})
 	t.ready.Ask = append(t.ready.Ask, Ask{id & (1<<24 - 1), q.host, t.label(d, path)})
 	t.stats.PathProbes++
 	t.waiting++
 	// Answers to old ones are of no use.
 	drop := 0
 	for _, a := range t.probes {
-		if a.q != nil && t.now-a.at <= 16*t.askWait(sample{a.d, a.path, a.host}) {
+		if a.q != nil && t.now-a.at <= 16*t.askWait(hostPath{a.d, a.path, a.host}) {
 			break
 		}
 		drop++
@@ -65,7 +65,7 @@ func (t *questions) askWitnesses(q *question, most int) {
 	d, own := q.d, q.d.uplink(q.path)
 	sent := 0
 	for _, other := range []bool{true, false} {
-		start := int(t.order(d, q.path) % uint64(d.paths))
+		start := int(t.pathOrder(d, q.path) % uint64(d.paths))
 		last := -1
 		for i := range d.paths {
 			path := (start + i) % d.paths
@@ -81,11 +81,11 @@ func (t *questions) askWitnesses(q *question, most int) {
 	t.tat += t.probeTime() * fabric.Time(sent)
 }
 
-// take returns the probe that a host has answered, once.
-func (t *questions) take(peer fabric.NodeID, id uint32) (a asked, ok bool) {
+// takeProbe returns the probe that a host has answered, once.
+func (t *questions) takeProbe(peer fabric.NodeID, id uint32) (a probeInFlight, ok bool) {
 	i := (id - t.first) & (1<<24 - 1)
 	if int(i) >= len(t.probes) || t.probes[i].q == nil || t.probes[i].host != peer {
-		return asked{}, false
+		return probeInFlight{}, false
 	}
 	a, t.probes[i].q = t.probes[i], nil
 	t.waiting--

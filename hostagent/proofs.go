@@ -2,36 +2,36 @@ package hostagent
 
 import "github.com/ethereal-fabric/ethereal/fabric"
 
-// proofs prove losses of which no answer tells. A receiver that takes packets in order asks for a missing one once. If
-// that request is lost, or the packet a second time, the queue pair waits for its timer. So if it waits and its path
+// lossProofs prove losses of which no answer tells. A receiver that takes packets in order asks for a missing one once.
+// If that request is lost, or the packet a second time, the queue pair waits for its timer. So if it waits and its path
 // answers path probes, a zero-length write is sent behind its packets, in their class and by their path, on a queue
 // pair of its own. It cannot overtake them: if it is answered and they are not, they are lost, or their answers are.
 // However busy the fabric is, the queue pair need not wait for its timer.
-type proofs struct {
+type lossProofs struct {
 	*site
 	waiting map[QP]fabric.Time // by the queue pair that has probed and got no answer: [Overdue].Since
-	probes  map[QP]proof       // by the probe's queue pair
+	probes  map[QP]lossProof   // by the probe's queue pair
 }
 
-// proof is a probe behind the packets that a queue pair has sent by a path.
-type proof struct {
+// lossProof is a probe behind the packets that a queue pair has sent by a path.
+type lossProof struct {
 	of   QP
 	path int16
 	sent fabric.Time
 }
 
 // probe sends a probe behind the packets of a piece whose answer is overdue since a time.
-func (ps *proofs) probe(p *piece, since fabric.Time) {
+func (ps *lossProofs) probe(p *piece, since fabric.Time) {
 	if ps.probes == nil {
-		ps.waiting, ps.probes = map[QP]fabric.Time{}, map[QP]proof{}
+		ps.waiting, ps.probes = map[QP]fabric.Time{}, map[QP]lossProof{}
 	}
 	ps.waiting[p.qp] = since
-	ps.probes[ps.openProbe(sample{p.dst, int(p.path), p.host})] = proof{p.qp, p.path, ps.now}
+	ps.probes[ps.openProbe(hostPath{p.dst, int(p.path), p.host})] = lossProof{p.qp, p.path, ps.now}
 	ps.stats.LossProbes++
 }
 
-// answered ends the wait of a queue pair: it is answered, or ends.
-func (ps *proofs) answered(qp QP) {
+// endWait ends the wait of a queue pair: it is answered, or ends.
+func (ps *lossProofs) endWait(qp QP) {
 	if len(ps.waiting) > 0 {
 		delete(ps.waiting, qp)
 	}
@@ -57,8 +57,8 @@ func (c *Core) proofDone(qp QP) (ok bool) {
 
 // lossProved processes the loss of packets that a queue pair sent after a time.
 func (c *Core) lossProved(p *piece, since fabric.Time) {
-	s := sample{p.dst, int(p.path), p.host}
-	if s.d != nil && !c.cfg.Losses.Off && !c.losses.excused(s, since) {
+	s := hostPath{p.dst, int(p.path), p.host}
+	if s.d != nil && !c.cfg.Losses.Off && !c.losses.lossExcused(s, since) {
 		c.stats.Losses++
 		if c.testLoss(s, 1); !s.d.isGood(s.path) {
 			return
@@ -67,7 +67,7 @@ func (c *Core) lossProved(p *piece, since fabric.Time) {
 	c.ready.Resend = append(c.ready.Resend, p.qp)
 }
 
-func (ps *proofs) rebase(now fabric.Time) {
+func (ps *lossProofs) rebase(now fabric.Time) {
 	for qp, since := range ps.waiting {
 		ps.waiting[qp] = since.Rebase(now)
 	}

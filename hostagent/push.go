@@ -12,7 +12,7 @@ type pushes struct {
 	*paths
 	instance      string      // the controller instance that is followed
 	connectedOnce bool        // instance is set
-	heardAt       fabric.Time // time of the last update or heartbeat
+	lastUpdateAt  fabric.Time // time of the last update or heartbeat
 }
 
 // pushedLink has the epochs of a controller's reports about a link; 0: none.
@@ -23,7 +23,7 @@ type pushedLink struct {
 }
 
 // connected reports whether a controller is connected that would confirm a dead link.
-func (p *pushes) connected() bool { return p.connectedOnce && p.now-p.heardAt <= p.cfg.Silence }
+func (p *pushes) connected() bool { return p.connectedOnce && p.now-p.lastUpdateAt <= p.cfg.Silence }
 
 // Update processes a controller's report of link states: all links (a snapshot) or changes. It ignores reports of
 // controller instances other than the last that sent a snapshot, and link states whose epoch is not higher than the
@@ -38,32 +38,32 @@ func (c *Core) Update(now fabric.Time, u *statepb.Update) {
 		return
 	}
 	if replaces {
-		c.replace(u)
+		c.replaceLinkStates(u)
 	}
 	for _, s := range u.GetLinks() {
-		if l := c.pushes.newer(s.GetLink(), s.GetEpoch(), func(p *pushedLink) *uint64 { return &p.epoch }); l != nil {
+		if l := c.pushes.linkIfNewer(s.GetLink(), s.GetEpoch(), func(p *pushedLink) *uint64 { return &p.epoch }); l != nil {
 			id := fabric.LinkID(s.GetLink())
 			l.quench.unconfirmed, l.quench.refuseUntil = 0, 0
 			if s.GetUp() {
-				c.revive(id, l)
+				c.reviveLink(id, l)
 			} else {
 				l.evidence |= reported
 			}
-			c.mark(id)
+			c.markChanged(id)
 		}
 	}
 	for _, s := range u.GetSuspects() {
-		if l := c.pushes.newer(s.GetLink(), s.GetEpoch(), func(p *pushedLink) *uint64 { return &p.suspectEpoch }); l != nil {
+		if l := c.pushes.linkIfNewer(s.GetLink(), s.GetEpoch(), func(p *pushedLink) *uint64 { return &p.suspectEpoch }); l != nil {
 			l.evidence &^= suspected
 			if s.GetSuspected() {
 				l.evidence |= suspected
 			}
-			c.mark(fabric.LinkID(s.GetLink()))
+			c.markChanged(fabric.LinkID(s.GetLink()))
 		}
 	}
 	c.movePieces(ByPush)
 	for _, r := range u.GetRates() {
-		if l := c.pushes.newer(r.GetLink(), r.GetEpoch(), func(p *pushedLink) *uint64 { return &p.rateEpoch }); l != nil {
+		if l := c.pushes.linkIfNewer(r.GetLink(), r.GetEpoch(), func(p *pushedLink) *uint64 { return &p.rateEpoch }); l != nil {
 			c.takeRate(fabric.LinkID(r.GetLink()), l, r.GetBitsPerSecond())
 		}
 	}
@@ -71,7 +71,7 @@ func (c *Core) Update(now fabric.Time, u *statepb.Update) {
 
 // follow reports whether a controller's update counts, and whether it replaces an earlier instance's reports.
 func (p *pushes) follow(u *statepb.Update) (followed, replaces bool) {
-	p.heardAt = p.now
+	p.lastUpdateAt = p.now
 	if u.GetHeartbeat() {
 		return false, false
 	}
@@ -84,9 +84,9 @@ func (p *pushes) follow(u *statepb.Update) (followed, replaces bool) {
 	return true, replaces
 }
 
-// newer returns a link if a report about it is newer than the one before of the same kind, whose epoch it replaces;
-// otherwise nil.
-func (p *pushes) newer(link uint32, epoch uint64, of func(*pushedLink) *uint64) *linkState {
+// linkIfNewer returns a link if a report about it is newer than the one before of the same kind, whose epoch it
+// replaces; otherwise nil.
+func (p *pushes) linkIfNewer(link uint32, epoch uint64, of func(*pushedLink) *uint64) *linkState {
 	id := fabric.LinkID(link)
 	if !p.hasChoice(link) || epoch == 0 || p.links[id] != nil && epoch <= *of(&p.links[id].push) {
 		p.stats.LinksIgnored++
@@ -97,23 +97,23 @@ func (p *pushes) newer(link uint32, epoch uint64, of func(*pushedLink) *uint64) 
 	return l
 }
 
-// replace forgets the reports of the controller instance before u's. A link is up if the old instance reported it
-// down and the new one does not; the same holds for suspicions.
-func (c *Core) replace(u *statepb.Update) {
+// replaceLinkStates forgets the reports of the controller instance before u's. A link is up if the old instance
+// reported it down and the new one does not; the same holds for suspicions.
+func (c *Core) replaceLinkStates(u *statepb.Update) {
 	down := make(map[uint32]bool)
 	for _, s := range u.GetLinks() {
 		down[s.GetLink()] = !s.GetUp()
 	}
 	for _, id := range slices.Clone(c.deadLinks) {
 		if l := c.links[id]; l.evidence&reported != 0 && !down[uint32(id)] {
-			c.revive(id, l)
-			c.mark(id)
+			c.reviveLink(id, l)
+			c.markChanged(id)
 		}
 	}
 	for _, id := range slices.Clone(c.deadLinks) {
 		if l := c.links[id]; l.evidence&suspected != 0 {
 			l.evidence &^= suspected
-			c.mark(id)
+			c.markChanged(id)
 		}
 	}
 	c.slowLinks = c.slowLinks[:0]
@@ -122,13 +122,13 @@ func (c *Core) replace(u *statepb.Update) {
 	}
 }
 
-// revive forgets all evidence against a link that a controller reports up, except a suspicion, and against the paths
-// over it.
-func (c *Core) revive(id fabric.LinkID, l *linkState) {
+// reviveLink forgets all evidence against a link that a controller reports up, except a suspicion, and against the
+// paths over it.
+func (c *Core) reviveLink(id fabric.LinkID, l *linkState) {
 	l.evidence &^= reported
-	c.quenches.undo(id, l)
-	c.questions.absolve(id)
-	crosses := func(s sample) bool { return c.crosses(s.d, s.path, id) }
+	c.quenches.forget(id, l)
+	c.questions.forgetLink(id)
+	crosses := func(s hostPath) bool { return c.crosses(s.d, s.path, id) }
 	c.questions.forgetAll(crosses)
 	c.losses.forget(crosses)
 	c.timeouts.forget(id)

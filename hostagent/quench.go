@@ -5,7 +5,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
-// Verdict is the decision of [Core.Quench] about a source quench.
+// Verdict is the core's decision about a source quench: believed, or why it was ignored.
 type Verdict uint8
 
 // Verdicts. All but Believed leave the core unchanged.
@@ -46,8 +46,8 @@ type quenchedLink struct {
 
 // portEpoch is the last down event of a port that a quench reported.
 type portEpoch struct {
-	epoch  uint32 // 0: none
-	undone bool   // a controller has reported the link up since
+	epoch         uint32 // 0: none
+	repairedSince bool   // a controller has reported the link up since
 }
 
 // Quench reports a source quench or notice that this host received. The package comment says when the core accepts it.
@@ -61,8 +61,8 @@ func (c *Core) Quench(now fabric.Time, q frame.Quench) Verdict {
 	return v
 }
 
-// noticed processes a notice. It also helps destinations to which this agent has not sent yet.
-func (qs *quenches) noticed(q frame.Quench) Verdict {
+// processNotice processes a notice. It also helps destinations to which this agent has not sent yet.
+func (qs *quenches) processNotice(q frame.Quench) Verdict {
 	id, ok := qs.fabric.LinkAt(q.Switch, q.Port)
 	if !ok {
 		return NotOurs
@@ -70,7 +70,7 @@ func (qs *quenches) noticed(q frame.Quench) Verdict {
 	low := qs.fabric.Link(id).A.Node
 	if !qs.fabric.Clos() {
 		for i := range qs.fabric.ToRs() {
-			if tor := qs.fabric.ToRID(i); tor != qs.tor && qs.sends(tor, id, q.Switch) {
+			if tor := qs.fabric.ToRID(i); tor != qs.tor && qs.pathLeavesBy(tor, id, q.Switch) {
 				return qs.believe(q, id)
 			}
 		}
@@ -94,7 +94,7 @@ func (qs *quenches) noticed(q frame.Quench) Verdict {
 // verdict decides about a quench. If it is believed, the paths over the port's link are dead.
 func (qs *quenches) verdict(q frame.Quench) Verdict {
 	if q.Notice {
-		return qs.noticed(q)
+		return qs.processNotice(q)
 	}
 	host, ok := qs.fabric.HostByAddr(q.Dst)
 	if !ok || host == qs.cfg.Host {
@@ -106,7 +106,7 @@ func (qs *quenches) verdict(q frame.Quench) Verdict {
 	}
 	link := qs.fabric.Link(id)
 	tor := qs.fabric.ToROf(host)
-	d := qs.known(tor, wholeRack)
+	d := qs.lookup(tor, wholeRack)
 	if qs.fabric.Node(link.A.Node).Tier == fabric.Host {
 		switch {
 		case link.A.Node != host:
@@ -114,21 +114,21 @@ func (qs *quenches) verdict(q frame.Quench) Verdict {
 		case qs.fabric.Planes() == 1:
 			return NoChoice
 		case d != nil: // the port does not matter for the other hosts of the rack
-			d = &destination{tor: tor, host: host, uplink0: d.uplink0, vs: d.vs, paths: d.paths, used: d.used}
+			d = &destination{tor: tor, host: host, firstUplink: d.firstUplink, aggUplinks: d.aggUplinks, paths: d.paths, used: d.used}
 		}
 	}
 	if d == nil {
-		d = qs.known(tor, host)
+		d = qs.lookup(tor, host)
 	}
 	if d == nil {
 		return NotOurs
 	}
-	s, ok := qs.over(d, id)
-	if !ok || !qs.leaves(d, id, q.Switch) {
+	s, ok := qs.pathsOver(d, id)
+	if !ok || !qs.leavesSwitchBy(d, id, q.Switch) {
 		return NotOurs
 	}
 	used := false
-	d.each(s, func(path int) { used = used || d.used.get(path) })
+	d.eachPath(s, func(path int) { used = used || d.used.get(path) })
 	if !used {
 		return NotOurs
 	}
@@ -152,7 +152,7 @@ func (qs *quenches) believe(q frame.Quench, id fabric.LinkID) Verdict {
 	case q.Epoch == 0 || last.epoch != 0 && ahead < 0:
 		return Stale
 	case last.epoch != 0 && ahead == 0:
-		if last.undone {
+		if last.repairedSince {
 			return Stale
 		}
 		return Known
@@ -173,7 +173,7 @@ func (qs *quenches) believe(q frame.Quench, id fabric.LinkID) Verdict {
 	if l.evidence != 0 {
 		return Known
 	}
-	qs.mark(id)
+	qs.markChanged(id)
 	return Believed
 }
 
@@ -183,13 +183,13 @@ func (qs *quenches) remember(id fabric.LinkID, l *linkState) {
 	qs.memories.push(l.quench.until, id)
 }
 
-// undo forgets the quenches about a link that a controller reports up. Quenches of the same events may still be in
+// forget forgets the quenches about a link that a controller reports up. Quenches of the same events may still be in
 // flight, for a short time.
-func (qs *quenches) undo(id fabric.LinkID, l *linkState) {
+func (qs *quenches) forget(id fabric.LinkID, l *linkState) {
 	l.evidence &^= quenched
 	for i := range l.quench.ends {
 		if l.quench.ends[i].epoch != 0 {
-			l.quench.ends[i].undone = true
+			l.quench.ends[i].repairedSince = true
 			qs.remember(id, l)
 		}
 	}
@@ -209,7 +209,7 @@ func (qs *quenches) expire() (due bool) {
 		qs.noteUnconfirmed(l)
 		l.evidence &^= quenched
 		l.quench.until, l.quench.ends = 0, [2]portEpoch{}
-		qs.mark(id)
+		qs.markChanged(id)
 		if l.evidence == 0 && l.push == (pushedLink{}) && l.quench.unconfirmed == 0 {
 			delete(qs.links, id)
 		}

@@ -2,32 +2,32 @@ package hostagent
 
 import "github.com/ethereal-fabric/ethereal/fabric"
 
-// race compares the paths of one flow's pieces. They begin at the same time and have the same receiver, so a path
+// pieceRace compares the paths of one flow's pieces. They begin at the same time and have the same receiver, so a path
 // whose piece falls behind is slow. This needs no marks from switches.
-type race struct {
+type pieceRace struct {
 	start        fabric.Time
 	pieces, done int32
 	// The size and the path's share of the piece that completed the first half of the pieces.
-	size, share uint32
-	took        fabric.Time // time until half of the pieces were done; 0: fewer are done
-	path        int16       // of that piece
-	early       int16       // path of the first finished piece, if its share was below full; otherwise -1
-	earlyTook   fabric.Time
+	size, share  uint32
+	took         fabric.Time // time until half of the pieces were done; 0: fewer are done
+	path         int16       // of that piece
+	earliestPath int16       // path of the first finished piece, if its share was below full; otherwise -1
+	earlyTook    fabric.Time
 }
 
-// race returns races for the flows of a batch, nil if no flow has several pieces.
-func (c *Core) race(flows int) []race {
+// newRaces returns races for the flows of a batch, nil if no flow has several pieces.
+func (c *Core) newRaces(flows int) []pieceRace {
 	if c.cfg.Slow.Off || len(c.cuts) == flows || len(c.usable) < 2 {
 		return nil
 	}
-	races := make([]race, flows)
+	races := make([]pieceRace, flows)
 	for i := range races {
-		races[i] = race{start: c.now, early: -1}
+		races[i] = pieceRace{start: c.now, earliestPath: -1}
 	}
 	return races
 }
 
-func (r *race) enter(p *piece) {
+func (r *pieceRace) enter(p *piece) {
 	r.pieces++
 	p.race = r
 }
@@ -41,15 +41,15 @@ func (sl *slowPaths) finished(p *piece) {
 	path, memory, took := int(p.path), sl.cfg.Slow.Memory, sl.now-r.start
 	r.done++
 	if r.done == 1 && sl.weight(d, path) < fullRate {
-		r.early, r.earlyTook = p.path, took
+		r.earliestPath, r.earlyTook = p.path, took
 	}
 	if r.done != (r.pieces+1)/2 {
 		return
 	}
 	r.size, r.share, r.path, r.took = p.size, d.slow.share(path, sl.now, memory), p.path, took
-	if r.early >= 0 && r.earlyTook*5 < took*3 {
-		d.slow.raise(int(r.early), sl.now, memory)
-		sl.byUplink.raise(d.uplink(int(r.early)), sl.now, memory)
+	if r.earliestPath >= 0 && r.earlyTook*5 < took*3 {
+		d.slow.raiseShare(int(r.earliestPath), sl.now, memory)
+		sl.byUplink.raiseShare(d.uplink(int(r.earliestPath)), sl.now, memory)
 	}
 }
 
@@ -66,7 +66,7 @@ func (sl *slowPaths) judge(p *piece) {
 	}
 	acked, left := float64(p.size)-float64(p.left/sizeUnit), float64(p.left/sizeUnit)
 	late := fabric.Time(left * float64(took) / max(1, acked))
-	if late < sl.cfg.Slow.After || sl.shifted(d.uplink(path), r.start) {
+	if late < sl.cfg.Slow.After || sl.explainedByShift(d.uplink(path), r.start) {
 		return
 	}
 	is := d.slow.share(path, sl.now, sl.cfg.Slow.Memory)
@@ -78,8 +78,8 @@ func (sl *slowPaths) judge(p *piece) {
 		return
 	}
 	p.race = nil
-	sl.watch(d)
-	sl.doubt(doubt{what: pathBehind, d: d, path: path, to: is}, p.host, int(r.path))
+	sl.allocateState(d)
+	sl.startCheck(slowCheck{what: pathBehind, d: d, path: path, remainingShare: is}, p.host, int(r.path))
 }
 
 // blameUplink applies the result for a path to d to its uplink, if a path to another ToR by the same uplink is slow
@@ -91,16 +91,16 @@ func (sl *slowPaths) blameUplink(d *destination, path int) {
 		if o == d || o.slow == nil {
 			continue
 		}
-		o.each(span{u: uplink, n: 1, v: -1}, func(q int) {
-			if s := o.slow.share(q, sl.now, memory); s < fullShare && (o.vs == 1 || d.vs == 1 || q%o.vs != path%d.vs) {
-				sl.lower(sl.byUplink, uplink, uplink, max(s, found))
+		o.eachPath(pathSet{firstUplink: uplink, uplinkCount: 1, aggUplink: -1}, func(q int) {
+			if s := o.slow.share(q, sl.now, memory); s < fullShare && (o.aggUplinks == 1 || d.aggUplinks == 1 || q%o.aggUplinks != path%d.aggUplinks) {
+				sl.lowerShare(sl.byUplink, uplink, uplink, max(s, found))
 			}
 		})
 	}
 }
 
-// raise doubles a path's share.
-func (s *slowness) raise(path int, now, memory fabric.Time) {
+// raiseShare doubles a path's share.
+func (s *slowness) raiseShare(path int, now, memory fabric.Time) {
 	if s == nil || s.shares[path].of == 0 {
 		return
 	}

@@ -17,7 +17,7 @@ func (c *Core) Resume(now fabric.Time, f Flow, l, home fabric.Label) (QP, error)
 	}
 	cut, path := Cut{Bytes: f.Bytes}, 0
 	var d *destination
-	if c.choice(f.Dst) {
+	if c.hasPathChoice(f.Dst) {
 		d = c.towards(f.Dst)
 		var ok bool
 		if path, ok = c.pathOf(d, l); !ok {
@@ -34,8 +34,8 @@ func (c *Core) Resume(now fabric.Time, f Flow, l, home fabric.Label) (QP, error)
 		return c.nextQP, nil
 	}
 	if p := c.pieces.get(c.nextQP); path != int(p.home) {
-		c.load(d, int(p.home), -p.left)
-		c.load(d, path, p.left)
+		c.addOutstanding(d, int(p.home), -p.left)
+		c.addOutstanding(d, path, p.left)
 		d.used.set(path)
 		p.path, p.flipped = int16(path), c.now
 	}

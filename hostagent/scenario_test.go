@@ -309,9 +309,9 @@ func (s *scenario) node(t *testing.T, d *datadriven.TestData, key string) fabric
 // checkInvariants checks what holds between any two calls.
 func checkInvariants(t interface{ Fatalf(string, ...any) }, c *Core) {
 	listed := 0
-	uplinks := make([]int64, c.perUplink)
+	uplinks := make([]int64, c.uplinkSlots)
 	for _, d := range c.destinations {
-		good := d.good(nil)
+		good := d.goodPaths(nil)
 		if len(good) == 0 {
 			t.Fatalf("no good path to %s", c.fabric.Name(d.tor))
 		}

@@ -25,7 +25,7 @@ type SlowTest struct {
 }
 
 func (t SlowTest) withDefaults(f *fabric.Fabric) SlowTest {
-	setZero(&t.After, slowTrips*f.LongestRoundTrip(DefaultPacket, 0))
+	setZero(&t.After, slowTrips*f.LongestRoundTrip(DefaultPacketBytes, 0))
 	setZero(&t.Memory, DefaultSlowMemory)
 	t.Off = t.Off || !f.Clos() // see the package comment, Slow paths
 	return t
@@ -61,9 +61,9 @@ type slowPaths struct {
 	byUplink               *slowness // by uplink; nil before the first mark
 	lowered                []int     // uplinks whose share, or the share of a path on them, was lowered since shiftedAt
 	shiftedAt, shiftedLast fabric.Time
-	doubts                 []*doubt
-	markedDst              *destination // of the answer being processed, if it has a mark
-	markedPath             int
+	checks                 []*slowCheck
+	markedAnswerDst        *destination // of the answer being processed, if it has a mark
+	markedAnswerPath       int
 }
 
 // slowness is the knowledge of marks on some paths: the paths to one destination, or the uplinks of this host's
@@ -101,10 +101,10 @@ func (s *slowness) delivered(path int, bytes int64, now fabric.Time, t SlowTest)
 // streak is a series of consecutive ECN-marked answers by one path.
 type streak struct {
 	since, last  fabric.Time   // time of its first mark and its latest
-	fine         fabric.Time   // time of the latest answer without a mark, whether or not marks is 0
+	unmarkedAt   fabric.Time   // time of the latest answer without a mark, whether or not marks is 0
 	host         fabric.NodeID // destination of its first packet
 	marks        uint16        // 0: no streak
-	fines        uint8         // answers without a mark since the latest mark
+	unmarked     uint8         // answers without a mark since the latest mark
 	severalHosts bool          // packets to other hosts were marked too
 }
 
@@ -128,7 +128,7 @@ func (s share) value(now, memory fabric.Time) uint32 {
 func newSlowness(paths int) *slowness {
 	s := &slowness{streaks: make([]streak, paths), shares: make([]share, paths), rates: make([]delivery, paths)}
 	for i := range s.streaks {
-		s.streaks[i].fine = fabric.LongAgo
+		s.streaks[i].unmarkedAt = fabric.LongAgo
 	}
 	return s
 }
@@ -139,7 +139,7 @@ func (s *slowness) rebase(now fabric.Time) {
 	}
 	for i := range s.streaks {
 		k := &s.streaks[i]
-		k.since, k.last, k.fine = k.since.Rebase(now), k.last.Rebase(now), k.fine.Rebase(now)
+		k.since, k.last, k.unmarkedAt = k.since.Rebase(now), k.last.Rebase(now), k.unmarkedAt.Rebase(now)
 	}
 	for i := range s.shares {
 		s.shares[i].at = s.shares[i].at.Rebase(now)
@@ -155,28 +155,28 @@ func (s *slowness) share(path int, now, memory fabric.Time) uint32 {
 	return s.shares[path].value(now, memory)
 }
 
-// fine processes an answer without an ECN mark.
-func (s *slowness) fine(path int, now fabric.Time) {
+// unmarkedAnswer processes an answer without an ECN mark.
+func (s *slowness) unmarkedAnswer(path int, now fabric.Time) {
 	if s == nil {
 		return
 	}
 	k := &s.streaks[path]
-	k.fine = now
+	k.unmarkedAt = now
 	if k.marks > 0 {
-		if k.fines++; k.fines >= cleanRun {
+		if k.unmarked++; k.unmarked >= cleanRun {
 			k.marks = 0
 		}
 	}
 }
 
-// marked processes an answer with a mark. If the path's packets have been marked for long enough, it returns a path
-// whose packets were not, and which delivered half as much again; otherwise -1.
-func (s *slowness) marked(path int, host fabric.NodeID, now fabric.Time, t SlowTest) (clean int) {
+// markedAnswer processes an answer with a mark. If the path's packets have been marked for long enough, it returns a
+// path whose packets were not, and which delivered half as much again; otherwise -1.
+func (s *slowness) markedAnswer(path int, host fabric.NodeID, now fabric.Time, t SlowTest) (clean int) {
 	k := &s.streaks[path]
 	if k.marks == 0 || now-k.last > longPause*t.After {
 		k.marks, k.since, k.host, k.severalHosts = 0, now, host, false
 	}
-	k.marks, k.fines, k.last = min(k.marks+1, 1<<15), 0, now
+	k.marks, k.unmarked, k.last = min(k.marks+1, 1<<15), 0, now
 	k.severalHosts = k.severalHosts || host != k.host
 	// The queue of the last verdict takes a while to drain.
 	after := markedPeriods * t.After
@@ -190,7 +190,7 @@ func (s *slowness) marked(path int, host fabric.NodeID, now fabric.Time, t SlowT
 	most := s.rates[path].value(now, ratePeriods*t.After) * 3 / 2
 	for q := range s.streaks {
 		o := &s.streaks[q]
-		if q == path || o.marks > 0 && o.last >= k.since || o.fine <= k.since || s.share(q, now, t.Memory) < fullShare {
+		if q == path || o.marks > 0 && o.last >= k.since || o.unmarkedAt <= k.since || s.share(q, now, t.Memory) < fullShare {
 			continue
 		}
 		if n := s.rates[q].value(now, ratePeriods*t.After); n > most {
@@ -203,19 +203,19 @@ func (s *slowness) marked(path int, host fabric.NodeID, now fabric.Time, t SlowT
 // uneven reports whether some path to d is dead, or has a link that a controller reports slow.
 func (ps *paths) uneven(d *destination) bool {
 	return d.dead.count() > 0 || slices.ContainsFunc(ps.slowLinks, func(id fabric.LinkID) bool {
-		_, ok := ps.over(d, id)
+		_, ok := ps.pathsOver(d, id)
 		return ok
 	})
 }
 
-// all reports whether all packets of a streak were marked, to several hosts.
-func (s *slowness) all(path int) bool {
-	return s.streaks[path].severalHosts && s.streaks[path].fine < s.streaks[path].since
+// alwaysMarked reports whether all packets of a streak were marked, to several hosts.
+func (s *slowness) alwaysMarked(path int) bool {
+	return s.streaks[path].severalHosts && s.streaks[path].unmarkedAt < s.streaks[path].since
 }
 
-// lower lowers the share of a slow path, or of all paths of an uplink, and restarts its streak. uplink is that of the
-// path.
-func (sl *slowPaths) lower(s *slowness, path, uplink int, to uint32) {
+// lowerShare lowers the share of a slow path, or of all paths of an uplink, and restarts its streak. uplink is that of
+// the path.
+func (sl *slowPaths) lowerShare(s *slowness, path, uplink int, to uint32) {
 	s.shares[path] = share{uint8(max(to, minShare)), sl.now}
 	s.streaks[path].marks = 0
 	if sl.noteShift(); !slices.Contains(sl.lowered, uplink) {
@@ -235,9 +235,9 @@ func (sl *slowPaths) noteShift() {
 // unsettled reports whether load has moved within the memory.
 func (sl *slowPaths) unsettled() bool { return sl.now-sl.shiftedLast < sl.cfg.Slow.Memory }
 
-// shifted reports whether uneven load may explain an uplink's marks since a time: pieces moved before, not because this
-// uplink is slow, or some path is dead or known to be slow.
-func (sl *slowPaths) shifted(uplink int, since fabric.Time) bool {
+// explainedByShift reports whether uneven load may explain an uplink's marks since a time: pieces moved before, not
+// because this uplink is slow, or some path is dead or known to be slow.
+func (sl *slowPaths) explainedByShift(uplink int, since fabric.Time) bool {
 	if sl.unsettled() && since >= sl.shiftedAt && !slices.Contains(sl.lowered, uplink) {
 		return true
 	}
@@ -259,59 +259,59 @@ func (sl *slowPaths) noteMark(d *destination, path int, host fabric.NodeID) {
 	if t.Off || d.paths < 2 {
 		return
 	}
-	sl.watch(d)
-	sl.markedPath, sl.markedDst = path, d
+	sl.allocateState(d)
+	sl.markedAnswerPath, sl.markedAnswerDst = path, d
 	uplink := d.uplink(path)
-	clean := sl.byUplink.marked(uplink, host, sl.now, t)
-	if clean >= 0 && sl.byUplink.all(uplink) && !sl.shifted(uplink, sl.byUplink.streaks[uplink].since) {
+	clean := sl.byUplink.markedAnswer(uplink, host, sl.now, t)
+	if clean >= 0 && sl.byUplink.alwaysMarked(uplink) && !sl.explainedByShift(uplink, sl.byUplink.streaks[uplink].since) {
 		sl.byUplink.streaks[uplink].marks = 0
-		sl.doubt(doubt{what: uplinkSlow, d: d, path: path, to: sl.byUplink.share(uplink, sl.now, t.Memory) / 2}, host, sl.pathBy(d, clean))
+		sl.startCheck(slowCheck{what: uplinkSlow, d: d, path: path, remainingShare: sl.byUplink.share(uplink, sl.now, t.Memory) / 2}, host, sl.pathByUplink(d, clean))
 		return
 	}
 	since := d.slow.streaks[path].since
-	if clean = d.slow.marked(path, host, sl.now, t); clean < 0 || d.bytes[path] == 0 || sl.shifted(uplink, since) {
+	if clean = d.slow.markedAnswer(path, host, sl.now, t); clean < 0 || d.bytes[path] == 0 || sl.explainedByShift(uplink, since) {
 		return
 	}
 	d.slow.streaks[path].marks = 0
-	sl.doubt(doubt{what: pathSlow, d: d, path: path, to: d.slow.share(path, sl.now, t.Memory) / 2}, host, clean)
+	sl.startCheck(slowCheck{what: pathSlow, d: d, path: path, remainingShare: d.slow.share(path, sl.now, t.Memory) / 2}, host, clean)
 }
 
-// watch allocates the state of d's paths, and of the uplinks.
-func (sl *slowPaths) watch(d *destination) {
+// allocateState allocates the state of d's paths, and of the uplinks.
+func (sl *slowPaths) allocateState(d *destination) {
 	if d.slow == nil {
 		d.slow = newSlowness(d.paths)
 	}
 	if sl.byUplink == nil {
-		sl.byUplink = newSlowness(sl.perUplink)
+		sl.byUplink = newSlowness(sl.uplinkSlots)
 	}
 }
 
-// noteFine processes an answer to a packet by a path to d, without a mark unless noteMark was called for it.
-func (sl *slowPaths) noteFine(d *destination, path int, bytes int64) {
+// noteUnmarked processes an answer to a packet by a path to d, without a mark unless noteMark was called for it.
+func (sl *slowPaths) noteUnmarked(d *destination, path int, bytes int64) {
 	d.slow.delivered(path, bytes, sl.now, sl.cfg.Slow)
 	sl.byUplink.delivered(d.uplink(path), bytes, sl.now, sl.cfg.Slow)
-	if sl.markedDst == d && sl.markedPath == path {
-		sl.markedDst = nil
+	if sl.markedAnswerDst == d && sl.markedAnswerPath == path {
+		sl.markedAnswerDst = nil
 		return
 	}
-	sl.markedDst = nil
-	d.slow.fine(path, sl.now)
-	sl.byUplink.fine(d.uplink(path), sl.now)
+	sl.markedAnswerDst = nil
+	d.slow.unmarkedAnswer(path, sl.now)
+	sl.byUplink.unmarkedAnswer(d.uplink(path), sl.now)
 }
 
-// lighter reports whether onA bytes on path a take less time than onB bytes on path b.
-func (sl *slowPaths) lighter(d *destination, a, b int, onA, onB int64) bool {
+// takesLess reports whether onA bytes on path a take less time than onB bytes on path b.
+func (sl *slowPaths) takesLess(d *destination, a, b int, onA, onB int64) bool {
 	x, y := sl.weight(d, a), sl.weight(d, b)
-	if heavier(onB, y, onA, x) {
+	if takesLonger(onB, y, onA, x) {
 		return true
 	}
-	return !heavier(onA, x, onB, y) && sl.order(d, a) < sl.order(d, b)
+	return !takesLonger(onA, x, onB, y) && sl.pathOrder(d, a) < sl.pathOrder(d, b)
 }
 
 func (sl *slowPaths) rebase(now fabric.Time) {
 	sl.shiftedAt, sl.shiftedLast = sl.shiftedAt.Rebase(now), sl.shiftedLast.Rebase(now)
 	sl.byUplink.rebase(now)
-	for _, x := range sl.doubts {
+	for _, x := range sl.checks {
 		x.at, x.due = x.at.Rebase(now), x.due.Rebase(now)
 	}
 	for _, d := range sl.destinations {

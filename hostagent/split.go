@@ -48,13 +48,13 @@ func (c Cut) each(parts int, f func(Cut)) {
 //
 // The theorem does not cover these. Split uses this project's extension, [SplitFewest] without slack.
 func Split(dst []Cut, sizes []int64, paths int) []Cut {
-	if !alike(sizes) {
+	if !equalSizes(sizes) {
 		return SplitFewest(dst, sizes, paths, 0)
 	}
 	return dealEqual(dst, sizes, paths)
 }
 
-func alike(sizes []int64) bool {
+func equalSizes(sizes []int64) bool {
 	for _, size := range sizes {
 		if size != sizes[0] {
 			return false
@@ -129,16 +129,16 @@ func SplitFewest(dst []Cut, sizes []int64, paths int, slack int64) []Cut {
 		total += size
 	}
 	s := int64(paths)
-	rooms := make([]room, 0, paths) // of paths with any room: ascending
+	rooms := make([]pathRoom, 0, paths) // of paths with any room: ascending
 	for k := range s {
 		if slack > 0 {
 			k = s - 1 // all shares are the larger one
 		}
 		if left := total/s + (total%s+k)/s; left > 0 {
-			rooms = append(rooms, room{left, len(rooms)})
+			rooms = append(rooms, pathRoom{left, len(rooms)})
 		}
 	}
-	return fill(dst, sizes, rooms, slack)
+	return fillRooms(dst, sizes, rooms, slack)
 }
 
 // SplitWeighted is [SplitFewest] without slack for paths of unequal rates: a path carries its weight's share of all
@@ -152,21 +152,21 @@ func SplitWeighted(dst []Cut, sizes []int64, weights []uint32) []Cut {
 	for _, w := range weights {
 		sum += uint64(w)
 	}
-	rooms := make([]room, 0, len(weights))
+	rooms := make([]pathRoom, 0, len(weights))
 	for k, w := range weights {
 		before += uint64(w)
-		end := portion(total, before, sum)
+		end := scaled(total, before, sum)
 		if end > upTo {
-			rooms = append(rooms, room{end - upTo, k})
+			rooms = append(rooms, pathRoom{end - upTo, k})
 		}
 		upTo = end
 	}
-	slices.SortStableFunc(rooms, func(a, b room) int { return cmp.Compare(a.left, b.left) })
-	return fill(dst, sizes, rooms, 0)
+	slices.SortStableFunc(rooms, func(a, b pathRoom) int { return cmp.Compare(a.left, b.left) })
+	return fillRooms(dst, sizes, rooms, 0)
 }
 
-// fill cuts flows into rooms, which are ascending and suffice for all.
-func fill(dst []Cut, sizes []int64, rooms []room, slack int64) []Cut {
+// fillRooms cuts flows into rooms, which are ascending and suffice for all.
+func fillRooms(dst []Cut, sizes []int64, rooms []pathRoom, slack int64) []Cut {
 	spare := int64(0) // room beyond the need
 	for _, r := range rooms {
 		spare += r.left
@@ -196,7 +196,7 @@ func fill(dst []Cut, sizes []int64, rooms []room, slack int64) []Cut {
 	slices.SortStableFunc(rests, func(a, b Cut) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	over := rests[:0]
 	for _, c := range rests {
-		i := fits(rooms, c.Bytes-slack)
+		i := firstFit(rooms, c.Bytes-slack)
 		if i == len(rooms) {
 			over = append(over, c)
 			continue
@@ -206,7 +206,7 @@ func fill(dst []Cut, sizes []int64, rooms []room, slack int64) []Cut {
 		r.left -= c.Bytes
 		dst = append(dst, c.take(c.Bytes, r.path))
 		if !full(r.left) {
-			rooms = slices.Insert(rooms, fits(rooms, r.left), r)
+			rooms = slices.Insert(rooms, firstFit(rooms, r.left), r)
 		}
 	}
 	for _, c := range over {
@@ -233,13 +233,13 @@ func (c *Cut) take(bytes int64, path int) Cut {
 	return piece
 }
 
-// room is the unused part of a path's share.
-type room struct {
+// pathRoom is the unused part of a path's share.
+type pathRoom struct {
 	left int64
 	path int
 }
 
-// fits returns the index of the first of some rooms, ascending, with enough bytes.
-func fits(rooms []room, bytes int64) int {
+// firstFit returns the index of the first of some rooms, ascending, with enough bytes.
+func firstFit(rooms []pathRoom, bytes int64) int {
 	return sort.Search(len(rooms), func(i int) bool { return rooms[i].left >= bytes })
 }

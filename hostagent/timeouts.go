@@ -5,11 +5,11 @@ import "github.com/ethereal-fabric/ethereal/fabric"
 // timeouts takes a path that timed out for dead, for the memory's length.
 type timeouts struct {
 	*paths
-	memories expiries[timedOut]
+	memories expiries[timedOutPath]
 }
 
-// timedOut is a path; destination.until has the end of its memory.
-type timedOut struct {
+// timedOutPath is a path; destination.timeoutUntil has the end of its memory.
+type timedOutPath struct {
 	d    *destination
 	path int
 }
@@ -23,12 +23,12 @@ func (c *Core) Timeout(now fabric.Time, qp QP) {
 	if p == nil && c.losses.probeLost(qp) {
 		return
 	}
-	if p == nil || p.dst == nil || c.now-p.flipped < c.grace(p.dst) {
+	if p == nil || p.dst == nil || c.now-p.flipped < c.graceTime(p.dst) {
 		c.stats.TimeoutsIgnored++
 		return
 	}
 	p.race = nil
-	s := sample{p.dst, int(p.path), p.host}
+	s := hostPath{p.dst, int(p.path), p.host}
 	if c.cfg.Asks && !s.d.dead.get(s.path) {
 		if q := c.questions.question(s); q.state != asking {
 			q.expired = true
@@ -42,22 +42,22 @@ func (c *Core) Timeout(now fabric.Time, qp QP) {
 }
 
 // leave marks a path dead.
-func (t *timeouts) leave(s sample) {
+func (t *timeouts) leave(s hostPath) {
 	d := s.d
 	if !d.dead.get(s.path) {
-		t.fail(s)
+		t.reportFailedPath(s)
 	}
-	if d.until == nil {
-		d.until = make([]fabric.Time, d.paths)
+	if d.timeoutUntil == nil {
+		d.timeoutUntil = make([]fabric.Time, d.paths)
 	}
-	d.until[s.path] = t.now + t.cfg.FailedPathMemory
-	t.memories.push(d.until[s.path], timedOut{d, s.path})
+	d.timeoutUntil[s.path] = t.now + t.cfg.FailedPathMemory
+	t.memories.push(d.timeoutUntil[s.path], timedOutPath{d, s.path})
 	d.dirty = true
 }
 
-// verdict adds the paths to d that timed out to the dead ones.
-func (t *timeouts) verdict(d *destination) {
-	for path, until := range d.until {
+// addDeadPaths adds the paths to d that timed out to the dead ones.
+func (t *timeouts) addDeadPaths(d *destination) {
+	for path, until := range d.timeoutUntil {
 		if until != 0 && until > t.now {
 			d.dead.set(path)
 		}
@@ -67,19 +67,21 @@ func (t *timeouts) verdict(d *destination) {
 // forget ends the memories of paths over a link.
 func (t *timeouts) forget(id fabric.LinkID) {
 	for _, d := range t.destinations {
-		if s, ok := t.over(d, id); ok && d.until != nil {
-			d.each(s, func(path int) { d.until[path] = 0 })
+		if s, ok := t.pathsOver(d, id); ok && d.timeoutUntil != nil {
+			d.eachPath(s, func(path int) { d.timeoutUntil[path] = 0 })
 		}
 	}
 }
 
 // current reports whether a path's memory ends at a time: it may have been renewed.
-func (*timeouts) current(at fabric.Time, of timedOut) bool { return of.d.until[of.path] == at }
+func (*timeouts) current(at fabric.Time, of timedOutPath) bool {
+	return of.d.timeoutUntil[of.path] == at
+}
 
 // expire ends the memories that are due, and reports whether there were any.
 func (t *timeouts) expire() (due bool) {
 	for of := range t.memories.due(t.now, t.current) {
-		of.d.until[of.path], of.d.dirty, due = 0, true, true
+		of.d.timeoutUntil[of.path], of.d.dirty, due = 0, true, true
 	}
 	return due
 }
@@ -87,9 +89,9 @@ func (t *timeouts) expire() (due bool) {
 func (t *timeouts) rebase(now fabric.Time) {
 	t.memories.rebase(now)
 	for _, d := range t.destinations {
-		for path, until := range d.until {
+		for path, until := range d.timeoutUntil {
 			if until != 0 {
-				d.until[path] = until.Rebase(now)
+				d.timeoutUntil[path] = until.Rebase(now)
 			}
 		}
 	}

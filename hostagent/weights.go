@@ -12,10 +12,10 @@ const fullRate = 1 << 12
 
 // weight returns the relative capacity of a path to d, by the rates of its links and its slowness.
 func (sl *slowPaths) weight(d *destination, path int) uint32 {
-	w := sl.idle(d, path)
+	w := sl.healthyWeight(d, path)
 	for _, id := range sl.slowLinks {
 		if sl.crosses(d, path, id) {
-			w = min(w, sl.idle(d, path)*sl.links[id].weight/fullRate)
+			w = min(w, sl.healthyWeight(d, path)*sl.links[id].weight/fullRate)
 		}
 	}
 	if d.slow == nil && sl.byUplink == nil {
@@ -26,16 +26,16 @@ func (sl *slowPaths) weight(d *destination, path int) uint32 {
 	return max(1, w*found/fullShare)
 }
 
-// idle returns the weight of a path that is not slow and whose links have their full rate.
-func (sl *slowPaths) idle(d *destination, path int) uint32 {
+// healthyWeight returns the weight of a path that is not slow and whose links have their full rate.
+func (sl *slowPaths) healthyWeight(d *destination, path int) uint32 {
 	if sl.fabric.Clos() || d.paths == 1 || sl.label(d, path) == sl.fabric.Minimal() {
 		return fullRate
 	}
 	return fullRate / uint32(sl.cfg.Minimal)
 }
 
-// heavier reports whether a bytes on a path of weight wa take longer than b bytes on one of weight wb.
-func heavier(a int64, wa uint32, b int64, wb uint32) bool {
+// takesLonger reports whether a bytes on a path of weight wa take longer than b bytes on one of weight wb.
+func takesLonger(a int64, wa uint32, b int64, wb uint32) bool {
 	ah, al := bits.Mul64(uint64(a), uint64(wb))
 	bh, bl := bits.Mul64(uint64(b), uint64(wa))
 	return ah > bh || ah == bh && al > bl
@@ -56,8 +56,8 @@ func (c *Core) takeRate(id fabric.LinkID, l *linkState, rate uint64) {
 		return // the next batches use the new rate
 	}
 	for _, d := range c.destinations {
-		if s, ok := c.over(d, id); ok {
-			d.each(s, func(path int) { c.unload(d, path, false) })
+		if s, ok := c.pathsOver(d, id); ok {
+			d.eachPath(s, func(path int) { c.unload(d, path, false) })
 		}
 	}
 }

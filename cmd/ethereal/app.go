@@ -51,7 +51,7 @@ func (a *app) execute(ctx context.Context, args []string) int {
 	if err == nil {
 		err = root.ExecuteContext(ctx)
 	}
-	var ended endedWith
+	var ended programExitCode
 	switch {
 	case err == nil:
 		return exitOK
@@ -156,12 +156,12 @@ func provenance(version string) string {
 	return version + " sha256:" + hex.EncodeToString(h.Sum(nil))[:12]
 }
 
-// runPlace returns the machine and task that this program runs on: the node's name as Slurm has it, or as the
+// thisMachine returns the machine and task that this program runs on: the node's name as Slurm has it, or as the
 // Kubernetes manifest sets ETHEREAL_HOST.
-func runPlace() *report.Place {
+func thisMachine() *report.Machine {
 	host := cmp.Or(os.Getenv("ETHEREAL_HOST"), os.Getenv("SLURMD_NODENAME"))
 	if host == "" {
 		host, _ = os.Hostname() // "" then
 	}
-	return &report.Place{Host: host, Cores: runtime.GOMAXPROCS(0), System: runtime.GOOS + "/" + runtime.GOARCH}
+	return &report.Machine{Host: host, Cores: runtime.GOMAXPROCS(0), System: runtime.GOOS + "/" + runtime.GOARCH}
 }

@@ -194,10 +194,10 @@ type benchWork struct {
 }
 
 func (a *app) planBench(path string, flags benchFlags) (*benchWork, error) {
-	w := &benchWork{flags: flags, path: path, Work: sweep.Work{Out: flags.out, Version: provenance(a.version), Place: runPlace(), Full: flags.full}}
+	w := &benchWork{flags: flags, path: path, Work: sweep.Work{Out: flags.out, Version: provenance(a.version), Place: thisMachine(), Full: flags.full}}
 	var err error
 	if w.Sweep, err = sweep.Load(path); err != nil {
-		return nil, wrongKind(path, "sweep", err)
+		return nil, explainWrongKind(path, "sweep", err)
 	}
 	if w.Cases, err = chooseCases(w.Sweep, flags); err != nil {
 		return nil, err

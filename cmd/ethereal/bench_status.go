@@ -154,7 +154,7 @@ nothing is written, and both builds and machines are named.`,
 	f := c.Flags()
 	f.StringVar(&flags.out, "out", "", "write results to `FILE`; by default to standard output")
 	f.StringVar(&flags.sweep, "sweep", "", "require all runs of the sweep in `FILE`, and write them in its order")
-	f.BoolVar(&flags.comparable, "comparable", false, "leave out "+strings.Join(cluster.Varies()[:3], ", ")+": files of the same runs are then equal to the byte")
+	f.BoolVar(&flags.comparable, "comparable", false, "leave out "+strings.Join(cluster.VaryingKeys()[:3], ", ")+": files of the same runs are then equal to the byte")
 	f.BoolVar(&flags.partial, "partial", false, "write the results that exist although runs are missing")
 	return c
 }

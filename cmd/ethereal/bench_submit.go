@@ -143,7 +143,7 @@ func (a *app) submit(ctx context.Context, path string, flags submitFlags) error 
 func submitOrder(t *cluster.Member, s *cluster.Status, flags submitFlags) (cluster.Order, error) {
 	o := cluster.Order{
 		Name: t.Work.Sweep.Name, Dir: flags.dir, Merged: filepath.Join(flags.dir, "merged.jsonl"), Tasks: flags.tasks,
-		Need: cluster.Needs(t.Jobs, flags.tasks, flags.cpus, virtual.EstimateProcess), Options: flags.options,
+		Need: cluster.ResourcesFor(t.Jobs, flags.tasks, flags.cpus, virtual.EstimateProcess), Options: flags.options,
 		Image: flags.image, VolumeClaim: flags.claim, Mount: flags.mount,
 	}
 	for _, x := range s.Tasks {

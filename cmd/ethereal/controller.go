@@ -308,7 +308,7 @@ func serveController(ctx context.Context, d *daemon.Daemon, on listeners, files 
 		if listen.Loopback(on.page.Addr().String()) {
 			trust = &certs.Files{} // a browser here need not have a certificate
 		}
-		srv := listen.Server(d.View().Under(on.secret), trust)
+		srv := listen.Server(d.View().WithSecret(on.secret), trust)
 		srv.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelWarn)
 		log.Info("serving the page of the fabric", "url", viewhttp.URL(on.page.Addr(), on.secret, srv.TLSConfig != nil))
 		listen.Serve(ctx, g, srv, on.page)

@@ -107,7 +107,7 @@ func (a *app) staticCommand(
 func (a *app) exportLinux(p *export.Plan, dir string) error {
 	for i := range p.Fabric.Nodes() {
 		id := fabric.NodeID(i)
-		if err := writeNode(p, dir, id, files{"ip": p.Linux, "sysctl": p.Sysctl}); err != nil {
+		if err := writeNode(p, dir, id, nodeFiles{"ip": p.Linux, "sysctl": p.Sysctl}); err != nil {
 			return err
 		}
 	}
@@ -120,7 +120,7 @@ func (a *app) exportLinux(p *export.Plan, dir string) error {
 func (a *app) exportFRR(p *export.Plan, dir string, sids bool) error {
 	for i := range p.Fabric.Nodes() {
 		id := fabric.NodeID(i)
-		these := files{"ip": p.Linux, "sysctl": p.Sysctl}
+		these := nodeFiles{"ip": p.Linux, "sysctl": p.Sysctl}
 		if p.Fabric.Node(id).Tier != fabric.Host {
 			these["ip"] = p.OwnSID
 			if sids {
@@ -139,7 +139,7 @@ func (a *app) exportFRR(p *export.Plan, dir string, sids bool) error {
 
 // exportSONiC writes a switch's part of CONFIG_DB, and its ACL where that is asked for.
 func (a *app) exportSONiC(p *export.Plan, dir string, lanes int, acl bool) error {
-	these := files{"json": func(w io.Writer, id fabric.NodeID) error { return p.SONiC(w, id, lanes) }}
+	these := nodeFiles{"json": func(w io.Writer, id fabric.NodeID) error { return p.SONiC(w, id, lanes) }}
 	if acl {
 		these["acl.json"] = func(w io.Writer, id fabric.NodeID) error { return p.SONiCACL(w, id, lanes) }
 	}
@@ -147,7 +147,7 @@ func (a *app) exportSONiC(p *export.Plan, dir string, lanes int, acl bool) error
 }
 
 // exportSwitches writes files for each switch.
-func (a *app) exportSwitches(p *export.Plan, dir string, these files) error {
+func (a *app) exportSwitches(p *export.Plan, dir string, these nodeFiles) error {
 	for i := p.Fabric.Hosts(); i < p.Fabric.Nodes(); i++ {
 		if err := writeNode(p, dir, fabric.NodeID(i), these); err != nil {
 			return err
@@ -158,11 +158,11 @@ func (a *app) exportSwitches(p *export.Plan, dir string, these files) error {
 	return nil
 }
 
-// files maps file extensions to functions that write a node's file.
-type files map[string]func(io.Writer, fabric.NodeID) error
+// nodeFiles maps file extensions to functions that write a node's file.
+type nodeFiles map[string]func(io.Writer, fabric.NodeID) error
 
 // writeNode writes a node's files into a folder.
-func writeNode(p *export.Plan, dir string, id fabric.NodeID, these files) error {
+func writeNode(p *export.Plan, dir string, id fabric.NodeID, these nodeFiles) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("export: %w; name a folder that can be written", err)
 	}

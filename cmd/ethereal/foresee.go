@@ -62,7 +62,7 @@ func refusedLive(runs []scenario.Run) error {
 	for _, r := range runs {
 		err, known := of[r.Fabric]
 		if !known {
-			err = live.Carries(r.Fabric)
+			err = live.CheckRates(r.Fabric)
 			of[r.Fabric] = err
 		}
 		if err == nil {

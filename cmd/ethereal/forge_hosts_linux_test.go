@@ -150,7 +150,7 @@ func forgeCut(t *testing.T, f *fabric.Fabric, b *live.Bench, uplink int) time.Du
 	if err := s.Post(ctx, coordinator.Transfer{Src: forgeVictim, Dst: forgePeer, Bytes: 3e6}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Idle(ctx, 50*time.Millisecond); err != nil {
+	if err := s.RunFor(ctx, 50*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
 	s.TakeFlips()
@@ -160,7 +160,7 @@ func forgeCut(t *testing.T, f *fabric.Fabric, b *live.Bench, uplink int) time.Du
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Until(ctx, time.Minute, "the message has arrived", func() bool { return s.Open() == 0 }); err != nil {
+	if err := s.RunUntil(ctx, time.Minute, "the message has arrived", func() bool { return s.OpenMessages() == 0 }); err != nil {
 		t.Fatal(err)
 	}
 	stats, err := s.Stats(ctx)

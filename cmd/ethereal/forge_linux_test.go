@@ -125,7 +125,7 @@ func send(t *testing.T, s *coordinator.Session, victim, peer int, bytes int64) *
 	if err := s.Post(ctx, coordinator.Transfer{Src: victim, Dst: peer, Bytes: bytes}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Until(ctx, time.Minute, "the message has arrived", func() bool { return s.Open() == 0 }); err != nil {
+	if err := s.RunUntil(ctx, time.Minute, "the message has arrived", func() bool { return s.OpenMessages() == 0 }); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Check(); err != nil {

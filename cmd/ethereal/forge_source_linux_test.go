@@ -25,7 +25,7 @@ func foreignSources(t *testing.T, datapath string) {
 	if b == nil {
 		return
 	}
-	reach, err := b.Fabric.Reach()
+	reach, err := b.Fabric.ReachableFabric()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ type hostagentFlags struct {
 	verbs      string
 	payload    int
 	alone      bool // the device serves this machine alone: others may beside it
-	// program runs beside the endpoint, if not nil, and returns [endedWith].
+	// program runs beside the endpoint, if not nil, and returns [programExitCode].
 	program func(ctx context.Context) error
 }
 
@@ -179,7 +179,7 @@ func (f *hostagentFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 	if failed := closeLog(); failed != nil {
 		return failedf("--event-log: %w", failed)
 	}
-	if code := endedWith(0); errors.As(err, &code) {
+	if code := programExitCode(0); errors.As(err, &code) {
 		return exitError(int(code), nil)
 	}
 	if !errors.Is(err, context.Canceled) {

@@ -26,8 +26,8 @@ import (
 //go:embed begin
 var initFiles embed.FS
 
-// beginFiles are the files of begin, in the order in which one reads them.
-var beginFiles = []string{"fabric.yaml", "scenario.yaml", "experiment.yaml", "targets.yaml", chipP4Info}
+// initFileNames are the files of begin, in the order in which one reads them.
+var initFileNames = []string{"fabric.yaml", "scenario.yaml", "experiment.yaml", "targets.yaml", chipP4Info}
 
 // chipP4Info is the P4Info of a chip's program, beside targets that name it.
 const chipP4Info = "p4info.txtpb"
@@ -70,7 +70,7 @@ func (a *app) init(dir, fabricFile, profile string) error {
 	if err != nil {
 		return fmt.Errorf("--profile: %q is unknown; %s", profile, strictyaml.Choose(profile, kinds.All().Names()))
 	}
-	texts, err := beginTexts(dir, fabricFile, kind)
+	texts, err := initTexts(dir, fabricFile, kind)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (a *app) init(dir, fabricFile, profile string) error {
 		return fmt.Errorf("init: %w; name a folder that can be written", err)
 	}
 	var names []string
-	for _, name := range beginFiles {
+	for _, name := range initFileNames {
 		if texts[name] == nil {
 			continue
 		}
@@ -114,10 +114,10 @@ func writeNew(path string, text []byte) (err error) {
 	return err
 }
 
-// beginTexts returns the files' texts, for the fabric that a file has if one is named, and for a kind of switch.
-func beginTexts(dir, fabricFile string, kind *targets.Profile) (map[string][]byte, error) {
+// initTexts returns the files' texts, for the fabric that a file has if one is named, and for a kind of switch.
+func initTexts(dir, fabricFile string, kind *targets.Profile) (map[string][]byte, error) {
 	texts := map[string][]byte{chipP4Info: p4src.ChipP4Info(kind.Program().Name)}
-	for _, name := range beginFiles[:len(beginFiles)-1] {
+	for _, name := range initFileNames[:len(initFileNames)-1] {
 		text, err := initFiles.ReadFile("begin/" + name)
 		if err != nil {
 			return nil, err
@@ -145,7 +145,7 @@ func beginTexts(dir, fabricFile string, kind *targets.Profile) (map[string][]byt
 	if err != nil {
 		return nil, err
 	}
-	texts["targets.yaml"], err = beginTargets(string(texts["targets.yaml"]), named, f, kind)
+	texts["targets.yaml"], err = initTargets(string(texts["targets.yaml"]), named, f, kind)
 	return texts, err
 }
 
@@ -165,8 +165,8 @@ func relativePath(dir, file string) (string, error) {
 // yamlQuoted returns a name as YAML text, whatever is in it.
 func yamlQuoted(name string) string { return "'" + strings.ReplaceAll(name, "'", "''") + "'" }
 
-// beginTargets fills the targets' text in for a fabric.
-func beginTargets(text, fabricFile string, f *fabric.Fabric, kind *targets.Profile) ([]byte, error) {
+// initTargets fills the targets' text in for a fabric.
+func initTargets(text, fabricFile string, f *fabric.Fabric, kind *targets.Profile) ([]byte, error) {
 	type place struct {
 		Name         string
 		Port, Device int

@@ -35,7 +35,7 @@ func (a *app) liveUpCommand() *cobra.Command {
 				}
 				base := live.Base{Dir: dir, Page: page, Switches: flags.switches, Lost: a.printLostProcess}
 				return live.Up(c.Context(), f, base, flags.payload, func() {
-					fmt.Fprint(a.stdout, upText(f, dir)) //nolint:errcheck // the fabric is up
+					fmt.Fprint(a.stdout, fabricUpText(f, dir)) //nolint:errcheck // the fabric is up
 				})
 			})
 		},
@@ -50,8 +50,8 @@ func (a *app) printLostProcess(err error) {
 	fmt.Fprintf(a.stderr, "ethereal: %s\nnothing starts it again; ethereal live down ends the fabric\n", printable.Text(err.Error())) //nolint:errcheck // live status says it, too
 }
 
-// upText returns the text that a fabric is up, with the commands to use now.
-func upText(f *fabric.Fabric, dir string) string {
+// fabricUpText returns the text that a fabric is up, with the commands to use now.
+func fabricUpText(f *fabric.Fabric, dir string) string {
 	tor := f.Node(f.ToRID(0))
 	port, link := tor.FirstUplink(), f.LinkName(tor.Link(tor.FirstUplink()))
 	inside := live.InterfaceName(f, fabric.End{Node: tor.ID, Port: port})

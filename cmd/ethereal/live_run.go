@@ -154,9 +154,9 @@ func (a *app) printBesideOutcome(o *runner.Outcome, records io.Writer, quiet boo
 		failed = errors.Join(failed, o.Record.Encode(records, o.Run, o.World))
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](o.Err); ok && errors.Is(o.Err, coordinator.ErrProgram) && exit.Exited() {
-		return endedWith(exit.ExitCode())
+		return programExitCode(exit.ExitCode())
 	}
-	if o.Err == nil && !o.Held() {
+	if o.Err == nil && !o.ExpectationsMet() {
 		failed = errors.Join(failed, fmt.Errorf("not as expected: %s", o.Name()))
 	}
 	if failed = cmp.Or(o.Err, failed); failed != nil {

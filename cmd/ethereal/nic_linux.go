@@ -36,7 +36,7 @@ func (softwareNIC) add(f *hostagentFlags, cfg *hostprocess.ProcessConfig) error 
 		nic = device.New(device.Config{Fabric: cfg.Fabric, Host: cfg.Host, Payload: payload, Interface: f.interfaces[0], Log: cfg.Log}, r)
 		return nic
 	}
-	cfg.Serve = func(ctx context.Context, s *soft.Shell) error { return nic.Serve(ctx, lis, s) }
+	cfg.Serve = func(ctx context.Context, s *soft.EventLoop) error { return nic.Serve(ctx, lis, s) }
 	return nil
 }
 
@@ -81,7 +81,7 @@ func (softwareNIC) serve(f *hostagentFlags, command []string) (end func(), err e
 		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 			return fmt.Errorf("host nic: %w", err)
 		}
-		return endedWith(c.ProcessState.ExitCode())
+		return programExitCode(c.ProcessState.ExitCode())
 	}
 	return end, nil
 }

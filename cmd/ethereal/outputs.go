@@ -157,27 +157,27 @@ func (a *app) reportPage(files ...string) report.Page {
 	return p
 }
 
-// maxLooks is how many runs a report names one by one.
-const maxLooks = 64
+// maxViewHints is how many runs a report names one by one.
+const maxViewHints = 64
 
 // viewHints returns, for each run of a report, the command that shows its trace; without traces the command that makes
 // them.
-func (t *runPrinter) viewHints() (all []report.Look) {
+func (t *runPrinter) viewHints() (all []report.ViewHint) {
 	if t.flags.trace.path == "" {
 		if t.flags.out != "" {
-			return resultLooks(t.flags.out)
+			return resultViewHints(t.flags.out)
 		}
-		return []report.Look{
+		return []report.ViewHint{
 			{What: "No trace was written. This writes one a run:", Command: t.app.command + " --trace trace.pftrace"},
 			{What: "and then:", Command: "ethereal view trace*.pftrace"},
 		}
 	}
 	for _, run := range t.runs {
 		path := runner.FileOf(t.flags.trace.path, run, len(t.runs))
-		if _, err := os.Stat(path); err != nil || len(all) == maxLooks {
+		if _, err := os.Stat(path); err != nil || len(all) == maxViewHints {
 			continue // it was interrupted
 		}
-		look := report.Look{What: run.String(), Command: report.Quote([]string{"ethereal", "view", path})}
+		look := report.ViewHint{What: run.String(), Command: report.QuoteShell([]string{"ethereal", "view", path})}
 		if rel, err := filepath.Rel(filepath.Dir(t.flags.html), path); err == nil {
 			look.File = (&url.URL{Path: filepath.ToSlash(rel)}).String()
 		}
@@ -196,10 +196,10 @@ func (t *runPrinter) tracePattern() string {
 	return strings.TrimSuffix(path, ext) + ".*" + ext
 }
 
-// resultLooks is like looks, for files of results.
-func resultLooks(files ...string) []report.Look {
-	return []report.Look{{
+// resultViewHints is like looks, for files of results.
+func resultViewHints(files ...string) []report.ViewHint {
+	return []report.ViewHint{{
 		What:    fmt.Sprintf("The use of links over each whole run, and its timeline; of %d runs at most:", maxViewed),
-		Command: report.Quote(append([]string{"ethereal", "view"}, files...)),
+		Command: report.QuoteShell(append([]string{"ethereal", "view"}, files...)),
 	}}
 }

@@ -18,13 +18,13 @@ import (
 
 // p4rtFlags are the flags that name the switch for `ethereal p4rt`.
 type p4rtFlags struct {
-	switches        switchesFlags // for --target
-	addr, target    string
-	device          uint64
-	format          outputFormat
-	zero, byDefault bool
-	priority        int32
-	election        uint64
+	switches             switchesFlags // for --target
+	addr, target         string
+	device               uint64
+	format               outputFormat
+	withZeros, byDefault bool
+	priority             int32
+	election             uint64
 }
 
 func (p *p4rtFlags) register(c *cobra.Command) {
@@ -36,7 +36,7 @@ func (p *p4rtFlags) register(c *cobra.Command) {
 }
 
 // connect connects to the switch.
-func (p *p4rtFlags) connect(ctx context.Context) (*p4rt.Named, *grpc.ClientConn, error) {
+func (p *p4rtFlags) connect(ctx context.Context) (*p4rt.NamedClient, *grpc.ClientConn, error) {
 	addr, device := p.addr, p.device
 	if p.target != "" {
 		if _, err := p.switches.fillFromDeployment(); err != nil {
@@ -64,7 +64,7 @@ func (p *p4rtFlags) connect(ctx context.Context) (*p4rt.Named, *grpc.ClientConn,
 	if err != nil {
 		return nil, nil, fmt.Errorf("--p4runtime: %w", err)
 	}
-	n, err := p4rt.NewNamed(ctx, p4.NewP4RuntimeClient(conn), device)
+	n, err := p4rt.NewNamedClient(ctx, p4.NewP4RuntimeClient(conn), device)
 	if err != nil {
 		return nil, nil, errors.Join(failedf("%s: %w", addr, err), conn.Close())
 	}
@@ -81,15 +81,15 @@ entries. Names are those of the P4Info that the switch itself returns; the last 
 Values are numbers or addresses.`,
 	}
 	c.AddCommand(newP4RTRead("read", "Print the entries of tables, and counters and registers that are named",
-		"  ethereal p4rt read --target tor0\n  ethereal p4rt read --p4runtime 127.0.0.1:50051 ipv4_lpm", (*p4rt.Named).Read),
+		"  ethereal p4rt read --target tor0\n  ethereal p4rt read --p4runtime 127.0.0.1:50051 ipv4_lpm", (*p4rt.NamedClient).Read),
 		newP4RTRead("counters", "Print counters that are not zero",
-			"  ethereal p4rt counters --target tor0\n  ethereal p4rt counters --p4runtime 127.0.0.1:50051 port_tx_data --zero", (*p4rt.Named).Counters),
+			"  ethereal p4rt counters --target tor0\n  ethereal p4rt counters --p4runtime 127.0.0.1:50051 port_tx_data --zero", (*p4rt.NamedClient).Counters),
 		newP4RTWrite())
 	return c
 }
 
 func newP4RTRead(
-	name, short, example string, read func(*p4rt.Named, context.Context, ...string) ([]p4rt.NamedEntry, error),
+	name, short, example string, read func(*p4rt.NamedClient, context.Context, ...string) ([]p4rt.NamedEntry, error),
 ) *cobra.Command {
 	var flags p4rtFlags
 	c := &cobra.Command{
@@ -107,7 +107,7 @@ func newP4RTRead(
 			if err != nil {
 				return failedf("%w", err)
 			}
-			if !flags.zero {
+			if !flags.withZeros {
 				entries = slices.DeleteFunc(entries, isZero)
 			}
 			if len(entries) == 0 && flags.format.forPeople() {
@@ -118,7 +118,7 @@ func newP4RTRead(
 	}
 	flags.register(c)
 	flags.format.register(c)
-	c.Flags().BoolVar(&flags.zero, "zero", false, "print cells that are zero too")
+	c.Flags().BoolVar(&flags.withZeros, "zero", false, "print cells that are zero too")
 	return c
 }
 

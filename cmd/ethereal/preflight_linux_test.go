@@ -160,7 +160,7 @@ func TestPreflight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	foreign, err := p4rt.OpenPackets(t.Context(), p4.NewP4RuntimeClient(conn), schema,
+	foreign, err := p4rt.OpenPacketStream(t.Context(), p4.NewP4RuntimeClient(conn), schema,
 		p4rt.Writer{DeviceID: uint64(tor0) + 1, ElectionID: p4rt.ElectionID{High: 7}.Proto()}, func(p4rt.PacketIn) {})
 	if err != nil {
 		t.Fatal(err)

@@ -83,12 +83,12 @@ func TestProbe(t *testing.T) {
 	}
 	a, err := b.Fabric.Actuator()
 	if err == nil {
-		err = a.Lose(ctx, link("tor1-spine2"), scenario.BothDirections, 1)
+		err = a.SetLoss(ctx, link("tor1-spine2"), scenario.BothDirections, 1)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Lose(ctx, link("tor0-spine1"), scenario.BothDirections, 0.5); err != nil {
+	if err := a.SetLoss(ctx, link("tor0-spine1"), scenario.BothDirections, 0.5); err != nil {
 		t.Skipf("no gray links here: %v", err)
 	}
 	found := run("ethereal probe --fabric fabric.yaml --socket unix:/run/ethereal/{host}.sock --timeout 1s -o json")

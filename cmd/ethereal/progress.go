@@ -136,7 +136,7 @@ func (p *progress) Line(o *runner.Outcome) {
 	}
 	var what string
 	if o.Err != nil && o.Result == nil {
-		what = o.Why()
+		what = o.ErrorText()
 	} else {
 		what = resultText(o.Result)
 	}

@@ -108,7 +108,7 @@ func (a *app) runReport(ctx context.Context, paths []string, flags reportFlags) 
 	}
 	if err == nil && flags.html != "" {
 		err = write("--html", flags.html, func(w io.Writer) error {
-			return report.HTML(w, rs, report.Page{Title: flags.title, Version: a.version, Charts: true, Looks: resultLooks(paths...)})
+			return report.HTML(w, rs, report.Page{Title: flags.title, Version: a.version, Charts: true, Looks: resultViewHints(paths...)})
 		})
 		if err == nil && !flags.quiet {
 			fmt.Fprintf(a.stderr, "report: %s\n", flags.html)

@@ -237,7 +237,7 @@ func planRuns(files []string, flags runFlags) (p runPlan, err error) {
 	var bad strictyaml.Errors
 	for _, name := range files {
 		s, err := scenario.Load(name)
-		err = wrongKind(name, "scenario", err)
+		err = explainWrongKind(name, "scenario", err)
 		if es, ok := errors.AsType[strictyaml.Errors](err); ok {
 			bad = append(bad, es...)
 			continue
@@ -252,14 +252,14 @@ func planRuns(files []string, flags runFlags) (p runPlan, err error) {
 			s.Worlds.Live.Rate = over.Fabric.HostLink.Rate
 		}
 		if s, err = s.Override(over); err != nil {
-			return p, fromFlags(err)
+			return p, errorFromFlags(err)
 		}
 		if why := s.Worlds.For(flags.world).Skip; why != "" {
 			p.skipped = append(p.skipped, &runner.Outcome{Run: scenario.Run{Scenario: s}, World: flags.world, Skipped: why,
 				Record: &runner.Record{}})
 			continue
 		}
-		runs, err := s.In(flags.world).Expand()
+		runs, err := s.ForWorld(flags.world).Expand()
 		if err != nil {
 			return p, err
 		}
@@ -271,8 +271,8 @@ func planRuns(files []string, flags runFlags) (p runPlan, err error) {
 	return p, bad.Err()
 }
 
-// fromFlags words errors about a valid scenario that flags have made invalid.
-func fromFlags(err error) error {
+// errorFromFlags words errors about a valid scenario that flags have made invalid.
+func errorFromFlags(err error) error {
 	var es strictyaml.Errors
 	if !errors.As(err, &es) {
 		return err

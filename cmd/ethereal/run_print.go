@@ -23,11 +23,11 @@ type runPrinter struct {
 	records       io.Writer // JSON lines of what happened; nil: not asked for
 	page, profile io.Writer // nil: not asked for
 
-	runs     []scenario.Run
-	skipped  []*runner.Outcome
-	expected []*runner.Outcome // of runs that something is expected of
-	late     []string          // runs that did not finish, where nothing is expected of that
-	cutOff   []string          // of these: no scheme can finish them
+	runs       []scenario.Run
+	skipped    []*runner.Outcome
+	expected   []*runner.Outcome // of runs that something is expected of
+	unfinished []string          // runs that did not finish, where nothing is expected of that
+	cutOff     []string          // of these: no scheme can finish them
 }
 
 // printEnded prints a run that ended.
@@ -35,7 +35,7 @@ func (t *runPrinter) printEnded(o *runner.Outcome) error {
 	run := o.Run
 	if o.Result != nil {
 		var err error
-		o.Result.Version, o.Result.RanOn = t.app.version, runPlace()
+		o.Result.Version, o.Result.RanOn = t.app.version, thisMachine()
 		if o.Result.RunSHA256, err = run.Hash(); err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func (t *runPrinter) printEnded(o *runner.Outcome) error {
 	}
 	asked := slices.ContainsFunc(run.Scenario.Expect, func(x scenario.Expectation) bool { return x.That == "finished" })
 	if r := o.Result; r != nil && o.Err == nil && !r.Finished && !asked {
-		t.late = append(t.late, o.Name())
+		t.unfinished = append(t.unfinished, o.Name())
 		if r.CutOff != "" {
 			t.cutOff = append(t.cutOff, o.Name())
 		}
@@ -140,7 +140,7 @@ func (t *runPrinter) printAll(results []*report.Result, failed error) error {
 	}
 	var unmet []string
 	for _, o := range t.expected {
-		if !o.Held() {
+		if !o.ExpectationsMet() {
 			unmet = append(unmet, o.Name())
 		}
 	}
@@ -148,8 +148,8 @@ func (t *runPrinter) printAll(results []*report.Result, failed error) error {
 		failed = errors.Join(failed, fmt.Errorf("not as expected: %s", strings.Join(unmet, ", ")))
 	}
 	switch {
-	case t.flags.strict && len(t.late) > 0:
-		failed = errors.Join(failed, fmt.Errorf("did not finish, with --strict: %s", strings.Join(t.late, ", ")))
+	case t.flags.strict && len(t.unfinished) > 0:
+		failed = errors.Join(failed, fmt.Errorf("did not finish, with --strict: %s", strings.Join(t.unfinished, ", ")))
 	case len(t.cutOff) > 0:
 		failed = errors.Join(failed, fmt.Errorf("could not finish, as a host has no link: %s; restore one of its links in the scenario, or "+
 			"expect {that: finished, is: false}", strings.Join(t.cutOff, ", ")))

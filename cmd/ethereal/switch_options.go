@@ -98,10 +98,12 @@ type switchOption struct {
 const defaultGRPCAddr = "127.0.0.1:9559"
 
 // switchOptionTable lists the options: simple_switch_grpc's own, then ours.
-func switchOptionTable() []switchOption { return append(theirSwitchOptions(), ourSwitchOptions()...) }
+func switchOptionTable() []switchOption {
+	return append(bmv2SwitchOptions(), etherealSwitchOptions()...)
+}
 
-// theirSwitchOptions are simple_switch_grpc's own: general ones first, then the target's.
-func theirSwitchOptions() []switchOption {
+// bmv2SwitchOptions are simple_switch_grpc's own: general ones first, then the target's.
+func bmv2SwitchOptions() []switchOption {
 	return []switchOption{
 		{name: "help", short: "h", help: "show this text",
 			set: func(o *switchOptions, _ string) error { o.help = true; return nil }},
@@ -183,8 +185,8 @@ func theirSwitchOptions() []switchOption {
 	}
 }
 
-// ourSwitchOptions are those that simple_switch_grpc has not.
-func ourSwitchOptions() []switchOption {
+// etherealSwitchOptions are those that simple_switch_grpc has not.
+func etherealSwitchOptions() []switchOption {
 	return []switchOption{
 		{name: "p4info", kind: oneValue, value: "FILE",
 			help: "P4Info of the JSON program, in text or binary form; controllers may then write without a push",

@@ -83,7 +83,7 @@ func (a *app) topo(flags topoFlags) error {
 	}
 	f, err := fabric.New(spec)
 	if err != nil {
-		return inFlags(err)
+		return errorInFlagNames(err)
 	}
 	var out []byte
 	switch flags.format.String() {
@@ -184,8 +184,8 @@ func (flags topoFlags) shape() (fabric.Spec, error) {
 // fabricKey finds keys of a fabric in an error.
 var fabricKey = regexp.MustCompile(`\b(k|pods|tors_per_pod|aggs_per_pod|cores|tors|spines|hosts_per_tor|global_links|kind)\b`)
 
-// inFlags words an error about a fabric's keys for those who wrote flags.
-func inFlags(err error) error {
+// errorInFlagNames words an error about a fabric's keys for those who wrote flags.
+func errorInFlagNames(err error) error {
 	text, ok := strings.CutPrefix(err.Error(), fabric.ErrSpec.Error()+": ")
 	if !ok {
 		return err

@@ -74,7 +74,7 @@ func allFlags(root *cobra.Command) map[string]map[flagUse][]string {
 		}
 	}
 	walk(root)
-	for _, o := range ourSwitchOptions() {
+	for _, o := range etherealSwitchOptions() {
 		kind := "" // that of the others
 		for u := range uses[o.name] {
 			kind = u.Type

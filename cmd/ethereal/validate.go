@@ -169,8 +169,8 @@ var kindUses = map[string]string{
 	"deployment": "ethereal run --deployment reads it",
 }
 
-// wrongKind returns err, or if a file is of another kind than the one wanted, what it is and what reads it.
-func wrongKind(path, want string, err error) error {
+// explainWrongKind returns err, or if a file is of another kind than the one wanted, what it is and what reads it.
+func explainWrongKind(path, want string, err error) error {
 	if err != nil {
 		if what := foreignKind(path); what != "" {
 			return errors.New(what)
@@ -273,7 +273,7 @@ func (v *validation) scenario(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	runs, err := s.In(v.world).Expand()
+	runs, err := s.ForWorld(v.world).Expand()
 	if err != nil {
 		return "", withLines(path, err)
 	}
@@ -335,7 +335,7 @@ func (v *validation) targets(path string) (string, error) {
 func (v *validation) workload(path string) (string, error) {
 	on := workload.Place{}
 	if v.fabric != nil {
-		on = workload.On(v.fabric, 1)
+		on = workload.PlaceOn(v.fabric, 1)
 	}
 	p, err := workload.Load(path, on)
 	if err != nil {

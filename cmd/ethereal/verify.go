@@ -79,7 +79,7 @@ func verifyOnce(ctx context.Context, cfg daemon.Config, drained []string, opts v
 	if err != nil {
 		return err
 	}
-	core, err := daemon.Linked(cfg.Core, found)
+	core, err := daemon.CoreFromSurvey(cfg.Core, found)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func verifyOnce(ctx context.Context, cfg daemon.Config, drained []string, opts v
 		case !x.Pipeline:
 			errs = append(errs, fmt.Errorf("%s does not run the pipeline", f.Name(x.Node)))
 		}
-		for _, why := range x.Tables.Why {
+		for _, why := range x.Tables.StrayReasons {
 			errs = append(errs, fmt.Errorf("%s: %w", f.Name(x.Node), why))
 		}
 		n.Tables[x.Node] = x.Tables.Entries

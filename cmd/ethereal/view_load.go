@@ -26,8 +26,8 @@ type viewLoader struct {
 	ctx    context.Context
 	fabric *fabric.Fabric // of files that do not say which they are of; nil: it was not named
 	runs   []*view.Run
-	logs   map[int]*eventlog.Viewed // controllers' logs among the runs
-	traces map[int]string           // files of traces
+	logs   map[int]*eventlog.ControllerRun // controllers' logs among the runs
+	traces map[int]string                  // files of traces
 }
 
 func (l *viewLoader) readFabric(path string) error {
@@ -68,7 +68,7 @@ func (l *viewLoader) loadFile(name string) error {
 		err = l.record(r)
 	case bad == nil && of.Kind != "":
 		err = l.controllerLog(r)
-	case recording.Is(head):
+	case recording.IsTrace(head):
 		err = l.trace(r, name)
 	case bad == nil && of.New != nil:
 		err = l.hostLog(r, name)
@@ -131,7 +131,7 @@ func (l *viewLoader) record(r io.Reader) error {
 		for _, e := range x.Happened {
 			rec.Happened(e)
 		}
-		run := rec.EndBare().View()
+		run := rec.EndWithoutResult().View()
 		run.Title = x.Title
 		l.runs = append(l.runs, run)
 	}
@@ -153,13 +153,13 @@ func (l *viewLoader) hostLog(r io.Reader, name string) error {
 }
 
 func (l *viewLoader) controllerLog(r io.Reader) error {
-	all, err := eventlog.View(r, l.fabric)
+	all, err := eventlog.ReadRuns(r, l.fabric)
 	if err != nil {
 		return err
 	}
 	for _, v := range all {
 		if l.logs == nil {
-			l.logs = map[int]*eventlog.Viewed{}
+			l.logs = map[int]*eventlog.ControllerRun{}
 		}
 		l.logs[len(l.runs)] = v
 		l.runs = append(l.runs, v.Run)
@@ -181,7 +181,7 @@ func (l *viewLoader) server(p *view.Page) *viewhttp.Server {
 	if len(l.logs) == 0 {
 		return s
 	}
-	return s.Answering(func(_ context.Context, run int, name string, t float64) (*view.Switch, error) {
+	return s.WithSwitchStates(func(_ context.Context, run int, name string, t float64) (*view.Switch, error) {
 		if v := l.logs[run]; v != nil {
 			return v.Switch(name, t)
 		}

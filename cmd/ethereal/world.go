@@ -22,10 +22,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
 )
 
-// endedWith is the exit code of a program that replaced this one, and that has already printed its messages.
-type endedWith int
+// programExitCode is the exit code of a program that replaced this one, and that has already printed its messages.
+type programExitCode int
 
-func (e endedWith) Error() string { return fmt.Sprintf("ended with %d", int(e)) }
+func (e programExitCode) Error() string { return fmt.Sprintf("ended with %d", int(e)) }
 
 // exitError is the error for a command's exit code.
 func exitError(code int, err error) error {
@@ -33,7 +33,7 @@ func exitError(code int, err error) error {
 		return failedf("%w", err)
 	}
 	if code != 0 {
-		return endedWith(code)
+		return programExitCode(code)
 	}
 	return nil
 }
@@ -59,16 +59,16 @@ func (v *viewFlags) listenAddr() string {
 
 // liveSwitches are the flags that select the live world's switches.
 type liveSwitches struct {
-	datapath string
-	values   map[targets.Starter]*string // of the flags of kinds that have one
+	datapath   string
+	flagValues map[targets.Starter]*string // of the flags of kinds that have one
 }
 
 // register defines them; binaries: also those that name a program to run in place of ours.
 func (l *liveSwitches) register(c *cobra.Command, binaries bool) {
-	l.values = map[targets.Starter]*string{}
+	l.flagValues = map[targets.Starter]*string{}
 	for _, k := range kinds.Starters() {
 		if how := k.Start(); how.Value != "" && (binaries || !how.Binary) {
-			l.values[k] = c.Flags().String(k.Name(), "", how.Help)
+			l.flagValues[k] = c.Flags().String(k.Name(), "", how.Help)
 		}
 	}
 	c.Flags().StringVar(&l.datapath, "datapath", live.Interpreter, "let the live world's switches forward in `WHERE`: interpreter, kernel or tofino-model, "+
@@ -85,7 +85,7 @@ func (l *liveSwitches) selected() (live.Switches, error) {
 		return s, fmt.Errorf("--datapath: %w", err)
 	}
 	for _, k := range kinds.Starters() {
-		how, value := k.Start(), l.values[k]
+		how, value := k.Start(), l.flagValues[k]
 		switch {
 		case value == nil || *value == "":
 			continue
@@ -140,7 +140,7 @@ func enterLive(ctx context.Context, view string) error {
 	if err != nil {
 		return failedf("%w", err)
 	}
-	return endedWith(code)
+	return programExitCode(code)
 }
 
 // livePage returns the fabric's page, inside those namespaces, and prints its address; nil if none was requested.

@@ -34,7 +34,7 @@ func (flags *runFlags) checkWorld() error {
 		{"view", []string{scenario.WorldLive}, noPage}, {"listen-view", []string{scenario.WorldLive}, noPage},
 		{"datapath", []string{scenario.WorldLive}, "the %s world starts no switches of ours; use --world live, or ethereal mininet up --switch"},
 	}
-	for k := range flags.values {
+	for k := range flags.flagValues {
 		all = append(all, worldFlag{k.Name(), []string{scenario.WorldLive}, "the %s world starts no switches of ours; use --world live"})
 	}
 	for _, f := range all {

@@ -46,7 +46,7 @@ func plannedPeer(f *fabric.Fabric, p Place) (_ Place, ok bool) {
 	return PlaceOf(f.Link(l).Peer(p.Node)), true
 }
 
-// Names formats places for display; nil means [PlainNames].
+// Names is a function that formats places for display; nil means [PlainNames].
 type Names func(Place) string
 
 // PlainNames formats a place as "tor0 port 3".

@@ -23,13 +23,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/lldp"
 )
 
-// cables is the state of a daemon's cabling checks.
-type cables struct {
-	one   sync.Mutex // held by the check in progress
-	round atomic.Pointer[cabling.Round]
+// cablingState is the state of a daemon's cabling checks.
+type cablingState struct {
+	checking sync.Mutex // held by the check in progress
+	round    atomic.Pointer[cabling.Round]
 }
 
-func (c *cables) receive(id fabric.NodeID, in p4rt.PacketIn) {
+func (c *cablingState) receive(id fabric.NodeID, in p4rt.PacketIn) {
 	if r := c.round.Load(); r != nil {
 		r.In(id, in)
 	}
@@ -48,10 +48,10 @@ var ErrChecking = errors.New("the cables are being checked already: ask again wh
 // with the switches. It takes at most wait. Only a primary controller can check. While another check is in progress, it
 // returns [ErrChecking].
 func (d *Daemon) Cabling(ctx context.Context, wait time.Duration, frame int) (*cabling.Report, error) {
-	if !d.cables.one.TryLock() {
+	if !d.cables.checking.TryLock() {
 		return nil, ErrChecking
 	}
-	defer d.cables.one.Unlock()
+	defer d.cables.checking.Unlock()
 	s, err := d.Status(ctx)
 	if err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ type cablingCheck struct {
 
 	mu      sync.Mutex
 	conns   []*grpc.ClientConn
-	packets []*p4rt.Packets
+	packets []*p4rt.PacketStream
 	senders map[fabric.NodeID]cabling.Sender
 	ev      cabling.Evidence
 }
@@ -219,7 +219,7 @@ func (c *cablingCheck) open(ctx context.Context, id fabric.NodeID) error {
 		return errOtherProgram
 	}
 	w := p4rt.Writer{DeviceID: t.DeviceID, ElectionID: p4rt.ElectionID{Low: c.cfg.Own}.Proto()}
-	p, err := p4rt.OpenPackets(ctx, client, pipeline.Schema(), w, func(in p4rt.PacketIn) { c.round.In(id, in) })
+	p, err := p4rt.OpenPacketStream(ctx, client, pipeline.Schema(), w, func(in p4rt.PacketIn) { c.round.In(id, in) })
 	if err != nil {
 		return err
 	}
@@ -247,7 +247,7 @@ func (c *cablingCheck) askPorts(ctx context.Context, id fabric.NodeID) error {
 	if err != nil {
 		return err
 	}
-	states, err := linkstate.Once(ctx, conn, linkstate.Subscription{Target: t.GNMITarget, Names: t.Ports})
+	states, err := linkstate.ReadPortStates(ctx, conn, linkstate.Subscription{Target: t.GNMITarget, Names: t.Ports})
 	if err != nil {
 		return nil // received frames count; port states only explain
 	}

@@ -140,13 +140,13 @@ func (c Config) rollout() rollout.Config {
 	r := rollout.Config{
 		Core: c.Core, Damping: c.Damping, Suspicion: &c.Suspicion, Peers: len(c.Peers) > 0, TablesWait: rollout.DefaultTablesWait,
 		StartWait: fabricTime(c.Settle), StageTimeout: fabricTime(c.StageTimeout), Audit: fabricTime(c.Audit),
-		Keeps: func(id fabric.NodeID, es []controller.Entry) []controller.Entry {
-			return c.pipeline(id).Schema().Kept(es)
+		ReadableEntries: func(id fabric.NodeID, es []controller.Entry) []controller.Entry {
+			return c.pipeline(id).Schema().ExpectedEntries(es)
 		},
-		Mute: func(id fabric.NodeID) bool { return c.Targets[id].GNMI == "" },
+		ReportsNoPorts: func(id fabric.NodeID) bool { return c.Targets[id].GNMI == "" },
 	}
 	if c.StateFile != "" {
-		r.Keep = c.keepDrained
+		r.StoreMarks = c.keepDrained
 	}
 	for _, t := range c.Targets {
 		if t.Kind().NotifyPorts {
@@ -248,7 +248,7 @@ func (c *Config) pipeline(id fabric.NodeID) *p4rt.Pipeline {
 	if t.Pipeline != nil {
 		p = t.Pipeline
 	}
-	return p.In(p4rt.NewDialect(t.Kind(), id, t.Ports))
+	return p.ForDialect(p4rt.NewDialect(t.Kind(), id, t.Ports))
 }
 
 // PipelineOf returns the P4 program of a switch, with the names and port numbers of its kind.

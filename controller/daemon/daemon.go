@@ -33,7 +33,7 @@ type Daemon struct {
 	inbox   *inbox
 	began   time.Time
 	metrics *metrics
-	cables  cables
+	cables  cablingState
 	loads   *observe.Loads // nil: counters are not read
 	paths   observe.Paths
 	largest observe.Largest
@@ -61,17 +61,17 @@ type device struct {
 	session *p4rt.Session
 	ports   *linkstate.Session // nil: no gNMI
 
-	phase    p4rt.Phase
-	phaseErr string
-	health   linkstate.Health
-	healthEr string
-	sampling bool
-	tenure   uint64
-	stray    []*p4.Entity // found when last read back; the next repair deletes them
-	verdict  Verdict
-	entries  int    // when last read back
-	repairs  uint64 // updates that repaired read-back tables
-	unfit    string // why the program cannot hold the tables
+	phase       p4rt.Phase
+	phaseErr    string
+	health      linkstate.Health
+	healthErr   string
+	sampling    bool
+	tenure      uint64
+	stray       []*p4.Entity // found when last read back; the next repair deletes them
+	verdict     Verdict
+	entries     int    // when last read back
+	repairs     uint64 // updates that repaired read-back tables
+	unfitReason string // why the program cannot hold the tables
 }
 
 func (d *Daemon) device(id fabric.NodeID) *device { return d.switches[int(id)-d.f.Hosts()] }

@@ -404,7 +404,7 @@ func TestJudge(t *testing.T) {
 		{[]Witness{down, mute}, Dead},
 		{[]Witness{down, up, down}, CutOff},
 	} {
-		if got := Judge(tt.ws); got != tt.want {
+		if got := JudgeSwitch(tt.ws); got != tt.want {
 			t.Errorf("%v: %v, want %v", tt.ws, got, tt.want)
 		}
 	}

@@ -11,7 +11,7 @@
 // # Death
 //
 // A session that ends takes no link down, because switches forward without a controller. A link is down when one of
-// its ends reports it down. From the neighbours' reports [Judge] concludes whether a switch without sessions is
+// its ends reports it down. From the neighbours' reports [JudgeSwitch] concludes whether a switch without sessions is
 // dead or only unreachable.
 //
 // # End

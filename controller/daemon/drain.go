@@ -50,7 +50,7 @@ func (d *Daemon) Drain(ctx context.Context, name string, undo, force bool) ([]st
 		if _, failed = d.core.Drain(d.clock(), ids, !undo, force); failed != nil {
 			failed = fmt.Errorf("daemon: %s: %w", name, failed)
 		}
-		users = d.core.Tables().Users(ids)
+		users = d.core.Tables().SwitchesUsing(ids)
 	})
 	if err := errors.Join(err, failed); err != nil {
 		return nil, err

@@ -36,9 +36,9 @@ func (d *Daemon) watchDrops(ctx context.Context) error {
 					Dropped []observe.Drop `json:"dropped"`
 				}
 				if err := client.Get(ctx, dev.target.Admin, "/status", dropsTimeout, &said); err != nil {
-					d.drops.Fail(dev.id, err)
+					d.drops.StoreError(dev.id, err)
 				} else {
-					d.drops.Take(dev.id, time.Now(), said.Dropped)
+					d.drops.Store(dev.id, time.Now(), said.Dropped)
 				}
 				return nil // the next switch may answer
 			})

@@ -24,8 +24,8 @@ type Witness struct {
 	Up        bool
 }
 
-// Judge concludes, for a switch without a session, whether it is dead or only unreachable for the controller.
-func Judge(witnesses []Witness) Verdict {
+// JudgeSwitch concludes, for a switch without a session, whether it is dead or only unreachable for the controller.
+func JudgeSwitch(witnesses []Witness) Verdict {
 	v := NotKnown
 	for _, w := range witnesses {
 		switch {

@@ -31,8 +31,8 @@ type File struct {
 	// v1model need not be named.
 	Programs map[string]FileProgram `yaml:"programs"`
 	// Profiles are additional kinds of switches, by name.
-	Profiles  map[string]targets.Custom `yaml:"profiles"`
-	Suspicion FileSuspicion             `yaml:"suspicion"`
+	Profiles  map[string]targets.CustomProfile `yaml:"profiles"`
+	Suspicion FileSuspicion                    `yaml:"suspicion"`
 	// Hosts has the agents' addresses for preflight checks, by host.
 	Hosts map[string]FileHost `yaml:"hosts"`
 

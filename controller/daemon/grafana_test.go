@@ -26,7 +26,7 @@ func knownMetrics(t *testing.T) map[string]map[string]bool {
 		waitIdle(r)
 		r.inbox.post(func() { // what only a suspicion brings
 			tor := r.f.ToRID(0)
-			r.paths.Take(suspicion.ProbedPath{SrcToR: tor, DstToR: r.f.ToRID(1)}, time.Now(), &statepb.ProbeResult{Sent: 4, Lost: 1, TripNs: 9, LeastNs: 8})
+			r.paths.Store(suspicion.ProbedPath{SrcToR: tor, DstToR: r.f.ToRID(1)}, time.Now(), &statepb.ProbeResult{Sent: 4, Lost: 1, TripNs: 9, LeastNs: 8})
 		})
 		reg, err := r.Registry()
 		if err != nil {

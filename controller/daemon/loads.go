@@ -64,7 +64,7 @@ func (d *Daemon) readLoads(ctx context.Context, dev *device) error {
 	}
 	now := time.Now()
 	for p, bytes := range sums {
-		d.loads.Take(observe.Dir(d.f, dev.id, p), now, bytes)
+		d.loads.Store(observe.SendDirection(d.f, dev.id, p), now, bytes)
 	}
 	return nil
 }

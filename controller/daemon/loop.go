@@ -92,11 +92,11 @@ func (d *Daemon) phaseChanged(dev *device, p p4rt.Phase, err error) {
 }
 
 func (d *Daemon) healthChanged(dev *device, h linkstate.Health, sampling bool, err error) {
-	dev.health, dev.sampling, dev.healthEr = h, sampling, ""
+	dev.health, dev.sampling, dev.healthErr = h, sampling, ""
 	if err != nil {
-		dev.healthEr = err.Error()
+		dev.healthErr = err.Error()
 	}
-	d.cfg.Events.Add(eventlog.Record{Time: time.Now(), Kind: "health", Switch: dev.name, State: h.String(), Error: dev.healthEr})
+	d.cfg.Events.Add(eventlog.Record{Time: time.Now(), Kind: "health", Switch: dev.name, State: h.String(), Error: dev.healthErr})
 	d.core.PortsKnown(d.clock(), dev.id, h == linkstate.Fresh)
 	d.updateVerdicts()
 }
@@ -116,13 +116,13 @@ const maxStraysLogged = 16
 
 func (d *Daemon) tablesRead(dev *device, tenure uint64, t p4rt.Tables) {
 	dev.tenure, dev.entries, dev.stray = tenure, len(t.Entries), t.Stray
-	dev.phase, dev.phaseErr, dev.unfit = p4rt.Serving, "", ""
+	dev.phase, dev.phaseErr, dev.unfitReason = p4rt.Serving, "", ""
 	if err := d.cfg.pipeline(dev.id).Schema().Fits(d.core.Tables().Desired(dev.id)); err != nil {
-		dev.unfit = err.Error()
+		dev.unfitReason = err.Error()
 		d.cfg.Log.Error("the switch will refuse updates", "switch", dev.name, "err", err)
 	}
 	said := min(len(t.Stray), maxStraysLogged)
-	for _, why := range t.Why[:said] {
+	for _, why := range t.StrayReasons[:said] {
 		d.cfg.Log.Warn("stray entity", "switch", dev.name, "why", why)
 	}
 	if more := len(t.Stray) - said; more > 0 {
@@ -298,5 +298,5 @@ func (d *Daemon) verdictOf(dev *device) Verdict {
 		}
 		ws = append(ws, Witness{Reporting: d.device(peer.Node).health == linkstate.Fresh, Up: !down})
 	}
-	return Judge(ws)
+	return JudgeSwitch(ws)
 }

@@ -30,10 +30,10 @@ const (
 
 // peer is another controller of the same switches.
 type peer struct {
-	addr   string
-	conn   *grpc.ClientConn
-	tried  bool // at least once; the loop's
-	failed bool // at the last attempt; the loop's
+	addr      string
+	conn      *grpc.ClientConn
+	attempted bool // at least once; the loop's
+	failed    bool // at the last attempt; the loop's
 }
 
 // newPeers is called once the daemon is otherwise complete.
@@ -66,7 +66,7 @@ func (d *Daemon) followPeer(ctx context.Context, p *peer) error {
 }
 
 func (d *Daemon) peerTried(p *peer, err error) {
-	if failed := err != nil; failed != p.failed || !p.tried {
+	if failed := err != nil; failed != p.failed || !p.attempted {
 		if failed {
 			d.cfg.Log.Warn("peer", "addr", p.addr, "err", err)
 		} else {
@@ -74,8 +74,8 @@ func (d *Daemon) peerTried(p *peer, err error) {
 		}
 		p.failed = failed
 	}
-	p.tried = true
-	if !slices.ContainsFunc(d.peers, func(p *peer) bool { return !p.tried }) {
+	p.attempted = true
+	if !slices.ContainsFunc(d.peers, func(p *peer) bool { return !p.attempted }) {
 		d.core.PeersKnown(d.clock())
 	}
 }

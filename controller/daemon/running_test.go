@@ -101,7 +101,7 @@ func (l *lab) check(r *running) {
 		}
 		schema := pipeline.Schema()
 		if l.profile != nil {
-			schema = schema.In(p4rt.NewDialect(l.profile, s.id, l.ports[s.id]))
+			schema = schema.ForDialect(p4rt.NewDialect(l.profile, s.id, l.ports[s.id]))
 		}
 		held, err := p4rt.Fetch(context.Background(), p4.NewP4RuntimeClient(conn), schema, uint64(s.id)+1)
 		conn.Close()
@@ -112,7 +112,7 @@ func (l *lab) check(r *running) {
 		if err := r.runInLoop(context.Background(), func() { want = r.core.Tables().Desired(s.id) }); err != nil {
 			l.t.Fatal(err)
 		}
-		if diff := cmp.Diff(schema.Kept(want), held.Entries); diff != "" {
+		if diff := cmp.Diff(schema.ExpectedEntries(want), held.Entries); diff != "" {
 			l.t.Fatalf("%s: tables (-desired +held):\n%s", name, diff)
 		}
 	}

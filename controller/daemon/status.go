@@ -121,10 +121,10 @@ func (d *Daemon) status() Status {
 		x := SwitchStatus{
 			Name: dev.name, P4Runtime: dev.target.P4Runtime, DeviceID: dev.target.DeviceID, GNMI: dev.target.GNMI,
 			Phase: dev.phase, Primary: dev.phase.Primary(), Synced: synced, Error: dev.phaseErr,
-			Ports: dev.health.String(), PortError: dev.healthEr, Sampling: dev.sampling, Verdict: dev.verdict,
-			Entries: dev.entries, Unfit: dev.unfit,
+			Ports: dev.health.String(), PortError: dev.healthErr, Sampling: dev.sampling, Verdict: dev.verdict,
+			Entries: dev.entries, Unfit: dev.unfitReason,
 		}
-		x.Drops, x.DropsError = d.drops.Of(dev.id)
+		x.Drops, x.DropsError = d.drops.ReasonsOf(dev.id)
 		if dev.ports == nil {
 			x.Ports = "none"
 		} else {

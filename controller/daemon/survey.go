@@ -15,8 +15,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Found is the state that a [Survey] read from one switch.
-type Found struct {
+// SurveyResult is what a [Survey] read from one switch: its program, tables and port states, or the error.
+type SurveyResult struct {
 	Node     fabric.NodeID
 	Err      error // the switch could not be read; the other fields are empty
 	Pipeline bool  // it runs the controller's P4 program
@@ -28,7 +28,7 @@ type Found struct {
 const maxSurveyed = 32
 
 // Survey reads port states and tables of all switches, and changes nothing. It does not have to be primary.
-func Survey(ctx context.Context, cfg Config) ([]Found, error) {
+func Survey(ctx context.Context, cfg Config) ([]SurveyResult, error) {
 	cfg = cfg.withDefaults()
 	if cfg.Own == 0 {
 		cfg.Own = 1 // unused: a survey does not bid
@@ -36,7 +36,7 @@ func Survey(ctx context.Context, cfg Config) ([]Found, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	found := make([]Found, cfg.Core.Fabric.Switches())
+	found := make([]SurveyResult, cfg.Core.Fabric.Switches())
 	var g errgroup.Group
 	g.SetLimit(maxSurveyed)
 	for i := range found {
@@ -52,7 +52,7 @@ func Survey(ctx context.Context, cfg Config) ([]Found, error) {
 	return found, g.Wait()
 }
 
-func survey(ctx context.Context, cfg Config, id fabric.NodeID) (f Found) {
+func survey(ctx context.Context, cfg Config, id fabric.NodeID) (f SurveyResult) {
 	t := cfg.Targets[id]
 	with := func(addr string, do func(grpc.ClientConnInterface) error) {
 		if f.Err != nil || addr == "" {
@@ -76,14 +76,14 @@ func survey(ctx context.Context, cfg Config, id fabric.NodeID) (f Found) {
 		return err
 	})
 	with(t.GNMI, func(conn grpc.ClientConnInterface) (err error) {
-		f.Ports, err = linkstate.Once(ctx, conn, linkstate.Subscription{Target: t.GNMITarget, Names: t.Ports})
+		f.Ports, err = linkstate.ReadPortStates(ctx, conn, linkstate.Subscription{Target: t.GNMITarget, Names: t.Ports})
 		return err
 	})
 	return f
 }
 
-// Linked returns a core that knows the port states of a survey.
-func Linked(cfg controller.Config, found []Found) (*controller.Core, error) {
+// CoreFromSurvey returns a core that knows the port states that a survey has read.
+func CoreFromSurvey(cfg controller.Config, found []SurveyResult) (*controller.Core, error) {
 	core, err := controller.New(cfg)
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func Plan(ctx context.Context, cfg Config, w io.Writer) (updates, unread int, er
 	if err != nil {
 		return 0, 0, err
 	}
-	core, err := Linked(cfg.Core, found)
+	core, err := CoreFromSurvey(cfg.Core, found)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -118,7 +118,7 @@ func Plan(ctx context.Context, cfg Config, w io.Writer) (updates, unread int, er
 	for _, note := range cfg.Unchecked() {
 		fmt.Fprintln(w, note)
 	}
-	none := !slices.ContainsFunc(found, func(x Found) bool { return x.Err == nil })
+	none := !slices.ContainsFunc(found, func(x SurveyResult) bool { return x.Err == nil })
 	for i := range f.Links() {
 		if id := fabric.LinkID(i); !core.LinkUp(id) {
 			fmt.Fprintf(w, "link %s is down\n", f.LinkName(id))
@@ -132,21 +132,21 @@ func Plan(ctx context.Context, cfg Config, w io.Writer) (updates, unread int, er
 			if !none {
 				continue
 			}
-			x = Found{Node: x.Node}
+			x = SurveyResult{Node: x.Node}
 		}
 		if pipeline := cfg.PipelineOf(x.Node); !x.Pipeline && len(pipeline.Uncompiled()) > 0 {
 			fmt.Fprintf(w, "%s: push the pipeline, once it is compiled\n", name)
 		} else if !x.Pipeline {
 			fmt.Fprintf(w, "%s: push pipeline %#x\n", name, pipeline.Cookie())
 		}
-		for _, why := range x.Tables.Why {
+		for _, why := range x.Tables.StrayReasons {
 			fmt.Fprintf(w, "%s: delete %v\n", name, why)
 		}
 		want, schema := core.Desired(x.Node), cfg.PipelineOf(x.Node).Schema()
 		if err := schema.Fits(want); err != nil {
 			fmt.Fprintf(w, "%s: %v\n", name, err)
 		}
-		us := schema.Known(controller.Diff(x.Tables.Entries, schema.Kept(want)))
+		us := schema.SupportedUpdates(controller.Diff(x.Tables.Entries, schema.ExpectedEntries(want)))
 		updates += len(us) + len(x.Tables.Stray)
 		for _, u := range us {
 			fmt.Fprintf(w, "%s: %v\n", name, u)

@@ -106,11 +106,11 @@ func TestHandler(t *testing.T) {
 		if code, _ := do("GET", "/cabling?wait=1s", "secret"); code != http.StatusMethodNotAllowed {
 			t.Errorf("GET /cabling: %d", code)
 		}
-		r.cables.one.Lock()
+		r.cables.checking.Lock()
 		if code, body := do("POST", "/cabling?wait=1s", "secret"); code != http.StatusConflict || !strings.Contains(body, "being checked already") {
 			t.Errorf("a second check: %d %s", code, body)
 		}
-		r.cables.one.Unlock()
+		r.cables.checking.Unlock()
 		r.cfg.Token = ""
 		for _, token := range []string{"", "secret"} {
 			if code, _ := do("POST", drain, token); code != http.StatusForbidden {

@@ -35,10 +35,10 @@ func (d *Daemon) agentReported(host fabric.NodeID, r *statepb.Report) {
 	for _, p := range r.GetProbes() {
 		path, ok := d.core.ProbeResult(now, host, p.GetId(), int(min(p.GetSent(), 1<<20)), int(min(p.GetLost(), 1<<20)))
 		if ok {
-			d.paths.Take(path, time.Now(), p)
+			d.paths.Store(path, time.Now(), p)
 		}
 	}
-	d.largest.Take(d.f, host, time.Now(), r)
+	d.largest.Store(d.f, host, time.Now(), r)
 	if fs := r.GetFlips(); len(fs) > 0 {
 		count := len(fs) + int(min(r.GetFlipsLeft(), 1<<20))
 		d.flips += uint64(count)

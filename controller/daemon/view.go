@@ -32,9 +32,9 @@ type viewer struct {
 	probed []view.Flow
 	ticks  int
 
-	mu     sync.Mutex
-	events []view.Event
-	left   int
+	mu            sync.Mutex
+	events        []view.Event
+	leftOutEvents int
 }
 
 func newViewer() *viewer {
@@ -46,7 +46,7 @@ func (d *Daemon) View() *viewhttp.Server {
 	if d.viewer == nil {
 		return nil
 	}
-	return viewhttp.NewServer(d.viewPage, d.viewer.live).Answering(d.viewSwitch)
+	return viewhttp.NewServer(d.viewPage, d.viewer.live).WithSwitchStates(d.viewSwitch)
 }
 
 // viewPage returns the initial content of the page; later events follow.
@@ -66,7 +66,7 @@ func (v *viewer) addEvent(f *fabric.Fabric, began time.Time, r eventlog.Record) 
 	if len(v.events) < viewEvents {
 		v.events = append(v.events, e)
 	} else {
-		v.left++
+		v.leftOutEvents++
 	}
 	v.mu.Unlock()
 	select {
@@ -155,8 +155,8 @@ func (d *Daemon) viewTick(ctx context.Context) (*view.Tick, error) {
 	if err != nil {
 		return nil, err
 	}
-	rates, busiest, unknown := d.loads.Now()
-	if names := observe.Unread(d.f, unknown); len(names) > 0 {
+	rates, busiest, unknown := d.loads.Rates()
+	if names := observe.UnreadSwitches(d.f, unknown); len(names) > 0 {
 		t.Facts = append(t.Facts, [2]string{"switches whose counters are not read", fmt.Sprint(len(names))})
 	}
 	if busiest > 0 {
@@ -168,9 +168,9 @@ func (d *Daemon) viewTick(ctx context.Context) (*view.Tick, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	t.Events, v.events = v.events, nil
-	if v.left > 0 {
-		t.Events = append(t.Events, view.Event{T: t.T, Kind: "left out", Node: -1, Dir: -1, Count: int64(v.left)})
-		v.left = 0
+	if v.leftOutEvents > 0 {
+		t.Events = append(t.Events, view.Event{T: t.T, Kind: "left out", Node: -1, Dir: -1, Count: int64(v.leftOutEvents)})
+		v.leftOutEvents = 0
 	}
 	return t, nil
 }

@@ -23,8 +23,8 @@ func (d *Daemon) viewSwitch(ctx context.Context, _ int, name string, _ float64) 
 		dev := d.device(id)
 		entries = d.core.Tables().Written(id)
 		s.Facts = [][2]string{{"session", dev.phase.String()}, {"ports", dev.health.String()}, {"verdict", dev.verdict.String()}}
-		if dev.unfit != "" {
-			s.Facts = append(s.Facts, [2]string{"unfit", dev.unfit})
+		if dev.unfitReason != "" {
+			s.Facts = append(s.Facts, [2]string{"unfit", dev.unfitReason})
 		}
 		for p := range d.f.Node(id).Ports() {
 			l := d.f.Node(id).Link(fabric.PortNo(p + 1))
@@ -40,7 +40,7 @@ func (d *Daemon) viewSwitch(ctx context.Context, _ int, name string, _ float64) 
 	var rates []float64
 	var unknown []bool
 	if d.loads != nil {
-		rates, _, unknown = d.loads.Now()
+		rates, _, unknown = d.loads.Rates()
 	}
 	for i := range d.f.Node(id).Ports() {
 		p := fabric.PortNo(i + 1)
@@ -48,10 +48,10 @@ func (d *Daemon) viewSwitch(ctx context.Context, _ int, name string, _ float64) 
 		port := view.Port{Name: d.device(id).target.Ports.Name(p), To: d.f.Name(d.f.Link(l).Peer(id).Node), State: states[l]}
 		switch {
 		case rates == nil:
-		case unknown[observe.Dir(d.f, id, p)]:
+		case unknown[observe.SendDirection(d.f, id, p)]:
 			port.Sends = "not known"
 		default:
-			port.Sends = fmt.Sprint(fabric.Rate(8 * rates[observe.Dir(d.f, id, p)]))
+			port.Sends = fmt.Sprint(fabric.Rate(8 * rates[observe.SendDirection(d.f, id, p)]))
 		}
 		s.Ports = append(s.Ports, port)
 	}

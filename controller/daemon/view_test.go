@@ -106,7 +106,7 @@ func TestView(t *testing.T) {
 		browsertest.Action(func(*browsertest.Browser) error {
 			path := suspicion.ProbedPath{SrcToR: r.f.ToRID(0), DstToR: r.f.ToRID(1), Label: 2}
 			r.inbox.post(func() {
-				r.paths.Take(path, time.Now(), &statepb.ProbeResult{Sent: 8, Lost: 3, TripNs: 41_000, LeastNs: 12_000})
+				r.paths.Store(path, time.Now(), &statepb.ProbeResult{Sent: 8, Lost: 3, TripNs: 41_000, LeastNs: 12_000})
 			})
 			return nil
 		}),
@@ -127,7 +127,7 @@ func TestDirOf(t *testing.T) {
 	d := &Daemon{f: f}
 	for id := range fabric.LinkID(f.Links()) {
 		l := f.Link(id)
-		if up, down := observe.Dir(d.f, l.A.Node, l.A.Port), observe.Dir(d.f, l.B.Node, l.B.Port); up != int(2*id) || down != int(2*id+1) {
+		if up, down := observe.SendDirection(d.f, l.A.Node, l.A.Port), observe.SendDirection(d.f, l.B.Node, l.B.Port); up != int(2*id) || down != int(2*id+1) {
 			t.Errorf("%s: %d and %d", f.LinkName(id), up, down)
 		}
 	}

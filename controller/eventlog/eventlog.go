@@ -48,13 +48,13 @@ type Record struct {
 // be written is counted: the log given to [Log.Warn] reports it at once, and a record of kind "lost" when writing works
 // again.
 type Log struct {
-	mu   sync.Mutex
-	w    io.Writer
-	log  *slog.Logger
-	err  error // why the latest record was not written
-	lost int   // records lost since the last written one
-	ever int   // all records lost
-	cut  bool  // the last line is incomplete
+	mu             sync.Mutex
+	w              io.Writer
+	log            *slog.Logger
+	err            error // why the latest record was not written
+	lost           int   // records lost since the last written one
+	totalLost      int   // all records lost
+	incompleteLine bool  // the last line is incomplete
 
 	watch func(Record) // nil: no watcher
 }
@@ -74,7 +74,7 @@ func Open(path string) (*Log, func() error, error) {
 	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
 		var last [1]byte
 		_, err := f.ReadAt(last[:], info.Size()-1)
-		l.cut = err != nil || last[0] != '\n' // because of a crash; an empty line does no harm
+		l.incompleteLine = err != nil || last[0] != '\n' // because of a crash; an empty line does no harm
 	}
 	return l, func() error { return errors.Join(f.Sync(), f.Close()) }, nil
 }
@@ -119,7 +119,7 @@ func (l *Log) Add(r Record) {
 	}
 	l.err = err
 	l.lost++
-	l.ever++
+	l.totalLost++
 }
 
 // write writes one line. It first ends an incomplete line.
@@ -129,12 +129,12 @@ func (l *Log) write(r Record) error {
 		return err
 	}
 	line = append(line, '\n')
-	if l.cut {
+	if l.incompleteLine {
 		line = append([]byte{'\n'}, line...)
 	}
 	n, err := l.w.Write(line)
 	if n > 0 {
-		l.cut = n < len(line)
+		l.incompleteLine = n < len(line)
 	}
 	if n == len(line)-1 { // only the newline is missing
 		return nil
@@ -151,9 +151,9 @@ func (l *Log) Err() error {
 	defer l.mu.Unlock()
 	switch {
 	case l.err != nil:
-		return fmt.Errorf("event log: %d records were lost: %w", l.ever, l.err)
-	case l.ever > 0:
-		return fmt.Errorf("event log: %d records were lost", l.ever)
+		return fmt.Errorf("event log: %d records were lost: %w", l.totalLost, l.err)
+	case l.totalLost > 0:
+		return fmt.Errorf("event log: %d records were lost", l.totalLost)
 	}
 	return nil
 }

@@ -53,33 +53,33 @@ func (r Record) text() string {
 	return strings.Join(parts, ", ")
 }
 
-// Viewed is one run of a controller, from its start to its end in an event log, as the web page shows it.
-type Viewed struct {
+// ControllerRun is one run of a controller, from its start to its end in an event log, as the web page shows it.
+type ControllerRun struct {
 	Run *view.Run
 	f   *fabric.Fabric
 	// began is the start of the run, and records are the core's inputs in the order of the log.
 	began   time.Time
 	records []Record
 
-	// The core after the first upTo records. A request for a later time replays the next ones.
-	mu   sync.Mutex
-	led  replayedCore
-	upTo int
+	// The core after the first replayed records. A request for a later time replays the next ones.
+	mu       sync.Mutex
+	replay   replayedCore
+	replayed int
 }
 
 // viewEvents is the largest number of a run's records on a page, the last ones.
 const viewEvents = 20_000
 
-// View returns the controller runs of an event log for the web page. f is the fabric of runs whose start record names
-// none; nil: unknown.
-func View(r io.Reader, f *fabric.Fabric) ([]*Viewed, error) {
+// ReadRuns returns the controller runs of an event log for the web page. f is the fabric of runs whose start record
+// names none; nil: unknown.
+func ReadRuns(r io.Reader, f *fabric.Fabric) ([]*ControllerRun, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
 		return nil, err
 	}
-	var all []*Viewed
+	var all []*ControllerRun
 	for _, part := range splitAtStarts(text) {
-		v := &Viewed{f: f}
+		v := &ControllerRun{f: f}
 		if _, err := Records(bytes.NewReader(part), v.take); err != nil {
 			return nil, err
 		}
@@ -113,7 +113,7 @@ func splitAtStarts(text []byte) [][]byte {
 }
 
 // take processes one record of the log.
-func (v *Viewed) take(_ int, r Record) error {
+func (v *ControllerRun) take(_ int, r Record) error {
 	if v.Run == nil {
 		v.began = r.Time
 		if r.Fabric != nil {
@@ -146,7 +146,7 @@ func (v *Viewed) take(_ int, r Record) error {
 // Switch returns the tables that a switch should have at a time of the log, in microseconds from its first record.
 // They follow from the controller's inputs until then, with the default settings of a targets file. It returns nil
 // if there is no such switch.
-func (v *Viewed) Switch(name string, t float64) (*view.Switch, error) {
+func (v *ControllerRun) Switch(name string, t float64) (*view.Switch, error) {
 	id, err := v.f.NodeByName(name)
 	if err != nil || int(id) < v.f.Hosts() {
 		return nil, nil //nolint:nilerr // there is no such switch
@@ -179,24 +179,24 @@ func (v *Viewed) Switch(name string, t float64) (*view.Switch, error) {
 }
 
 // coreAt returns the core at a time. v.mu is held.
-func (v *Viewed) coreAt(until time.Time) (*controller.Core, error) {
-	if v.led.core == nil || v.upTo > 0 && v.records[v.upTo-1].Time.After(until) {
-		v.led.fresh = func() (*controller.Core, error) {
+func (v *ControllerRun) coreAt(until time.Time) (*controller.Core, error) {
+	if v.replay.core == nil || v.replayed > 0 && v.records[v.replayed-1].Time.After(until) {
+		v.replay.fresh = func() (*controller.Core, error) {
 			return controller.New(controller.Config{
 				Fabric: v.f, CarrierV4: controller.UDPSourcePort, CarrierV6: controller.UDPSourcePort,
 				QuenchIntervalUs: 10, ControlPriority: 7, HashSeed: 1,
 			})
 		}
-		v.upTo = 0
-		if err := v.led.begin(); err != nil {
+		v.replayed = 0
+		if err := v.replay.begin(); err != nil {
 			return nil, err
 		}
 	}
-	for ; v.upTo < len(v.records) && !v.records[v.upTo].Time.After(until); v.upTo++ {
-		if _, err := v.led.take(v.records[v.upTo]); err != nil {
-			v.led.core = nil // its state is undefined after an error
+	for ; v.replayed < len(v.records) && !v.records[v.replayed].Time.After(until); v.replayed++ {
+		if _, err := v.replay.take(v.records[v.replayed]); err != nil {
+			v.replay.core = nil // its state is undefined after an error
 			return nil, fmt.Errorf("event log: %w", err)
 		}
 	}
-	return v.led.core, nil
+	return v.replay.core, nil
 }

@@ -20,14 +20,14 @@ const viewed = `{"time":"2026-01-01T00:00:00Z","kind":"start","state":"a","fabri
 
 // TestLogView: each run of a controller is one on the page, and a switch's tables are those of the time.
 func TestLogView(t *testing.T) {
-	if _, err := View(strings.NewReader(viewed), nil); err == nil || !strings.Contains(err.Error(), "--fabric") {
+	if _, err := ReadRuns(strings.NewReader(viewed), nil); err == nil || !strings.Contains(err.Error(), "--fabric") {
 		t.Errorf("the second run does not say its fabric: %v", err)
 	}
 	f, err := fabric.New(fabric.Spec{Kind: fabric.KindFatTree, K: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := View(strings.NewReader(viewed), f)
+	all, err := ReadRuns(strings.NewReader(viewed), f)
 	if err != nil || len(all) != 2 {
 		t.Fatalf("%d runs, %v", len(all), err)
 	}
@@ -66,8 +66,8 @@ func TestLogView(t *testing.T) {
 // TestLogViewBackAndForth: a switch's tables are those of the time, in whatever order they are asked for.
 func TestLogViewBackAndForth(t *testing.T) {
 	log := longLog(200)
-	run := func() *Viewed {
-		all, err := View(strings.NewReader(log), nil)
+	run := func() *ControllerRun {
+		all, err := ReadRuns(strings.NewReader(log), nil)
 		if err != nil || len(all) != 1 {
 			t.Fatal(len(all), err)
 		}
@@ -107,7 +107,7 @@ func longLog(changes int) string {
 // BenchmarkSwitchAt is what it takes to answer what a switch had, of a log of 44,000 records, as somebody scrubs on.
 func BenchmarkSwitchAt(b *testing.B) {
 	const changes = 2000
-	all, err := View(strings.NewReader(longLog(changes)), nil)
+	all, err := ReadRuns(strings.NewReader(longLog(changes)), nil)
 	if err != nil {
 		b.Fatal(err)
 	}

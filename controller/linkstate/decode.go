@@ -52,7 +52,7 @@ func Decode(n *gnmi.Notification, names *targets.PortMap) ([]Event, error) {
 	var out []Event
 	var odd error // an unknown speed, which must not hide a port's state
 	for _, d := range n.GetDelete() {
-		name, rest, ok := split(n.GetPrefix(), d)
+		name, rest, ok := splitInterfacePath(n.GetPrefix(), d)
 		if !ok || !isAncestor(rest, []string{"state", "oper-status"}) {
 			continue
 		}
@@ -63,7 +63,7 @@ func Decode(n *gnmi.Notification, names *targets.PortMap) ([]Event, error) {
 		}
 	}
 	for _, u := range n.GetUpdate() {
-		name, rest, ok := split(n.GetPrefix(), u.GetPath())
+		name, rest, ok := splitInterfacePath(n.GetPrefix(), u.GetPath())
 		if !ok || name == "" {
 			continue
 		}
@@ -79,7 +79,7 @@ func Decode(n *gnmi.Notification, names *targets.PortMap) ([]Event, error) {
 		if !isAncestor(rest, []string{"state", "oper-status"}) {
 			continue
 		}
-		status, ok, err := value(u.GetVal(), []string{"state", "oper-status"}[len(rest):])
+		status, ok, err := decodeValue(u.GetVal(), []string{"state", "oper-status"}[len(rest):])
 		if err != nil {
 			return nil, fmt.Errorf("%w: oper-status of %s: %w", ErrNotification, name, err)
 		}
@@ -96,9 +96,9 @@ func Decode(n *gnmi.Notification, names *targets.PortMap) ([]Event, error) {
 	return out, odd
 }
 
-// split returns the interface of a path below a prefix, and the rest of the path. name is empty for a path that
-// ends above the list's keys.
-func split(prefix, path *gnmi.Path) (name string, rest []string, ok bool) {
+// splitInterfacePath returns the interface of a path below a prefix, and the rest of the path. name is empty for a path
+// that ends above the list's keys.
+func splitInterfacePath(prefix, path *gnmi.Path) (name string, rest []string, ok bool) {
 	elems := make([]*gnmi.PathElem, 0, len(prefix.GetElem())+len(path.GetElem()))
 	elems = append(append(elems, prefix.GetElem()...), path.GetElem()...)
 	for i, want := range []string{"interfaces", "interface"} {
@@ -137,8 +137,8 @@ func isAncestor(path, leaf []string) bool {
 	return true
 }
 
-// value returns the string at the end of the path below v. ok is false if v is a container without it.
-func value(v *gnmi.TypedValue, path []string) (_ string, ok bool, err error) {
+// decodeValue returns the string at the end of the path below v. ok is false if v is a container without it.
+func decodeValue(v *gnmi.TypedValue, path []string) (_ string, ok bool, err error) {
 	var raw []byte
 	switch x := v.GetValue().(type) {
 	case *gnmi.TypedValue_StringVal:
@@ -188,7 +188,7 @@ func decodeSpeed(u *gnmi.Update, rest []string) (rate fabric.Rate, ok bool, err 
 	if len(rest) == 0 || !isAncestor(rest, speedPath) {
 		return 0, false, nil
 	}
-	name, ok, err := value(u.GetVal(), speedPath[len(rest):])
+	name, ok, err := decodeValue(u.GetVal(), speedPath[len(rest):])
 	if err == nil && ok {
 		rate, err = fabric.ParseSpeed(name)
 	}

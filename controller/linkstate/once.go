@@ -13,14 +13,15 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Once asks for the present states of a switch's ports, without subscribing.
-func Once(ctx context.Context, conn grpc.ClientConnInterface, sub Subscription) (map[fabric.PortNo]bool, error) {
-	states, _, err := OnceAt(ctx, conn, sub)
+// ReadPortStates asks for the present states of a switch's ports, without subscribing.
+func ReadPortStates(ctx context.Context, conn grpc.ClientConnInterface, sub Subscription) (map[fabric.PortNo]bool, error) {
+	states, _, err := ReadPortStatesAt(ctx, conn, sub)
 	return states, err
 }
 
-// OnceAt is [Once], and also returns the time of the last notification on the switch's clock; zero if there is none.
-func OnceAt(ctx context.Context, conn grpc.ClientConnInterface, sub Subscription) (_ map[fabric.PortNo]bool, at time.Time, err error) {
+// ReadPortStatesAt is [ReadPortStates], and also returns the time of the last notification on the switch's clock; zero
+// if there is none.
+func ReadPortStatesAt(ctx context.Context, conn grpc.ClientConnInterface, sub Subscription) (_ map[fabric.PortNo]bool, at time.Time, err error) {
 	states, err := subscribeOnce(ctx, conn, sub, &at)
 	return states, at, err
 }

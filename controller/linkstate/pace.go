@@ -15,9 +15,9 @@ const (
 
 // pacer limits the rate at which changes of one port are passed on. The last change always is.
 type pacer struct {
-	of      map[paceKey]*heldChange
-	waiting map[paceKey]Change
-	due     time.Time // when to call flush, if changes wait
+	lastChanges map[paceKey]*heldChange
+	waiting     map[paceKey]Change
+	due         time.Time // when to call flush, if changes wait
 }
 
 type paceKey struct {
@@ -33,8 +33,8 @@ type heldChange struct {
 	credit time.Time
 }
 
-// pass returns the changes to pass on now.
-func (p *pacer) pass(now time.Time, changes []Change) (out []Change) {
+// admit returns the changes to pass on now.
+func (p *pacer) admit(now time.Time, changes []Change) (out []Change) {
 	for _, c := range changes {
 		k := paceKey{c.Port, c.Speed}
 		if _, waits := p.waiting[k]; !waits && p.mayPass(k, now) {
@@ -58,7 +58,7 @@ func (p *pacer) flush(now time.Time) (out []Change) {
 		return nil
 	}
 	for k, c := range p.waiting {
-		last := p.of[k].last
+		last := p.lastChanges[k].last
 		if last.Up == c.Up && last.Rate == c.Rate {
 			delete(p.waiting, k)
 		} else if p.mayPass(k, now) {
@@ -71,18 +71,18 @@ func (p *pacer) flush(now time.Time) (out []Change) {
 }
 
 func (p *pacer) mayPass(k paceKey, now time.Time) bool {
-	x := p.of[k]
+	x := p.lastChanges[k]
 	return x == nil || !now.Before(x.credit.Add(-(paceBurst-1)*paceInterval))
 }
 
 func (p *pacer) passOn(k paceKey, now time.Time, c Change) Change {
-	if p.of == nil {
-		p.of = map[paceKey]*heldChange{}
+	if p.lastChanges == nil {
+		p.lastChanges = map[paceKey]*heldChange{}
 	}
-	x := p.of[k]
+	x := p.lastChanges[k]
 	if x == nil {
 		x = &heldChange{}
-		p.of[k] = x
+		p.lastChanges[k] = x
 	}
 	if x.credit.Before(now) {
 		x.credit = now

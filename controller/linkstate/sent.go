@@ -12,11 +12,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Sent is the packets and bytes that a port has sent since its counters started.
-type Sent struct{ Packets, Bytes int64 }
+// SentCounters is the packets and bytes that a port has sent since its counters started.
+type SentCounters struct{ Packets, Bytes int64 }
 
-// CountSent asks for the interface counters of a subscription's ports.
-func CountSent(ctx context.Context, conn grpc.ClientConnInterface, sub Subscription) (map[fabric.PortNo]Sent, error) {
+// ReadSentCounters asks for the interface counters of a subscription's ports.
+func ReadSentCounters(ctx context.Context, conn grpc.ClientConnInterface, sub Subscription) (map[fabric.PortNo]SentCounters, error) {
 	request := &gnmi.GetRequest{Encoding: sub.Encoding, Type: gnmi.GetRequest_STATE}
 	if sub.Target != "" {
 		request.Prefix = &gnmi.Path{Target: sub.Target}
@@ -32,15 +32,15 @@ func CountSent(ctx context.Context, conn grpc.ClientConnInterface, sub Subscript
 	if err != nil {
 		return nil, fmt.Errorf("linkstate: counters: %w", err)
 	}
-	out := map[fabric.PortNo]Sent{}
+	out := map[fabric.PortNo]SentCounters{}
 	for _, n := range answer.GetNotification() {
 		for _, u := range n.GetUpdate() {
-			name, rest, _ := split(n.GetPrefix(), u.GetPath())
+			name, rest, _ := splitInterfacePath(n.GetPrefix(), u.GetPath())
 			p, ok := sub.Names.ByName(name)
 			if !ok || len(rest) == 0 {
 				continue
 			}
-			count, err := number(u.GetVal())
+			count, err := decodeNumber(u.GetVal())
 			if err != nil {
 				return nil, fmt.Errorf("%w: %s of %s: %w", ErrNotification, rest[len(rest)-1], name, err)
 			}
@@ -56,8 +56,8 @@ func CountSent(ctx context.Context, conn grpc.ClientConnInterface, sub Subscript
 	return out, nil
 }
 
-// number returns a counter64, which JSON_IETF has in quotes.
-func number(v *gnmi.TypedValue) (int64, error) {
+// decodeNumber returns a counter64, which JSON_IETF has in quotes.
+func decodeNumber(v *gnmi.TypedValue) (int64, error) {
 	switch x := v.GetValue().(type) {
 	case *gnmi.TypedValue_UintVal:
 		return int64(x.UintVal), nil

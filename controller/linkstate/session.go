@@ -53,26 +53,26 @@ type SessionConfig struct {
 
 // Session is the gNMI subscription to one switch, renewed whenever it breaks.
 type Session struct {
-	cfg      SessionConfig
-	client   gnmi.GNMIClient
-	monitor  *Monitor
-	heardAt  time.Time // time of the last message
-	health   Health
-	request  int // index in requests
-	answered bool
-	pace     pacer
-	warn     *loglimit.Limiter
+	cfg           SessionConfig
+	client        gnmi.GNMIClient
+	monitor       *Monitor
+	lastMessageAt time.Time // time of the last message
+	health        Health
+	request       int // index in requests
+	answered      bool
+	pace          pacer
+	warn          *loglimit.Limiter
 }
 
-// requests are the forms of the request, best first. The next one is tried when the switch does not understand the
+// requestForms are the forms of the request, best first. The next one is tried when the switch does not understand the
 // request: many switches do not know port-speed, some report nothing on change, some accept no wildcard.
-var requests = []struct{ speeds, sample, list bool }{
+var requestForms = []struct{ speeds, sample, list bool }{
 	{true, false, false}, {false, false, false}, {true, true, false}, {false, true, false},
 	{true, false, true}, {false, false, true}, {true, true, true}, {false, true, true},
 }
 
-// refusals are the codes by which a switch reports that it does not understand a request.
-var refusals = []codes.Code{codes.Unimplemented, codes.InvalidArgument, codes.NotFound}
+// refusalCodes are the codes by which a switch reports that it does not understand a request.
+var refusalCodes = []codes.Code{codes.Unimplemented, codes.InvalidArgument, codes.NotFound}
 
 // NewSession returns a session over a connection, which may be shared and which the session does not close.
 func NewSession(cfg SessionConfig, conn grpc.ClientConnInterface) (*Session, error) {
@@ -103,7 +103,7 @@ func NewSession(cfg SessionConfig, conn grpc.ClientConnInterface) (*Session, err
 // now returns the time on the monitor's clock, which restarts with every message: a fabric.Time ends after 106
 // days, and a monitor compares with the last message only.
 func (s *Session) now() fabric.Time {
-	return fabric.Time(time.Since(s.heardAt).Nanoseconds()) * fabric.Nanosecond
+	return fabric.Time(time.Since(s.lastMessageAt).Nanoseconds()) * fabric.Nanosecond
 }
 
 // Run keeps the subscription open until ctx ends, and returns ctx's error.
@@ -116,16 +116,16 @@ func (s *Session) Run(ctx context.Context) error {
 		if s.answered {
 			failures = 0
 		}
-		next := !s.answered && slices.Contains(refusals, status.Code(errors.Unwrap(err)))
+		next := !s.answered && slices.Contains(refusalCodes, status.Code(errors.Unwrap(err)))
 		if next {
-			s.request = (s.request + 1) % len(requests)
+			s.request = (s.request + 1) % len(requestForms)
 		}
 		if s.monitor.Health() != Stale {
 			s.monitor.Disconnected()
 		}
 		s.report(err)
 		if next && s.request != 0 {
-			r := requests[s.request]
+			r := requestForms[s.request]
 			s.cfg.Log.Info("trying another form of the request", "speeds", r.speeds, "sample", r.sample, "port_by_port", r.list, "err", err)
 			continue
 		}
@@ -144,7 +144,7 @@ func (s *Session) Run(ctx context.Context) error {
 
 // Sampling reports whether the switch is asked for samples, because it does not report changes. Call it only where
 // OnHealth is called.
-func (s *Session) Sampling() bool { return requests[s.request].sample }
+func (s *Session) Sampling() bool { return requestForms[s.request].sample }
 
 func (s *Session) report(err error) {
 	if h := s.monitor.Health(); h != s.health {
@@ -156,7 +156,7 @@ func (s *Session) report(err error) {
 }
 
 func (s *Session) subscription() Subscription {
-	r := requests[s.request]
+	r := requestForms[s.request]
 	sub := Subscription{
 		Target: s.cfg.Target, Names: s.cfg.Names, Heartbeat: fabric.Time(s.cfg.Heartbeat.Nanoseconds()) * fabric.Nanosecond,
 		Speeds: r.speeds, Encoding: gnmi.Encoding_JSON_IETF,
@@ -253,7 +253,7 @@ func (s *Session) listen(ctx context.Context, messages <-chan *gnmi.SubscribeRes
 		case <-flush.C:
 			hand(s.pace.flush(time.Now()))
 		case m := <-messages:
-			s.heardAt = time.Now()
+			s.lastMessageAt = time.Now()
 			if !connected {
 				connected, s.answered = true, true
 				s.monitor.Connected(s.now())
@@ -263,7 +263,7 @@ func (s *Session) listen(ctx context.Context, messages <-chan *gnmi.SubscribeRes
 			if err != nil {
 				s.warn.Warn("notification not understood", "err", err)
 			}
-			hand(s.pace.pass(s.heardAt, changes))
+			hand(s.pace.admit(s.lastMessageAt, changes))
 			s.report(nil)
 		}
 	}

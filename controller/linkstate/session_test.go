@@ -351,8 +351,8 @@ func TestDeaf(t *testing.T) {
 		l := tg.listen()
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
-		if most := len(requests) * 11; asked < len(requests) || asked > most {
-			t.Errorf("asked %d times in 30 s, want %d to %d", asked, len(requests), most)
+		if most := len(requestForms) * 11; asked < len(requestForms) || asked > most {
+			t.Errorf("asked %d times in 30 s, want %d to %d", asked, len(requestForms), most)
 		}
 		l.close()
 		tg.down()

@@ -21,11 +21,11 @@ type Hub struct {
 	links    map[uint32]*statepb.LinkState
 	suspects map[uint32]*statepb.Suspect
 	rates    map[uint32]*statepb.LinkRate
-	// log is a ring: the update of epoch e is at e % len(log). It holds the updates of the epochs above first, up
-	// to epoch.
-	log      []*statepb.Update
-	first    uint64
-	snapshot *statepb.Update // of epoch, made on demand
+	// recentUpdates is a ring: the update of epoch e is at e % len(log). It holds the updates of the epochs above
+	// first, up to epoch.
+	recentUpdates []*statepb.Update
+	first         uint64
+	snapshot      *statepb.Update // of epoch, made on demand
 }
 
 // NewHub returns a hub with the states of a snapshot. It keeps the last history updates. It returns an error if history
@@ -37,7 +37,7 @@ func NewHub(snapshot *statepb.Update, history int) (*Hub, error) {
 	h := &Hub{
 		instance: snapshot.GetInstance(), epoch: snapshot.GetEpoch(), first: snapshot.GetEpoch(),
 		links: map[uint32]*statepb.LinkState{}, suspects: map[uint32]*statepb.Suspect{}, rates: map[uint32]*statepb.LinkRate{},
-		log: make([]*statepb.Update, history),
+		recentUpdates: make([]*statepb.Update, history),
 	}
 	h.record(snapshot)
 	return h, nil
@@ -54,9 +54,9 @@ func (h *Hub) Publish(u *statepb.Update) error {
 			ErrOrder, u.GetEpoch(), u.GetInstance(), h.epoch+1, h.instance)
 	}
 	h.epoch++
-	h.log[h.epoch%uint64(len(h.log))] = u
-	if h.epoch-h.first > uint64(len(h.log)) {
-		h.first = h.epoch - uint64(len(h.log))
+	h.recentUpdates[h.epoch%uint64(len(h.recentUpdates))] = u
+	if h.epoch-h.first > uint64(len(h.recentUpdates)) {
+		h.first = h.epoch - uint64(len(h.recentUpdates))
 	}
 	h.record(u)
 	h.snapshot = nil
@@ -100,7 +100,7 @@ func (w *Watcher) Next() (*statepb.Update, bool) {
 		return nil, false
 	case w.known && w.epoch >= h.first:
 		w.epoch++
-		return h.log[w.epoch%uint64(len(h.log))], true
+		return h.recentUpdates[w.epoch%uint64(len(h.recentUpdates))], true
 	}
 	w.epoch, w.known = h.epoch, true
 	return h.Snapshot(), true

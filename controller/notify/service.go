@@ -43,20 +43,20 @@ type Service struct {
 	hub        *Hub          // nil until Start
 	changed    chan struct{} // closed and replaced at every update
 	agents     map[uint32]*agent
-	pace       *pace // limits log lines about agents
-	suppressed int   // log lines left out since the last one
+	logLimit   *rateLimiter // limits log lines about agents
+	suppressed int          // log lines left out since the last one
 	streams    sync.WaitGroup
 }
 
 // agent is one open stream.
 type agent struct {
-	host    uint32
-	addr    string
-	since   time.Time
-	watcher *Watcher
-	end     context.CancelCauseFunc
-	reports uint64
-	asked   []*statepb.ProbeRequest // not passed to the stream yet
+	host         uint32
+	addr         string
+	since        time.Time
+	watcher      *Watcher
+	end          context.CancelCauseFunc
+	reports      uint64
+	queuedProbes []*statepb.ProbeRequest // not passed to the stream yet
 }
 
 // maxAsked is the largest number of probe requests that wait for an agent that does not read. They are useless
@@ -79,19 +79,19 @@ const (
 	logBurst    = 256
 )
 
-// pace is a rate limit with a burst.
-type pace struct {
+// rateLimiter is a rate limit with a burst.
+type rateLimiter struct {
 	every time.Duration
 	burst time.Duration // length of the burst, as time
 	next  time.Time     // when the next event is due, without the burst
 }
 
-func newPace(every time.Duration, burst int) *pace {
-	return &pace{every: every, burst: time.Duration(burst) * every}
+func newRateLimiter(every time.Duration, burst int) *rateLimiter {
+	return &rateLimiter{every: every, burst: time.Duration(burst) * every}
 }
 
 // allow reports whether the next event may happen now, and then counts it.
-func (p *pace) allow() bool {
+func (p *rateLimiter) allow() bool {
 	now := time.Now()
 	if p.next.Before(now.Add(-p.burst)) {
 		p.next = now.Add(-p.burst)
@@ -104,7 +104,7 @@ func (p *pace) allow() bool {
 }
 
 // wait returns when the next event may happen.
-func (p *pace) wait(ctx context.Context) error {
+func (p *rateLimiter) wait(ctx context.Context) error {
 	now := time.Now()
 	if p.next.Before(now.Add(-p.burst)) {
 		p.next = now.Add(-p.burst)
@@ -134,7 +134,7 @@ func NewService(cfg ServiceConfig) *Service {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Service{cfg: cfg, changed: make(chan struct{}), agents: map[uint32]*agent{}, pace: newPace(logInterval, logBurst)}
+	return &Service{cfg: cfg, changed: make(chan struct{}), agents: map[uint32]*agent{}, logLimit: newRateLimiter(logInterval, logBurst)}
 }
 
 // Start gives the service the first link states. Before it, agents receive nothing: they may know more than a
@@ -165,10 +165,10 @@ func (s *Service) Ask(host uint32, ps ...*statepb.ProbeRequest) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.agents[host]
-	if a == nil || len(a.asked)+len(ps) > maxAsked {
+	if a == nil || len(a.queuedProbes)+len(ps) > maxAsked {
 		return false
 	}
-	a.asked = append(a.asked, ps...)
+	a.queuedProbes = append(a.queuedProbes, ps...)
 	s.wakeStreams()
 	return true
 }
@@ -265,7 +265,7 @@ func (s *Service) Watch(stream grpc.BidiStreamingServer[statepb.AgentMessage, st
 	}
 	s.addAgent(a)
 	defer s.removeAgent(a)
-	pace := newPace(reportEvery, reportBurst)
+	pace := newRateLimiter(reportEvery, reportBurst)
 	sent := make(chan error, 1)
 	s.streams.Go(func() { sent <- s.send(ctx, a, hello, stream) })
 	for {
@@ -338,7 +338,7 @@ func (s *Service) removeAgent(a *agent) {
 
 // logEvent logs a line about an agent, or counts it as left out. The lock is held.
 func (s *Service) logEvent(what string, a *agent) {
-	if !s.pace.allow() {
+	if !s.logLimit.allow() {
 		s.suppressed++
 		return
 	}
@@ -363,9 +363,9 @@ func (s *Service) nextUpdate(a *agent, hello *statepb.Hello, beat bool) (*statep
 	u, ok := a.watcher.Next()
 	switch {
 	case ok:
-	case len(a.asked) > 0:
+	case len(a.queuedProbes) > 0:
 		u = s.hub.Heartbeat()
-		u.Probes, a.asked = a.asked, nil
+		u.Probes, a.queuedProbes = a.queuedProbes, nil
 	case beat:
 		u = s.hub.Heartbeat()
 	}

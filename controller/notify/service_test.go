@@ -233,7 +233,7 @@ func TestStalled(t *testing.T) {
 // An agent's reports are taken at a pace, after a burst.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, start := newPace(reportEvery, reportBurst), time.Now()
+		p, start := newRateLimiter(reportEvery, reportBurst), time.Now()
 		for range reportBurst {
 			if err := p.wait(t.Context()); err != nil {
 				t.Fatal(err)

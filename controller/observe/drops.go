@@ -25,10 +25,10 @@ type Drop struct {
 	Remedy string     `json:"remedy,omitempty"`
 }
 
-// Drops stores the switches' reports of dropped packets.
+// Drops stores, by switch, the reasons for which packets were dropped and their numbers.
 type Drops struct {
-	mu sync.Mutex
-	of map[fabric.NodeID]*dropsOf
+	mu       sync.Mutex
+	bySwitch map[fabric.NodeID]*dropsOf
 }
 
 type dropsOf struct {
@@ -37,9 +37,9 @@ type dropsOf struct {
 	asked   bool
 }
 
-// Take stores a switch's report. A count lower than before means that the switch has restarted. Nothing counts as new
+// Store stores a switch's report. A count lower than before means that the switch has restarted. Nothing counts as new
 // after the first report.
-func (d *Drops) Take(id fabric.NodeID, now time.Time, said []Drop) {
+func (d *Drops) Store(id fabric.NodeID, now time.Time, said []Drop) {
 	said = slices.DeleteFunc(said, func(r Drop) bool { return len(r.Reason)+len(r.Remedy) > maxReason })
 	said = slices.Clone(said[:min(len(said), maxReasons)])
 	d.mu.Lock()
@@ -68,28 +68,28 @@ func (d *Drops) Take(id fabric.NodeID, now time.Time, said []Drop) {
 }
 
 func (d *Drops) dropsAt(id fabric.NodeID) *dropsOf {
-	if d.of == nil {
-		d.of = map[fabric.NodeID]*dropsOf{}
+	if d.bySwitch == nil {
+		d.bySwitch = map[fabric.NodeID]*dropsOf{}
 	}
-	if d.of[id] == nil {
-		d.of[id] = &dropsOf{}
+	if d.bySwitch[id] == nil {
+		d.bySwitch[id] = &dropsOf{}
 	}
-	return d.of[id]
+	return d.bySwitch[id]
 }
 
-// Fail stores the error of asking a switch.
-func (d *Drops) Fail(id fabric.NodeID, err error) {
+// StoreError stores the error of asking a switch.
+func (d *Drops) StoreError(id fabric.NodeID, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.dropsAt(id).err = err.Error()
 }
 
-// Of returns a switch's reasons, and the error of the last request. The reasons are never changed after they are
+// ReasonsOf returns a switch's reasons, and the error of the last request. The reasons are never changed after they are
 // stored.
-func (d *Drops) Of(id fabric.NodeID) (reasons []Drop, failed string) {
+func (d *Drops) ReasonsOf(id fabric.NodeID) (reasons []Drop, failed string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if x := d.of[id]; x != nil {
+	if x := d.bySwitch[id]; x != nil {
 		return x.reasons, x.err
 	}
 	return nil, ""

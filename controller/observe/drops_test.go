@@ -24,8 +24,8 @@ func TestDropsTake(t *testing.T) {
 			{Reason: "full", Packets: 9, New: 2, Grew: grew(2)}, {Reason: "new", Packets: 2, Grew: grew(1)}}},
 		{[]Drop{{Reason: "full", Packets: 1}}, []Drop{{Reason: "full", Packets: 1, New: 1, Grew: grew(3)}}},
 	} {
-		d.Take(3, at(int64(i)), step.said)
-		got, _ := d.Of(3)
+		d.Store(3, at(int64(i)), step.said)
+		got, _ := d.ReasonsOf(3)
 		if diff := cmp.Diff(step.want, got); diff != "" {
 			t.Errorf("step %d: %s", i, diff)
 		}
@@ -37,8 +37,8 @@ func TestDropsBounded(t *testing.T) {
 	d := Drops{}
 	said := make([]Drop, 10*maxReasons)
 	said[0].Remedy = strings.Repeat("x", 2*maxReason)
-	d.Take(3, time.Now(), said)
-	if kept := d.of[3].reasons; len(kept) != maxReasons || cap(kept) > 2*maxReasons || kept[0].Remedy != "" {
+	d.Store(3, time.Now(), said)
+	if kept := d.bySwitch[3].reasons; len(kept) != maxReasons || cap(kept) > 2*maxReasons || kept[0].Remedy != "" {
 		t.Errorf("%d reasons are kept", len(kept))
 	}
 }

@@ -34,8 +34,8 @@ type reportedLargest struct {
 	sent []*statepb.Sent
 }
 
-// Take stores an agent's report, without values that cannot be true.
-func (l *Largest) Take(f *fabric.Fabric, host fabric.NodeID, now time.Time, r *statepb.Report) {
+// Store stores an agent's report, without values that cannot be true.
+func (l *Largest) Store(f *fabric.Fabric, host fabric.NodeID, now time.Time, r *statepb.Report) {
 	span := time.Duration(r.GetSpanNs())
 	if len(r.GetLargest()) == 0 || span < minSpan || span > maxSpan {
 		return

@@ -14,7 +14,7 @@ func TestLargest(t *testing.T) {
 	f, at := fatTree(t, 4), time.Unix(1000, 0)
 	var l Largest
 	say := func(host int, now time.Time, span time.Duration, sent ...*statepb.Sent) {
-		l.Take(f, fabric.NodeID(host), now, &statepb.Report{SpanNs: int64(span), Largest: sent})
+		l.Store(f, fabric.NodeID(host), now, &statepb.Report{SpanNs: int64(span), Largest: sent})
 	}
 	say(3, at, time.Second, &statepb.Sent{Dst: 9, Bytes: 5e6}, &statepb.Sent{Dst: 3, Bytes: 9e6}, &statepb.Sent{Dst: 1 << 30, Bytes: 9e6},
 		&statepb.Sent{Dst: 9, Bytes: 5e6}, &statepb.Sent{Dst: 8, Bytes: 1 << 63})

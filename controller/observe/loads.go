@@ -39,9 +39,9 @@ func NewLoads(f *fabric.Fabric, every time.Duration) *Loads {
 // ReadWithin returns the time allowed for a switch's answer, if counters are read at that interval.
 func ReadWithin(every time.Duration) time.Duration { return max(every, time.Second) }
 
-// Take stores a reading of a counter of sent bytes. dir is the link's direction: 2*link away from the hosts, 2*link+1
+// Store stores a reading of a counter of sent bytes. dir is the link's direction: 2*link away from the hosts, 2*link+1
 // towards them. A counter that fell was restarted.
-func (l *Loads) Take(dir int, now time.Time, bytes uint64) {
+func (l *Loads) Store(dir int, now time.Time, bytes uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if last := l.read[dir]; !last.IsZero() && now.After(last) && bytes >= l.bytes[dir] {
@@ -53,9 +53,9 @@ func (l *Loads) Take(dir int, now time.Time, bytes uint64) {
 	l.bytes[dir], l.read[dir] = bytes, now
 }
 
-// Now returns the present rates by link direction, and the highest rate so far, in bytes per second. unknown marks the
-// directions that were not read recently, such as those of a switch that does not answer; their rate is 0.
-func (l *Loads) Now() (rates []float64, busiest float64, unknown []bool) {
+// Rates returns the present rates by link direction, and the highest rate so far, in bytes per second. unknown marks
+// the directions that were not read recently, such as those of a switch that does not answer; their rate is 0.
+func (l *Loads) Rates() (rates []float64, busiest float64, unknown []bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	rates, unknown = slices.Clone(l.rates), make([]bool, len(l.rates))
@@ -67,8 +67,8 @@ func (l *Loads) Now() (rates []float64, busiest float64, unknown []bool) {
 	return rates, l.busiest, unknown
 }
 
-// Unread returns the names of the switches with an unknown direction.
-func Unread(f *fabric.Fabric, unknown []bool) []string {
+// UnreadSwitches returns the names of the switches with an unknown direction.
+func UnreadSwitches(f *fabric.Fabric, unknown []bool) []string {
 	var names []string
 	for dir, is := range unknown {
 		l := f.Link(fabric.LinkID(dir / 2))
@@ -84,8 +84,8 @@ func Unread(f *fabric.Fabric, unknown []bool) []string {
 	return slices.Compact(names)
 }
 
-// Dir returns the direction in which a port sends: 2*link away from the hosts, 2*link+1 towards them.
-func Dir(f *fabric.Fabric, node fabric.NodeID, port fabric.PortNo) int {
+// SendDirection returns the direction in which a port sends: 2*link away from the hosts, 2*link+1 towards them.
+func SendDirection(f *fabric.Fabric, node fabric.NodeID, port fabric.PortNo) int {
 	l := f.Link(f.Node(node).Link(port))
 	if l.A.Node == node {
 		return int(2 * l.ID)
@@ -124,9 +124,9 @@ func (l *Loads) Status(f *fabric.Fabric) *LoadStatus {
 	if l == nil {
 		return nil
 	}
-	rates, _, unknown := l.Now()
+	rates, _, unknown := l.Rates()
 	report := l.shape.Report(rates)
-	s := &LoadStatus{Unread: Unread(f, unknown)}
+	s := &LoadStatus{Unread: UnreadSwitches(f, unknown)}
 	names := func(dirs []int) (out []string) {
 		for _, d := range dirs {
 			out = append(out, imbalance.DirName(f, d))

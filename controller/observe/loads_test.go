@@ -12,8 +12,8 @@ func TestLoadsGoStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := fatTree(t, 4)
 		l := NewLoads(f, time.Second)
-		if _, _, unknown := l.Now(); !slices.Contains(Unread(f, unknown), "tor0") || slices.Contains(Unread(f, unknown), "h0") {
-			t.Errorf("before the first reading: %v", Unread(f, unknown))
+		if _, _, unknown := l.Rates(); !slices.Contains(UnreadSwitches(f, unknown), "tor0") || slices.Contains(UnreadSwitches(f, unknown), "h0") {
+			t.Errorf("before the first reading: %v", UnreadSwitches(f, unknown))
 		}
 		silent, err := f.LinkByName("tor0-agg0")
 		if err != nil {
@@ -23,22 +23,22 @@ func TestLoadsGoStale(t *testing.T) {
 		for n := range 10 {
 			for dir := range l.read {
 				if dir != up || n < 5 {
-					l.Take(dir, time.Now(), uint64(1000*n))
+					l.Store(dir, time.Now(), uint64(1000*n))
 				}
 			}
 			time.Sleep(time.Second)
 		}
-		rates, busiest, unknown := l.Now()
+		rates, busiest, unknown := l.Rates()
 		if rates[up] != 0 || rates[up+1] != 1000 || busiest != 1000 {
 			t.Errorf("rates %g and %g, busiest %g", rates[up], rates[up+1], busiest)
 		}
-		if got := Unread(f, unknown); !slices.Equal(got, []string{"tor0"}) {
+		if got := UnreadSwitches(f, unknown); !slices.Equal(got, []string{"tor0"}) {
 			t.Errorf("unread %v", got)
 		}
 		// A clock that jumps, or a counter that does, makes no rate of less than nothing, and goes on from there.
-		l.Take(up+1, time.Now().Add(-time.Hour), 20_000)
-		l.Take(up+1, time.Now(), 500)
-		if rates, _, _ := l.Now(); rates[up+1] != 0 {
+		l.Store(up+1, time.Now().Add(-time.Hour), 20_000)
+		l.Store(up+1, time.Now(), 500)
+		if rates, _, _ := l.Rates(); rates[up+1] != 0 {
 			t.Errorf("after a jump: %g", rates[up+1])
 		}
 	})

@@ -37,8 +37,8 @@ type probed struct {
 	first, last time.Time
 }
 
-// Take stores the result of a probe; package suspicion has checked that it was requested.
-func (p *Paths) Take(path suspicion.ProbedPath, now time.Time, r *statepb.ProbeResult) {
+// Store stores the result of a probe; package suspicion has checked that it was requested.
+func (p *Paths) Store(path suspicion.ProbedPath, now time.Time, r *statepb.ProbeResult) {
 	if p.seen == nil {
 		p.seen = map[suspicion.ProbedPath]*probed{}
 	}

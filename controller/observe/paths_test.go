@@ -26,7 +26,7 @@ func TestPathsAreBounded(t *testing.T) {
 	for dst := range f.ToRs() {
 		for _, label := range f.PathLabels(f.ToRID(0), f.ToRID(dst)) {
 			n++
-			p.Take(suspicion.ProbedPath{SrcToR: f.ToRID(0), DstToR: f.ToRID(dst), Label: label}, now.Add(time.Duration(n)), &statepb.ProbeResult{
+			p.Store(suspicion.ProbedPath{SrcToR: f.ToRID(0), DstToR: f.ToRID(dst), Label: label}, now.Add(time.Duration(n)), &statepb.ProbeResult{
 				Sent: 4, TripNs: int64(n), LeastNs: int64(2 * n), // less than the least cannot be
 			})
 		}
@@ -42,7 +42,7 @@ func TestPathsAreBounded(t *testing.T) {
 	}
 	path := suspicion.ProbedPath{SrcToR: f.ToRID(0), DstToR: f.ToRID(f.ToRs() - 1)}
 	for _, trip := range []int64{-5, int64(time.Hour), 5000, 0, 4000} {
-		p.Take(path, now.Add(time.Minute), &statepb.ProbeResult{Sent: 1, TripNs: trip, LeastNs: trip})
+		p.Store(path, now.Add(time.Minute), &statepb.ProbeResult{Sent: 1, TripNs: trip, LeastNs: trip})
 	}
 	if x := p.seen[path]; x.trip != 4*time.Microsecond || x.least != 4*time.Microsecond {
 		t.Errorf("%+v", x)

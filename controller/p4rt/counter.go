@@ -37,7 +37,7 @@ func ReadCounter(ctx context.Context, client p4.P4RuntimeClient, device uint64, 
 		Entity: &p4.Entity_CounterEntry{CounterEntry: &p4.CounterEntry{CounterId: counter}},
 	}}})
 	if err == nil {
-		err = targets.Entities(stream, func(es []*p4.Entity) {
+		err = targets.ReadEntities(stream, func(es []*p4.Entity) {
 			for _, e := range es {
 				c := e.GetCounterEntry()
 				cell(c.GetIndex().GetIndex(), c.GetData())

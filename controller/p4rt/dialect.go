@@ -17,7 +17,7 @@ type Dialect struct {
 	Ports  *targets.PortMap // the switch's port numbers; nil: the fabric's
 	// Lacks lists tables that the switch's program does not have. Writes to them are dropped.
 	// [controller.PortOfUplink] is the inverse of [controller.UplinkOfPort] and is derived from it when read;
-	// [Schema.Kept] covers the others.
+	// [Schema.ExpectedEntries] covers the others.
 	Lacks []controller.Table
 	// CloneBytes and CloneClass are the length and class of clone sessions for which the core sets none.
 	CloneBytes, CloneClass int
@@ -32,8 +32,8 @@ func NewDialect(p *targets.Profile, id fabric.NodeID, ports *targets.PortMap) Di
 		CloneSession: p.CloneSession}
 }
 
-// In returns the schema with the dialect of one switch.
-func (s *Schema) In(d Dialect) *Schema {
+// ForDialect returns the schema with the dialect of one switch.
+func (s *Schema) ForDialect(d Dialect) *Schema {
 	t := *s
 	t.dialect = d
 	return &t
@@ -167,9 +167,9 @@ func (s *Schema) addLackingEntries(entries []controller.Entry) []controller.Entr
 	return entries
 }
 
-// Kept returns the part of a switch's full entries that is read back from a switch of the schema's dialect, for
-// comparison with the entries read.
-func (s *Schema) Kept(entries []controller.Entry) []controller.Entry {
+// ExpectedEntries returns the entries that a switch should return when its tables are read back, given its full
+// entries: kinds of switches lack some tables.
+func (s *Schema) ExpectedEntries(entries []controller.Entry) []controller.Entry {
 	if len(s.dialect.Lacks) == 0 {
 		return entries
 	}
@@ -179,8 +179,8 @@ func (s *Schema) Kept(entries []controller.Entry) []controller.Entry {
 	})
 }
 
-// Known returns the updates of the tables and clone sessions that the switch has.
-func (s *Schema) Known(updates []controller.Update) []controller.Update {
+// SupportedUpdates returns those of the updates whose tables and clone sessions the switch has.
+func (s *Schema) SupportedUpdates(updates []controller.Update) []controller.Update {
 	if len(s.dialect.Lacks) == 0 && s.dialect.CloneSession == 0 {
 		return updates
 	}

@@ -36,7 +36,7 @@ func testDialect(t *testing.T, name string) {
 				sessions++
 			}
 		}
-		s := testSchema(t).In(NewDialect(profile, 1, must(t, ports[:sessions])))
+		s := testSchema(t).ForDialect(NewDialect(profile, 1, must(t, ports[:sessions])))
 		var held Tables
 		written := 0
 		batches, err := s.WriteRequests(Writer{BatchSize: 100}, controller.Diff(nil, es))
@@ -71,14 +71,14 @@ func testDialect(t *testing.T, name string) {
 		held.Entries = s.addLackingEntries(held.Entries)
 		slices.SortFunc(held.Entries, func(a, b controller.Entry) int { return a.Compare(b.Key) })
 		if len(held.Stray) > 0 {
-			t.Fatal(held.Why[0])
+			t.Fatal(held.StrayReasons[0])
 		}
-		if diff := cmp.Diff(s.Kept(es), held.Entries); diff != "" {
+		if diff := cmp.Diff(s.ExpectedEntries(es), held.Entries); diff != "" {
 			t.Fatalf("read back (-want +got):\n%s", diff)
 		}
 	}
 
-	small := testSchema(t).In(Dialect{Ports: must(t, ports[:1])})
+	small := testSchema(t).ForDialect(Dialect{Ports: must(t, ports[:1])})
 	e := controller.Entry{Key: controller.Key{Table: controller.ECNProfile, Value: controller.Value{Lo: 2}}, Action: controller.MarkBetween}
 	if _, err := small.EncodeEntry(e, false); !errors.Is(err, ErrEntry) {
 		t.Errorf("a port that is not mapped: %v", err)

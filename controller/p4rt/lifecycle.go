@@ -125,8 +125,8 @@ func (l *Lifecycle) resume() Step {
 	return Idle
 }
 
-// Checked records whether the switch runs our pipeline.
-func (l *Lifecycle) Checked(same bool) Step {
+// PipelineChecked records whether the switch runs our pipeline.
+func (l *Lifecycle) PipelineChecked(same bool) Step {
 	if same {
 		l.phase = Reading
 		return Read
@@ -135,8 +135,8 @@ func (l *Lifecycle) Checked(same bool) Step {
 	return Push
 }
 
-// Pushed records that the switch accepted the pipeline.
-func (l *Lifecycle) Pushed() Step {
+// PipelinePushed records that the switch accepted the pipeline.
+func (l *Lifecycle) PipelinePushed() Step {
 	l.phase = Reading
 	return Read
 }
@@ -150,17 +150,17 @@ func (l *Lifecycle) Reread() Step {
 // TablesRead records that the tables are known.
 func (l *Lifecycle) TablesRead() { l.phase = Serving }
 
-// Written records that all updates were carried out.
-func (l *Lifecycle) Written() { l.failures = 0 }
+// UpdatesWritten records that all updates were carried out.
+func (l *Lifecycle) UpdatesWritten() { l.failures = 0 }
 
-// Refused records that the switch refused an update: the tables are no longer known.
-func (l *Lifecycle) Refused(now time.Time) {
+// UpdateRefused records that the switch refused an update: the tables are no longer known.
+func (l *Lifecycle) UpdateRefused(now time.Time) {
 	l.phase = Pausing
 	l.wait(now)
 }
 
-// Failed records the end of the stream, and its code.
-func (l *Lifecycle) Failed(now time.Time, code codes.Code) {
+// StreamEnded records the end of the stream, and the gRPC code with which it ended.
+func (l *Lifecycle) StreamEnded(now time.Time, code codes.Code) {
 	if code == codes.InvalidArgument && (l.phase == Opening || l.phase == Bidding) {
 		// The bid belongs to a live controller: to an earlier stream of ours whose end has not reached the switch
 		// yet, or to a controller with our election id.

@@ -50,17 +50,17 @@ func TestLifecycle(t *testing.T) {
 		t.Fatalf("bid %v", l.Bid())
 	}
 	want("promoted", l.Arbitrated(codes.OK, ElectionID{4, 7}), Check, Checking)
-	want("other pipeline", l.Checked(false), Push, Pushing)
+	want("other pipeline", l.PipelineChecked(false), Push, Pushing)
 	want("said again", l.Arbitrated(codes.OK, ElectionID{4, 7}), Push, Pushing)
-	want("pushed", l.Pushed(), Read, Reading)
+	want("pushed", l.PipelinePushed(), Read, Reading)
 	l.TablesRead()
 	want("serving", l.Tick(now), Idle, Serving)
-	l.Refused(now)
+	l.UpdateRefused(now)
 	want("refused", l.Tick(now), Idle, Pausing)
 	want("after a while", l.Tick(now.Add(time.Second)), Read, Reading)
 	l.TablesRead()
 	want("demoted", l.Arbitrated(codes.AlreadyExists, ElectionID{9, 9}), Idle, Backup)
-	l.Failed(now, codes.Unavailable)
+	l.StreamEnded(now, codes.Unavailable)
 	want("lost", l.Tick(now), Idle, Waiting)
 	for i, wait := range []time.Duration{1, 2, 4, 8, 8} {
 		due, ok := l.Due()
@@ -69,14 +69,14 @@ func TestLifecycle(t *testing.T) {
 		}
 		now = due
 		want("again", l.Tick(now), Open, Opening)
-		l.Failed(now, codes.Unavailable)
+		l.StreamEnded(now, codes.Unavailable)
 	}
 	if l.Bid() != (ElectionID{4, 7}) {
 		t.Errorf("bid %v after losses", l.Bid())
 	}
 	now, _ = l.Due()
 	want("again", l.Tick(now), Open, Opening)
-	l.Failed(now, codes.InvalidArgument)
+	l.StreamEnded(now, codes.InvalidArgument)
 	if l.Bid() != (ElectionID{5, 7}) {
 		t.Errorf("bid %v after it was found in use", l.Bid())
 	}
@@ -93,7 +93,7 @@ func TestLifecycleBids(t *testing.T) {
 			highest := ElectionID{rapid.Uint64Range(0, 5).Draw(t, "high"), rapid.Uint64Range(0, 3).Draw(t, "low")}
 			switch rapid.IntRange(0, 3).Draw(t, "event") {
 			case 0:
-				l.Failed(now, rapid.SampledFrom([]codes.Code{codes.Unavailable, codes.InvalidArgument}).Draw(t, "code"))
+				l.StreamEnded(now, rapid.SampledFrom([]codes.Code{codes.Unavailable, codes.InvalidArgument}).Draw(t, "code"))
 			case 1:
 				now = now.Add(10 * time.Second)
 				l.Tick(now)

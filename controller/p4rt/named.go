@@ -19,16 +19,16 @@ import (
 // ErrName is wrapped if a program has no object of a name, or a value does not fit; the text names the choices.
 var ErrName = errors.New("p4rt: not in the program")
 
-// Named reads and writes one switch by the names of its program, whatever program it is. It is safe for concurrent
-// use.
-type Named struct {
+// NamedClient reads and writes one switch by the names of its program, whatever program it is. It is safe for
+// concurrent use.
+type NamedClient struct {
 	client p4.P4RuntimeClient
 	device uint64
 	info   *p4config.P4Info
 }
 
-// NewNamed asks a switch for its program's P4Info.
-func NewNamed(ctx context.Context, client p4.P4RuntimeClient, device uint64) (*Named, error) {
+// NewNamedClient asks a switch for its program's P4Info.
+func NewNamedClient(ctx context.Context, client p4.P4RuntimeClient, device uint64) (*NamedClient, error) {
 	r, err := client.GetForwardingPipelineConfig(ctx, &p4.GetForwardingPipelineConfigRequest{
 		DeviceId: device, ResponseType: p4.GetForwardingPipelineConfigRequest_P4INFO_AND_COOKIE,
 	})
@@ -42,7 +42,7 @@ func NewNamed(ctx context.Context, client p4.P4RuntimeClient, device uint64) (*N
 		return nil, fmt.Errorf("p4rt: device %d has a program without its P4Info, so without names; "+
 			"start ethereal switch with --p4info FILE, or push the program", device)
 	}
-	return &Named{client, device, r.GetConfig().GetP4Info()}, nil
+	return &NamedClient{client, device, r.GetConfig().GetP4Info()}, nil
 }
 
 // NamedEntry is an entry of a table, of a counter or of a register, with names and readable values.
@@ -89,7 +89,7 @@ func (e NamedEntry) String() string {
 
 // Read returns the entries of tables and the cells of counters and registers with these names; without names, of
 // all tables.
-func (n *Named) Read(ctx context.Context, names ...string) ([]NamedEntry, error) {
+func (n *NamedClient) Read(ctx context.Context, names ...string) ([]NamedEntry, error) {
 	var asked []*p4.Entity
 	if len(names) == 0 {
 		for _, t := range n.info.GetTables() {
@@ -107,7 +107,7 @@ func (n *Named) Read(ctx context.Context, names ...string) ([]NamedEntry, error)
 }
 
 // Counters returns the cells of indirect and direct counters with these names; without names, of all.
-func (n *Named) Counters(ctx context.Context, names ...string) ([]NamedEntry, error) {
+func (n *NamedClient) Counters(ctx context.Context, names ...string) ([]NamedEntry, error) {
 	all := n.counters()
 	var asked []*p4.Entity
 	if len(names) == 0 {
@@ -126,7 +126,7 @@ func (n *Named) Counters(ctx context.Context, names ...string) ([]NamedEntry, er
 }
 
 // counters returns the read request of each counter, by name.
-func (n *Named) counters() map[string]*p4.Entity {
+func (n *NamedClient) counters() map[string]*p4.Entity {
 	all := map[string]*p4.Entity{}
 	for _, c := range n.info.GetCounters() {
 		all[c.GetPreamble().GetName()] = &p4.Entity{Entity: &p4.Entity_CounterEntry{
@@ -177,7 +177,7 @@ func tableEntities(t *p4config.Table) []*p4.Entity {
 }
 
 // entities returns the read requests for an object's name.
-func (n *Named) entities(name string) ([]*p4.Entity, error) {
+func (n *NamedClient) entities(name string) ([]*p4.Entity, error) {
 	all := map[string][]*p4.Entity{}
 	for _, t := range n.info.GetTables() {
 		all[t.GetPreamble().GetName()] = tableEntities(t)
@@ -194,14 +194,14 @@ func (n *Named) entities(name string) ([]*p4.Entity, error) {
 }
 
 // read requests entities one kind at a time: a switch that lacks one kind refuses the whole request.
-func (n *Named) read(ctx context.Context, asked []*p4.Entity) ([]NamedEntry, error) {
+func (n *NamedClient) read(ctx context.Context, asked []*p4.Entity) ([]NamedEntry, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the stream if it is left early
 	var out []NamedEntry
 	for _, e := range asked {
 		stream, err := n.client.Read(ctx, &p4.ReadRequest{DeviceId: n.device, Entities: []*p4.Entity{e}})
 		if err == nil {
-			err = targets.Entities(stream, func(es []*p4.Entity) {
+			err = targets.ReadEntities(stream, func(es []*p4.Entity) {
 				for _, e := range es {
 					out = append(out, n.decode(e))
 				}
@@ -215,7 +215,7 @@ func (n *Named) read(ctx context.Context, asked []*p4.Entity) ([]NamedEntry, err
 }
 
 // decode converts an entity to names.
-func (n *Named) decode(e *p4.Entity) NamedEntry {
+func (n *NamedClient) decode(e *p4.Entity) NamedEntry {
 	switch x := e.GetEntity().(type) {
 	case *p4.Entity_TableEntry:
 		return n.decodeTable(x.TableEntry)
@@ -261,7 +261,7 @@ func (e *NamedEntry) setCounter(spec *p4config.CounterSpec, data *p4.CounterData
 	}
 }
 
-func (n *Named) decodeTable(te *p4.TableEntry) NamedEntry {
+func (n *NamedClient) decodeTable(te *p4.TableEntry) NamedEntry {
 	d := NamedEntry{Of: fmt.Sprintf("table %#x", te.GetTableId()), Default: te.GetIsDefaultAction(), Priority: te.GetPriority()}
 	for _, t := range n.info.GetTables() {
 		if t.GetPreamble().GetId() != te.GetTableId() {
@@ -298,7 +298,7 @@ func (n *Named) decodeTable(te *p4.TableEntry) NamedEntry {
 	return d
 }
 
-func (n *Named) showAction(call *p4.Action) string {
+func (n *NamedClient) showAction(call *p4.Action) string {
 	for _, a := range n.info.GetActions() {
 		if a.GetPreamble().GetId() != call.GetActionId() {
 			continue
@@ -328,13 +328,13 @@ type NamedUpdate struct {
 }
 
 // Write carries out an update, as primary of the switch by an election id.
-func (n *Named) Write(ctx context.Context, election uint64, u NamedUpdate) error {
+func (n *NamedClient) Write(ctx context.Context, election uint64, u NamedUpdate) error {
 	te, err := n.encode(u)
 	if err != nil {
 		return err
 	}
 	w := Writer{DeviceID: n.device, ElectionID: ElectionID{Low: election}.Proto()}
-	primary, err := OpenPackets(ctx, n.client, new(Schema), w, func(PacketIn) {})
+	primary, err := OpenPacketStream(ctx, n.client, new(Schema), w, func(PacketIn) {})
 	if errors.Is(err, ErrHeld) {
 		return fmt.Errorf("%w; stop that one, or be primary in its place by a higher --election-id", err)
 	}
@@ -363,7 +363,7 @@ func withDetails(err error) error {
 	return err
 }
 
-func (n *Named) encode(u NamedUpdate) (*p4.TableEntry, error) {
+func (n *NamedClient) encode(u NamedUpdate) (*p4.TableEntry, error) {
 	tables, actions := map[string]*p4config.Table{}, map[string]*p4config.Action{}
 	for _, t := range n.info.GetTables() {
 		tables[t.GetPreamble().GetName()] = t

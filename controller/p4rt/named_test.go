@@ -23,7 +23,7 @@ func (nameless) GetForwardingPipelineConfig(
 
 // TestNoNames: a switch without a P4Info gives no names, and the error says what to do.
 func TestNoNames(t *testing.T) {
-	_, err := NewNamed(t.Context(), nameless{}, 3)
+	_, err := NewNamedClient(t.Context(), nameless{}, 3)
 	if err == nil || !strings.Contains(err.Error(), "start ethereal switch with --p4info FILE") {
 		t.Errorf("%v", err)
 	}

@@ -100,8 +100,8 @@ func (s *Schema) PacketIn(m *p4.PacketIn) (in PacketIn, ok bool) {
 	return in, false
 }
 
-// Packets is a stream to one switch that sends and receives packets, for a caller without a [Session].
-type Packets struct {
+// PacketStream is a stream to one switch that sends and receives packets, for a caller without a [Session].
+type PacketStream struct {
 	schema *Schema
 	stream p4.P4Runtime_StreamChannelClient
 	cancel context.CancelFunc
@@ -115,13 +115,13 @@ type Packets struct {
 // ErrHeld is wrapped if another controller is the switch's primary: only the primary may send packets.
 var ErrHeld = errors.New("p4rt: another controller is primary")
 
-// OpenPackets bids for a switch with an election id, and returns the stream once it is primary. If nobody is
+// OpenPacketStream bids for a switch with an election id, and returns the stream once it is primary. If nobody is
 // primary, but a controller with a higher id was, it bids that id, since the switch accepts no lower one. in is
-// called for every packet, on its own goroutine, until [Packets.Close]. The stream outlives ctx.
-func OpenPackets(ctx context.Context, client p4.P4RuntimeClient, schema *Schema, w Writer, in func(PacketIn)) (*Packets, error) {
+// called for every packet, on its own goroutine, until [PacketStream.Close]. The stream outlives ctx.
+func OpenPacketStream(ctx context.Context, client p4.P4RuntimeClient, schema *Schema, w Writer, in func(PacketIn)) (*PacketStream, error) {
 	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel) // until the bid is answered
-	p := &Packets{schema: schema, cancel: cancel, done: make(chan struct{})}
+	p := &PacketStream{schema: schema, cancel: cancel, done: make(chan struct{})}
 	err := p.open(whole, client, w)
 	if !stop() && err == nil {
 		err = ctx.Err()
@@ -150,7 +150,7 @@ func OpenPackets(ctx context.Context, client p4.P4RuntimeClient, schema *Schema,
 	return p, nil
 }
 
-func (p *Packets) open(ctx context.Context, client p4.P4RuntimeClient, w Writer) (err error) {
+func (p *PacketStream) open(ctx context.Context, client p4.P4RuntimeClient, w Writer) (err error) {
 	if p.stream, err = client.StreamChannel(ctx); err != nil {
 		return fmt.Errorf("p4rt: opening the stream: %w", err)
 	}
@@ -193,7 +193,7 @@ func (p *Packets) open(ctx context.Context, client p4.P4RuntimeClient, w Writer)
 
 // Send sends a frame through a port. It must not be called concurrently. The switch refuses a packet later, if at
 // all; a later call then returns the error.
-func (p *Packets) Send(port fabric.PortNo, frame []byte) error {
+func (p *PacketStream) Send(port fabric.PortNo, frame []byte) error {
 	p.mu.Lock()
 	err := p.refused
 	p.mu.Unlock()
@@ -211,14 +211,14 @@ func (p *Packets) Send(port fabric.PortNo, frame []byte) error {
 }
 
 // ElectionID returns the id with which the stream is primary.
-func (p *Packets) ElectionID() ElectionID { return p.bid }
+func (p *PacketStream) ElectionID() ElectionID { return p.bid }
 
 // closeTimeout is the time allowed for a switch to end a closed stream.
 const closeTimeout = time.Second
 
 // Close ends the stream, and waits until the switch has ended it too: then the election id is free for the next
 // controller, and no more packets arrive. It does not wait longer than a second.
-func (p *Packets) Close() {
+func (p *PacketStream) Close() {
 	if p.stream.CloseSend() == nil {
 		select {
 		case <-p.done:

@@ -38,7 +38,7 @@ func TestPackets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := plain.In(Dialect{Ports: ports})
+	s := plain.ForDialect(Dialect{Ports: ports})
 	m, err := s.PacketOut(2, []byte("frame"))
 	if err != nil {
 		t.Fatal(err)

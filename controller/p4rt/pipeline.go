@@ -116,10 +116,10 @@ func packPipeline(info *p4config.P4Info, deviceConfig []byte) (*p4.ForwardingPip
 	}, nil
 }
 
-// In returns the pipeline for one switch.
-func (p *Pipeline) In(d Dialect) *Pipeline {
+// ForDialect returns the pipeline for one switch.
+func (p *Pipeline) ForDialect(d Dialect) *Pipeline {
 	in := *p
-	in.schema = p.schema.In(d)
+	in.schema = p.schema.ForDialect(d)
 	return &in
 }
 
@@ -130,7 +130,7 @@ func (p *Pipeline) Client(conn grpc.ClientConnInterface) p4.P4RuntimeClient {
 		return c
 	}
 	d := p.schema.dialect
-	return p.translation.Client(c, targets.Place{Fabric: p.fabric, Switch: d.Switch, Ports: d.Ports}, p.schema)
+	return p.translation.Client(c, targets.SwitchPlace{Fabric: p.fabric, Switch: d.Switch, Ports: d.Ports}, p.schema)
 }
 
 // Schema returns the program's P4Runtime ids of the controller's tables and actions.
@@ -222,14 +222,14 @@ func (p *Pipeline) Install(ctx context.Context, client p4.P4RuntimeClient, w Wri
 	return p.push(ctx, client, w, false)
 }
 
-// Running describes the program that a switch runs.
-type Running struct {
+// RunningProgram describes the P4 program that a switch runs at present.
+type RunningProgram struct {
 	SameProgram, None bool
 	Package           string // name of another program, if its P4Info has one
 	Cookie            uint64 // number that identifies the program's content; 0: it has none
 }
 
-func (r Running) String() string {
+func (r RunningProgram) String() string {
 	name := r.Package
 	if name == "" {
 		name = "a program without a name"
@@ -238,12 +238,12 @@ func (r Running) String() string {
 }
 
 // Inspect reads the program of a switch.
-func (p *Pipeline) Inspect(ctx context.Context, client p4.P4RuntimeClient, device uint64) (Running, error) {
+func (p *Pipeline) Inspect(ctx context.Context, client p4.P4RuntimeClient, device uint64) (RunningProgram, error) {
 	have, err := readPipeline(ctx, client, device)
 	if err != nil {
-		return Running{}, err
+		return RunningProgram{}, err
 	}
-	return Running{
+	return RunningProgram{
 		SameProgram: p.runs(have), None: have.GetP4Info() == nil && have.GetCookie() == nil && len(have.GetP4DeviceConfig()) == 0,
 		Package: have.GetP4Info().GetPkgInfo().GetName(), Cookie: have.GetCookie().GetCookie(),
 	}, nil

@@ -155,7 +155,7 @@ func (s *Session) runStream(
 					return err
 				}
 				installed = have.GetP4Info() != nil || have.GetCookie() != nil || len(have.GetP4DeviceConfig()) > 0
-				step = s.life.Checked(s.cfg.Pipeline.runs(have))
+				step = s.life.PipelineChecked(s.cfg.Pipeline.runs(have))
 				return nil
 			})
 		case Push:
@@ -164,7 +164,7 @@ func (s *Session) runStream(
 			})
 			if err == nil {
 				s.cfg.Log.Info("pipeline pushed", "cookie", s.cfg.Pipeline.Cookie(), "over_another", installed)
-				step = s.life.Pushed()
+				step = s.life.PipelinePushed()
 			}
 		case Read:
 			step, err = Idle, s.read(ctx)
@@ -209,7 +209,7 @@ func (s *Session) arbitration(a *p4.MasterArbitrationUpdate) Step {
 	if is := s.life.Phase().Primary(); is != was {
 		s.cfg.Log.Info("role", "primary", is, "highest", highest.String(), "bid", s.life.Bid().String())
 		if !is {
-			s.turnAway()
+			s.refuseTasks()
 		}
 	}
 	return step
@@ -276,7 +276,7 @@ func (s *Session) runTask(ctx context.Context) (Step, error) {
 	}
 	s.mu.Unlock()
 	if t.reread {
-		s.turnAway()
+		s.refuseTasks()
 		return s.life.Reread(), nil
 	}
 	if more {
@@ -284,7 +284,7 @@ func (s *Session) runTask(ctx context.Context) (Step, error) {
 	}
 	err := s.write(ctx, t)
 	if err == nil {
-		s.life.Written()
+		s.life.UpdatesWritten()
 		t.done(nil)
 		return Idle, nil
 	}
@@ -293,7 +293,7 @@ func (s *Session) runTask(ctx context.Context) (Step, error) {
 	s.serving = false
 	s.mu.Unlock()
 	t.done(err)
-	s.turnAway()
+	s.refuseTasks()
 	switch {
 	case errors.Is(err, errDemoted):
 		return Idle, err
@@ -301,12 +301,12 @@ func (s *Session) runTask(ctx context.Context) (Step, error) {
 		return Idle, err
 	}
 	s.cfg.Log.Error("write refused", "err", err)
-	s.life.Refused(time.Now())
+	s.life.UpdateRefused(time.Now())
 	return Idle, nil
 }
 
-// turnAway refuses the waiting tasks.
-func (s *Session) turnAway() {
+// refuseTasks refuses the waiting tasks.
+func (s *Session) refuseTasks() {
 	s.mu.Lock()
 	queue := s.queue
 	s.queue = nil

@@ -237,7 +237,7 @@ func (s *Session) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		s.life.Failed(time.Now(), status.Code(rootStatus(err)))
+		s.life.StreamEnded(time.Now(), status.Code(rootStatus(err)))
 		s.stopServing()
 		due, _ := s.life.Due()
 		s.cfg.Log.Warn("session lost", "err", err, "retry_in", time.Until(due).Round(time.Millisecond))
@@ -277,7 +277,7 @@ func (s *Session) stopServing() {
 	s.mu.Lock()
 	s.serving, s.primary = false, false
 	s.mu.Unlock()
-	s.turnAway()
+	s.refuseTasks()
 }
 
 // setPrimary records who is primary as soon as the stream reports it: a call in progress that needs the primary

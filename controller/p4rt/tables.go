@@ -17,8 +17,8 @@ type Tables struct {
 	// Stray are entities in the controller's tables that none of its updates produces. They must be deleted before
 	// anything is inserted.
 	Stray []*p4.Entity
-	// Why is the reason for each stray entity, as an error.
-	Why []error
+	// StrayReasons is the reason for each stray entity, as an error.
+	StrayReasons []error
 }
 
 // Fetch reads the tables of a switch. It needs no stream: any client may read.
@@ -30,7 +30,7 @@ func Fetch(ctx context.Context, client p4.P4RuntimeClient, schema *Schema, devic
 		return Tables{}, fmt.Errorf("p4rt: reading the tables: %w", err)
 	}
 	var entities []*p4.Entity
-	if err := targets.Entities(stream, func(es []*p4.Entity) { entities = append(entities, es...) }); err != nil {
+	if err := targets.ReadEntities(stream, func(es []*p4.Entity) { entities = append(entities, es...) }); err != nil {
 		return Tables{}, fmt.Errorf("p4rt: reading the tables: %w", err)
 	}
 	return Collect(schema, entities), nil
@@ -48,7 +48,7 @@ func (h *Tables) addEntity(s *Schema, e *p4.Entity) {
 		if e.GetTableEntry().GetIsDefaultAction() {
 			return // it is overwritten
 		}
-		h.Stray, h.Why = append(h.Stray, e), append(h.Why, err)
+		h.Stray, h.StrayReasons = append(h.Stray, e), append(h.StrayReasons, err)
 	case entry.Table.Layout().Match == controller.Keyless && entry.Action == controller.NoAction:
 		// A default action that was never set.
 	default:

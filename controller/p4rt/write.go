@@ -31,7 +31,7 @@ func (s *Schema) WriteRequests(w Writer, updates []controller.Update) ([]Batch, 
 		return nil, fmt.Errorf("p4rt: batch size %d is below 0", w.BatchSize)
 	}
 	var out []Batch
-	for _, phase := range controller.Phases(s.Known(updates)) {
+	for _, phase := range controller.Phases(s.SupportedUpdates(updates)) {
 		size := len(phase)
 		if w.BatchSize > 0 {
 			size = w.BatchSize

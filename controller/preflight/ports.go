@@ -45,7 +45,7 @@ func (c *checker) gnmi(ctx context.Context, id fabric.NodeID, add addLine) {
 		add(checklist.Green, "gnmi", t.GNMI+" answers, version "+caps.GetGNMIVersion(), "")
 	}
 	began := c.Now()
-	states, stamp, err := linkstate.OnceAt(ctx, conn, linkstate.Subscription{Target: t.GNMITarget, Names: t.Ports})
+	states, stamp, err := linkstate.ReadPortStatesAt(ctx, conn, linkstate.Subscription{Target: t.GNMITarget, Names: t.Ports})
 	if err != nil {
 		add(checklist.Red, "ports", err.Error(), "the switch must serve interfaces/interface/state/oper-status over gNMI Subscribe")
 		return

@@ -19,7 +19,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/checklist"
 )
 
-// Config describes what to check.
+// Config describes the fabric, and what of it to check before operation.
 type Config struct {
 	Daemon daemon.Config // the controller's configuration
 	// Controllers are the admin addresses of running controllers. None: the switches are asked directly.
@@ -54,7 +54,7 @@ type checker struct {
 	list checklist.List
 }
 
-// Run checks everything, and returns one line per item.
+// Run checks everything that a fabric needs before operation, and returns one line per item.
 func Run(ctx context.Context, cfg Config) ([]checklist.Line, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now

@@ -135,7 +135,7 @@ func (c *checker) primary(ctx context.Context, id fabric.NodeID, conn *grpc.Clie
 	defer cancel()
 	w := p4rt.Writer{DeviceID: t.DeviceID, ElectionID: p4rt.ElectionID{Low: 1}.Proto()}
 	pipeline := c.Daemon.PipelineOf(id)
-	p, err := p4rt.OpenPackets(ctx, pipeline.Client(conn), pipeline.Schema(), w, func(p4rt.PacketIn) {})
+	p, err := p4rt.OpenPacketStream(ctx, pipeline.Client(conn), pipeline.Schema(), w, func(p4rt.PacketIn) {})
 	switch {
 	case err == nil:
 		p.Close()

@@ -12,12 +12,12 @@ import (
 // linkChange is the change of links that is being written. There is one at a time, written stage by stage.
 type linkChange struct {
 	Change
-	busy    bool
-	stage   uint64                   // number of the stage, so that a late answer is recognised
-	due     fabric.Time              // end of the stage, if there is a StageTimeout
-	rest    []controller.SwitchDelta // of the later stages
-	waiting map[fabric.NodeID]bool   // switches whose answer is missing
-	notices []*statepb.Update        // links that are back, announced when the change is written
+	inProgress bool
+	stage      uint64                   // number of the stage, so that a late answer is recognised
+	due        fabric.Time              // end of the stage, if there is a StageTimeout
+	rest       []controller.SwitchDelta // of the later stages
+	waiting    map[fabric.NodeID]bool   // switches whose answer is missing
+	notices    []*statepb.Update        // links that are back, announced when the change is written
 }
 
 // write is a P4Runtime Write that a switch has not answered yet.
@@ -75,7 +75,7 @@ func (c *Core) beginChange(now fabric.Time) {
 		return
 	}
 	c.change = linkChange{
-		Change: Change{Trigger: c.trigger, Epoch: c.tables.Epoch()}, busy: true, stage: c.change.stage,
+		Change: Change{Trigger: c.trigger, Epoch: c.tables.Epoch()}, inProgress: true, stage: c.change.stage,
 		rest: r.Writes, waiting: map[fabric.NodeID]bool{}, notices: c.restored,
 	}
 	c.triggered, c.restored = false, nil
@@ -106,7 +106,7 @@ func (c *Core) nextStage(now fabric.Time) {
 			return
 		}
 	}
-	ch.busy, ch.Written = false, now
+	ch.inProgress, ch.Written = false, now
 	c.notify(ch.notices...)
 	ch.notices = nil
 	c.emitEvent(Event{Kind: Changed, Change: ch.Change})
@@ -137,7 +137,7 @@ func (c *Core) Written(now fabric.Time, id uint64, o Outcome) {
 		d.synced = false // even if the session's end is reported later
 	}
 	c.releaseEarly(now)
-	if ch := &c.change; ch.busy && w.stage == ch.stage {
+	if ch := &c.change; ch.inProgress && w.stage == ch.stage {
 		if o != Acknowledged {
 			ch.Missed++
 		}
@@ -196,8 +196,8 @@ func (c *Core) TablesRead(now fabric.Time, node fabric.NodeID, entries []control
 func (c *Core) repair(now fabric.Time, d *device, r tableRead) {
 	c.change.rest = slices.DeleteFunc(c.change.rest, func(x controller.SwitchDelta) bool { return x.Node == d.id })
 	want := c.tables.Written(d.id)
-	if c.cfg.Keeps != nil {
-		want = c.cfg.Keeps(d.id, want)
+	if c.cfg.ReadableEntries != nil {
+		want = c.cfg.ReadableEntries(d.id, want)
 	}
 	us := controller.Diff(r.entries, want)
 	d.synced = true

@@ -32,9 +32,9 @@ type Config struct {
 	// StartWait is the longest wait at the start for the states of all ports; before, nothing is written or sent. 0: no
 	// limit.
 	StartWait fabric.Time
-	// Mute reports whether a switch never reports its ports' states, so that the start does not wait for it. Nil: none
-	// is.
-	Mute func(fabric.NodeID) bool
+	// ReportsNoPorts reports whether a switch never reports its ports' states, so that the start does not wait for it.
+	// Nil: none is.
+	ReportsNoPorts func(fabric.NodeID) bool
 	// Peers makes the start also wait for the other controllers' drains.
 	Peers bool
 	// StageTimeout bounds the wait for the acknowledgements of one stage of a change. 0: no limit.
@@ -42,13 +42,13 @@ type Config struct {
 	// TablesWait is the time for which a port that comes back is not believed while a switch at its link does not
 	// have its tables. An unreachable switch may forward all the same. 0: the port is believed at once.
 	TablesWait fabric.Time
-	// Keep stores which links are drained before it takes effect; a drain that cannot be stored is not carried out. It
-	// may be called again with the previous records, to undo. Nil: nothing is stored.
-	Keep func([]drains.Mark) error
+	// StoreMarks stores which links are drained before it takes effect; a drain that cannot be stored is not carried
+	// out. It may be called again with the previous records, to undo. Nil: nothing is stored.
+	StoreMarks func([]drains.Mark) error
 	// Audit is the interval at which a switch's tables are read and compared without a reason. 0: never.
 	Audit fabric.Time
-	// Keeps returns the part of its table entries that can be read from a switch of its kind. Nil: all.
-	Keeps func(fabric.NodeID, []controller.Entry) []controller.Entry
+	// ReadableEntries returns the part of its table entries that can be read from a switch of its kind. Nil: all.
+	ReadableEntries func(fabric.NodeID, []controller.Entry) []controller.Entry
 	// NotifyPorts reports whether the controller has to notify a switch's data plane of its ports. Nil: for no
 	// switch.
 	NotifyPorts func(fabric.NodeID) bool

@@ -21,12 +21,12 @@ type Core struct {
 	suspicion *suspicion.Core // nil: time-outs are not combined
 	drains    drains.Set
 
-	switches  []device                   // by NodeID - Hosts
-	early     map[fabric.End]fabric.Time // ports that wait for tables, and the end of the wait
-	swept     fabric.Time                // time of the last sweep
-	began     fabric.Time
-	peersKnow bool // the peers' drains are known
-	started   bool
+	switches   []device                   // by NodeID - Hosts
+	earlyPorts map[fabric.End]fabric.Time // ports that wait for tables, and the end of the wait
+	lastSweep  fabric.Time                // time of the last sweep
+	began      fabric.Time
+	peersKnow  bool // the peers' drains are known
+	started    bool
 
 	notified  uint64            // epoch of the last notice
 	restored  []*statepb.Update // repaired links of the next change
@@ -48,10 +48,10 @@ type device struct {
 	pending int         // writes in progress
 	audit   fabric.Time // time of the next read-back
 
-	reported, fresh bool                   // of its ports: once; now
-	named           map[fabric.PortNo]bool // ports that it has reported
-	ports           map[fabric.PortNo]bool // by the last report, where the data plane is notified
-	renotify        fabric.Time            // time of the next notification about all ports
+	portsReported, portsCurrent bool                   // of its ports: once; now
+	reportedPorts               map[fabric.PortNo]bool // ports that it has reported
+	ports                       map[fabric.PortNo]bool // by the last report, where the data plane is notified
+	renotify                    fabric.Time            // time of the next notification about all ports
 }
 
 // tableRead is a switch's tables as read before the start.
@@ -66,8 +66,8 @@ func New(now fabric.Time, cfg Config) (*Core, error) {
 		return nil, err
 	}
 	c := &Core{
-		cfg: cfg, f: cfg.Core.Fabric, began: now, swept: now, peersKnow: !cfg.Peers,
-		early: map[fabric.End]fabric.Time{}, writes: map[uint64]write{},
+		cfg: cfg, f: cfg.Core.Fabric, began: now, lastSweep: now, peersKnow: !cfg.Peers,
+		earlyPorts: map[fabric.End]fabric.Time{}, writes: map[uint64]write{},
 	}
 	var err error
 	if c.tables, err = controller.New(cfg.Core); err != nil {
@@ -84,7 +84,7 @@ func New(now fabric.Time, cfg Config) (*Core, error) {
 		}
 	}
 	for i := range c.f.Switches() {
-		c.switches = append(c.switches, device{id: fabric.NodeID(c.f.Hosts() + i), named: map[fabric.PortNo]bool{}})
+		c.switches = append(c.switches, device{id: fabric.NodeID(c.f.Hosts() + i), reportedPorts: map[fabric.PortNo]bool{}})
 	}
 	return c, nil
 }
@@ -101,13 +101,13 @@ func (c *Core) Started() bool { return c.started }
 func (c *Core) Epoch() uint64 { return c.notified }
 
 // Writing reports whether a change is being written.
-func (c *Core) Writing() bool { return c.change.busy }
+func (c *Core) Writing() bool { return c.change.inProgress }
 
 // Idle reports whether every reported change is written and agents are notified.
-func (c *Core) Idle() bool { return !c.change.busy && !c.triggered && len(c.restored) == 0 }
+func (c *Core) Idle() bool { return !c.change.inProgress && !c.triggered && len(c.restored) == 0 }
 
 // Waiting returns the number of ports that are up but not believed yet, because switches lack tables.
-func (c *Core) Waiting() int { return len(c.early) }
+func (c *Core) Waiting() int { return len(c.earlyPorts) }
 
 // Synced reports whether a switch has the tables it should have.
 func (c *Core) Synced(id fabric.NodeID) bool { d := c.device(id); return d.synced && d.pending == 0 }
@@ -131,10 +131,10 @@ func (c *Core) Deadline() (at fabric.Time, ok bool) {
 		}
 	}
 	earlier(c.began+c.cfg.StartWait, !c.started)
-	earlier(c.change.due, c.change.busy && c.cfg.StageTimeout > 0)
-	earlier(c.swept+sweepInterval, c.auditsOn())
+	earlier(c.change.due, c.change.inProgress && c.cfg.StageTimeout > 0)
+	earlier(c.lastSweep+sweepInterval, c.auditsOn())
 	earlier(c.damper.Deadline())
-	for _, limit := range c.early {
+	for _, limit := range c.earlyPorts {
 		earlier(limit, true)
 	}
 	if c.suspicion != nil {
@@ -152,11 +152,11 @@ func (c *Core) Tick(now fabric.Time) {
 		c.emitEvent(Event{Kind: FlappingEnded, Node: e.Port.Node, Port: e.Port.Port})
 		c.believe(now, e.Port, e.Up)
 	}
-	if c.change.busy && c.cfg.StageTimeout > 0 && now >= c.change.due {
+	if c.change.inProgress && c.cfg.StageTimeout > 0 && now >= c.change.due {
 		c.abandonStage(now)
 	}
-	if c.auditsOn() && now >= c.swept+sweepInterval {
-		c.swept = now
+	if c.auditsOn() && now >= c.lastSweep+sweepInterval {
+		c.lastSweep = now
 		c.startDueAudits(now)
 	}
 	c.releaseEarly(now)
@@ -168,11 +168,11 @@ func (c *Core) Tick(now fabric.Time) {
 // Rebase makes now the zero of the core's clock. A core that runs for long needs it, since a [fabric.Time] holds 106
 // days: see [fabric.LongAgo]. Call it after [Core.Ready], whose times are on the old clock.
 func (c *Core) Rebase(now fabric.Time) {
-	for _, t := range []*fabric.Time{&c.began, &c.swept, &c.trigger, &c.change.due, &c.change.Trigger} {
+	for _, t := range []*fabric.Time{&c.began, &c.lastSweep, &c.trigger, &c.change.due, &c.change.Trigger} {
 		*t = t.Rebase(now)
 	}
-	for p, limit := range c.early {
-		c.early[p] = limit.Rebase(now)
+	for p, limit := range c.earlyPorts {
+		c.earlyPorts[p] = limit.Rebase(now)
 	}
 	for i := range c.switches {
 		d := &c.switches[i]
@@ -191,7 +191,7 @@ func (c *Core) startDueAudits(now fabric.Time) {
 		if !d.synced {
 			continue
 		}
-		if c.cfg.Audit > 0 && now >= d.audit && !c.change.busy {
+		if c.cfg.Audit > 0 && now >= d.audit && !c.change.inProgress {
 			d.audit = now + c.cfg.Audit
 			c.ready.Reads = append(c.ready.Reads, d.id)
 		}
@@ -228,7 +228,7 @@ func (c *Core) startIfReported(now fabric.Time) {
 		return
 	}
 	for i := range c.switches {
-		if d := &c.switches[i]; !d.reported && (c.cfg.Mute == nil || !c.cfg.Mute(d.id)) {
+		if d := &c.switches[i]; !d.portsReported && (c.cfg.ReportsNoPorts == nil || !c.cfg.ReportsNoPorts(d.id)) {
 			return
 		}
 	}

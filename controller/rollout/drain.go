@@ -32,7 +32,7 @@ func (c *Core) Drain(now fabric.Time, ids []fabric.LinkID, drained, force bool) 
 			return false, err
 		}
 	}
-	if src, dst, ok := c.tables.Severed(ids); ok && drained && !force {
+	if src, dst, ok := c.tables.SeveredToRs(ids); ok && drained && !force {
 		return false, fmt.Errorf("%w: %s and %s would lose their last path", ErrSevers, c.f.Name(src), c.f.Name(dst))
 	}
 	before := c.drains.Clone()
@@ -61,11 +61,11 @@ func (c *Core) storeMarks(now fabric.Time, before drains.Set, news []drains.Mark
 	if len(news) == 0 {
 		return false, nil
 	}
-	if c.cfg.Keep != nil {
-		if err := c.cfg.Keep(c.drains.Marks()); err != nil {
+	if c.cfg.StoreMarks != nil {
+		if err := c.cfg.StoreMarks(c.drains.Marks()); err != nil {
 			c.drains = before
 			if errors.Is(err, durable.ErrUnsure) {
-				err = errors.Join(err, c.cfg.Keep(before.Marks()))
+				err = errors.Join(err, c.cfg.StoreMarks(before.Marks()))
 			}
 			return false, err
 		}
@@ -84,7 +84,7 @@ func (c *Core) reconcileDrains(news []drains.Mark) []drains.Mark {
 			added = append(added, m.Link)
 		}
 	}
-	if _, _, cut := c.tables.Severed(added); !c.started || !cut {
+	if _, _, cut := c.tables.SeveredToRs(added); !c.started || !cut {
 		return news
 	}
 	var forced, asked []fabric.LinkID
@@ -95,7 +95,7 @@ func (c *Core) reconcileDrains(news []drains.Mark) []drains.Mark {
 			asked = append(asked, m.Link)
 		}
 	}
-	for _, id := range c.tables.Severing(forced, asked) {
+	for _, id := range c.tables.SeveringLinks(forced, asked) {
 		c.drains.Put(id, false, false, c.cfg.Core.Instance)
 		c.emitEvent(Event{Kind: DrainReverted, Link: id})
 		news = slices.DeleteFunc(news, func(m drains.Mark) bool { return m.Link == id })
@@ -120,7 +120,8 @@ func (c *Core) applyMarks(now fabric.Time, news []drains.Mark) error {
 }
 
 // Behind returns those of the switches that may still have tables of earlier states of the links, because they have
-// not acknowledged what follows from the present ones. [controller.Core.Users] returns the switches to ask about.
+// not acknowledged what follows from the present ones. [controller.Core.SwitchesUsing] returns the switches to ask
+// about.
 func (c *Core) Behind(ids []fabric.LinkID, switches []fabric.NodeID) []fabric.NodeID {
 	if !c.started || slices.ContainsFunc(ids, c.tables.Pending) {
 		return slices.Clone(switches)

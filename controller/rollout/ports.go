@@ -14,7 +14,7 @@ func (c *Core) PortState(now fabric.Time, node fabric.NodeID, port fabric.PortNo
 		return
 	}
 	d := c.device(node)
-	d.named[port] = true
+	d.reportedPorts[port] = true
 	c.notifyPort(d, port, up)
 	end := fabric.End{Node: node, Port: port}
 	believed := c.damper.Reported(now, end, up)
@@ -36,7 +36,7 @@ func (c *Core) PortRate(node fabric.NodeID, port fabric.PortNo, rate fabric.Rate
 func (c *Core) Unreported(node fabric.NodeID) []fabric.PortNo {
 	var out []fabric.PortNo
 	for p := fabric.PortNo(1); int(p) <= c.f.Node(node).Ports(); p++ {
-		if _, ok := c.f.LinkAt(node, p); ok && !c.device(node).named[p] {
+		if _, ok := c.f.LinkAt(node, p); ok && !c.device(node).reportedPorts[p] {
 			out = append(out, p)
 		}
 	}
@@ -46,10 +46,10 @@ func (c *Core) Unreported(node fabric.NodeID) []fabric.PortNo {
 // PortsKnown reports whether the states of all of a switch's ports are known and up to date.
 func (c *Core) PortsKnown(now fabric.Time, node fabric.NodeID, known bool) {
 	d := c.device(node)
-	if d.fresh = known; !known {
+	if d.portsCurrent = known; !known {
 		return
 	}
-	d.reported = true
+	d.portsReported = true
 	if d.synced {
 		c.notifyAllPorts(now, d)
 	}
@@ -63,7 +63,7 @@ func (c *Core) believe(now fabric.Time, p fabric.End, up bool) {
 	if up && c.tooEarly(now, p) {
 		return
 	}
-	delete(c.early, p)
+	delete(c.earlyPorts, p)
 	c.applyPortState(now, p, up)
 }
 
@@ -74,8 +74,8 @@ func (c *Core) tooEarly(now fabric.Time, p fabric.End) bool {
 	if was := p == l.A && r.DownA || p == l.B && r.DownB; !was || c.cfg.TablesWait == 0 || c.haveTables(l) {
 		return false
 	}
-	if _, known := c.early[p]; !known {
-		c.early[p] = now + c.cfg.TablesWait
+	if _, known := c.earlyPorts[p]; !known {
+		c.earlyPorts[p] = now + c.cfg.TablesWait
 	}
 	return true
 }
@@ -95,13 +95,13 @@ func (c *Core) haveTables(l *fabric.Link) bool {
 
 // releaseEarly believes the ports whose wait is over.
 func (c *Core) releaseEarly(now fabric.Time) {
-	if len(c.early) == 0 {
+	if len(c.earlyPorts) == 0 {
 		return
 	}
-	for _, p := range slices.SortedFunc(maps.Keys(c.early), compareEnds) {
+	for _, p := range slices.SortedFunc(maps.Keys(c.earlyPorts), compareEnds) {
 		id, _ := c.f.LinkAt(p.Node, p.Port)
-		if c.haveTables(c.f.Link(id)) || now >= c.early[p] {
-			delete(c.early, p)
+		if c.haveTables(c.f.Link(id)) || now >= c.earlyPorts[p] {
+			delete(c.earlyPorts, p)
 			c.applyPortState(now, p, true)
 		}
 	}
@@ -162,7 +162,7 @@ func (c *Core) notifyPort(d *device, p fabric.PortNo, up bool) {
 func (c *Core) notifyAllPorts(now fabric.Time, d *device) {
 	d.renotify = now + renotifyInterval
 	for _, p := range slices.Sorted(maps.Keys(d.ports)) {
-		if up := d.ports[p]; !up || d.fresh {
+		if up := d.ports[p]; !up || d.portsCurrent {
 			c.ready.Ports = append(c.ready.Ports, PortEvent{d.id, p, up})
 		}
 	}

@@ -90,7 +90,7 @@ func (c *Core) emitEvent(e Event) { c.ready.Events = append(c.ready.Events, e) }
 // inputs between two calls make one change.
 func (c *Core) Ready(now fabric.Time) Ready {
 	c.decide(now)
-	if c.started && !c.change.busy {
+	if c.started && !c.change.inProgress {
 		c.beginChange(now)
 	}
 	r := c.ready

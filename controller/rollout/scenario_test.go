@@ -175,7 +175,7 @@ func (s *scenario) behind(link string) (string, error) {
 	}
 	links := []fabric.LinkID{id}
 	out := "behind:"
-	for _, n := range s.c.Behind(links, s.c.Tables().Users(links)) {
+	for _, n := range s.c.Behind(links, s.c.Tables().SwitchesUsing(links)) {
 		out += " " + s.f.Name(n)
 	}
 	return out + "\n", nil

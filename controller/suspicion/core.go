@@ -83,19 +83,19 @@ type evidence struct {
 
 // link is the state of a link.
 type link struct {
-	down      bool // known to be down, which explains all reports
-	suspected bool
-	confirmed bool
-	epoch     uint64
-	since     fabric.Time // of the last evidence against the link
-	cleared   fabric.Time // time of the last clearing; LongAgo: never
-	relapses  uint8
-	round     uint32      // number of probe rounds
-	clean     int         // consecutive rounds without loss
-	lossy     uint8       // consecutive rounds with loss
-	silent    uint8       // consecutive rounds without answers
-	next      fabric.Time // time of the next round; Never: one is in progress
-	works     fabric.Time // when a path over it was last reported to work; LongAgo: never
+	down         bool // known to be down, which explains all reports
+	suspected    bool
+	confirmed    bool
+	epoch        uint64
+	since        fabric.Time // of the last evidence against the link
+	clearedAt    fabric.Time // time of the last clearing; LongAgo: never
+	relapses     uint8
+	round        uint32      // number of probe rounds
+	cleanRounds  int         // consecutive rounds without loss
+	lossyRounds  uint8       // consecutive rounds with loss
+	silentRounds uint8       // consecutive rounds without answers
+	nextRoundAt  fabric.Time // time of the next round; Never: one is in progress
+	workedAt     fabric.Time // when a path over it was last reported to work; LongAgo: never
 	// While it is suspected: per link, the number of its probes over that link since one of these was not lost.
 	tried map[fabric.LinkID]uint64
 }
@@ -119,7 +119,7 @@ func New(cfg Config) (*Core, error) {
 		evidence: map[evidence]fabric.Time{}, judgeAt: fabric.Never, probes: map[uint64]*probe{},
 	}
 	for i := range c.links {
-		c.links[i].cleared, c.links[i].works = fabric.LongAgo, fabric.LongAgo
+		c.links[i].clearedAt, c.links[i].workedAt = fabric.LongAgo, fabric.LongAgo
 	}
 	return c, nil
 }
@@ -137,7 +137,7 @@ func (c *Core) Report(now fabric.Time, r Report) error {
 	if r.Timeouts == 0 {
 		delete(c.evidence, e)
 		for _, h := range c.hops {
-			c.links[h.Link].works = c.now
+			c.links[h.Link].workedAt = c.now
 		}
 		return nil
 	}
@@ -240,8 +240,8 @@ func (c *Core) Deadline() (at fabric.Time, ok bool) {
 		}
 	}
 	for _, id := range c.suspected {
-		if l := &c.links[id]; l.next != fabric.Never {
-			earlier(l.next)
+		if l := &c.links[id]; l.nextRoundAt != fabric.Never {
+			earlier(l.nextRoundAt)
 		}
 	}
 	return at, ok
@@ -256,7 +256,7 @@ func (c *Core) advanceTo(now fabric.Time) {
 		c.judgeReports()
 	}
 	for _, id := range slices.Clone(c.suspected) {
-		if l := &c.links[id]; l.next <= c.now {
+		if l := &c.links[id]; l.nextRoundAt <= c.now {
 			c.nextRound(id)
 		}
 	}
@@ -267,7 +267,7 @@ func (c *Core) Rebase(now fabric.Time) {
 	c.now, c.judgeAt = c.now.Rebase(now), c.judgeAt.Rebase(now)
 	for i := range c.links {
 		l := &c.links[i]
-		l.since, l.cleared, l.next, l.works = l.since.Rebase(now), l.cleared.Rebase(now), l.next.Rebase(now), l.works.Rebase(now)
+		l.since, l.clearedAt, l.nextRoundAt, l.workedAt = l.since.Rebase(now), l.clearedAt.Rebase(now), l.nextRoundAt.Rebase(now), l.workedAt.Rebase(now)
 	}
 	for e, at := range c.evidence {
 		c.evidence[e] = at.Rebase(now)
@@ -289,12 +289,12 @@ func (c *Core) suspect(id fabric.LinkID, confirmed bool) bool {
 		return listed
 	}
 	c.suspected = slices.Insert(c.suspected, at, id)
-	if c.now-l.cleared < c.cfg.Hold<<l.relapses {
+	if c.now-l.clearedAt < c.cfg.Hold<<l.relapses {
 		l.relapses = min(l.relapses+1, maxRelapses)
 	} else {
 		l.relapses = 0
 	}
-	l.suspected, l.confirmed, l.since, l.clean, l.lossy, l.silent = true, confirmed, c.now, 0, 0, 0
+	l.suspected, l.confirmed, l.since, l.cleanRounds, l.lossyRounds, l.silentRounds = true, confirmed, c.now, 0, 0, 0
 	l.tried = map[fabric.LinkID]uint64{}
 	c.stats.Suspected++
 	if confirmed {
@@ -310,7 +310,7 @@ func (c *Core) clearSuspicion(id fabric.LinkID) {
 	l := &c.links[id]
 	at, _ := slices.BinarySearch(c.suspected, id)
 	c.suspected = slices.Delete(c.suspected, at, at+1)
-	l.suspected, l.confirmed, l.cleared, l.tried = false, false, c.now, nil
+	l.suspected, l.confirmed, l.clearedAt, l.tried = false, false, c.now, nil
 	for n, p := range c.probes {
 		if p.trial == 0 && p.link == id {
 			delete(c.probes, n)

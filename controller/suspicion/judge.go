@@ -71,7 +71,7 @@ func (c *Core) blameLikeliest(open []evidence) []evidence {
 	}
 	best := c.likeliestLinks(links)
 	top := links[best[0]]
-	if h, ok := c.guiltyHost(hosts, top.reports); ok {
+	if h, ok := c.likeliestHost(hosts, top.reports); ok {
 		return slices.DeleteFunc(open, func(e evidence) bool {
 			its := e.host == h || e.dst == h
 			if its {
@@ -102,9 +102,9 @@ func tallyOf[K comparable](m map[K]*tally, k K) *tally {
 	return t
 }
 
-// guiltyHost returns the host that explains most reports, if it explains more than any link, over most uplinks of a
+// likeliestHost returns the host that explains most reports, if it explains more than any link, over most uplinks of a
 // ToR, and the other hosts of its rack have no such trouble: that would be their ToR's.
-func (c *Core) guiltyHost(hosts map[fabric.NodeID]*tally, more int) (host fabric.NodeID, ok bool) {
+func (c *Core) likeliestHost(hosts map[fabric.NodeID]*tally, more int) (host fabric.NodeID, ok bool) {
 	all := c.f.Node(c.f.ToRID(0)).Uplinks()
 	for h, t := range hosts {
 		if 2*bits.OnesCount64(t.uplinks) <= all || t.reports < more || t.reports == more && (!ok || h > host) {
@@ -132,7 +132,7 @@ func (c *Core) onlyHostOfRack(hosts map[fabric.NodeID]*tally, h fabric.NodeID, r
 // likeliestLinks returns the links that explain most reports. A path that was recently reported to work speaks for its
 // links: they are left out if others explain at least half as many.
 func (c *Core) likeliestLinks(links map[fabric.LinkID]*tally) []fabric.LinkID {
-	works := func(id fabric.LinkID) bool { return c.now-c.links[id].works <= c.cfg.Memory }
+	works := func(id fabric.LinkID) bool { return c.now-c.links[id].workedAt <= c.cfg.Memory }
 	most, quiet := 0, 0
 	for id, t := range links {
 		most = max(most, t.reports)

@@ -70,12 +70,12 @@ func (c *Core) nextRound(id fabric.LinkID) {
 		return
 	}
 	if c.cfg.NoProbes {
-		l.next = c.suspicionEnd(l)
+		l.nextRoundAt = c.suspicionEnd(l)
 		return
 	}
-	l.next = fabric.Never
+	l.nextRoundAt = fabric.Never
 	if c.requestProbes(id, 0, nil, c.cfg.ProbeTimeout) == 0 {
-		l.next = min(c.now+c.cfg.ProbeMost, c.suspicionEnd(l)) // there is no path to probe it
+		l.nextRoundAt = min(c.now+c.cfg.ProbeMost, c.suspicionEnd(l)) // there is no path to probe it
 	}
 }
 
@@ -227,7 +227,7 @@ func (c *Core) ProbeResult(now fabric.Time, host fabric.NodeID, id uint64, sent,
 		c.stats.Lost++
 	} else {
 		for _, h := range c.hopsOf(p.host, p.dst, p.label) {
-			c.links[h.Link].works = c.now
+			c.links[h.Link].workedAt = c.now
 			delete(c.links[p.link].tried, h.Link)
 		}
 	}
@@ -340,30 +340,30 @@ func (c *Core) roundEnded(p *probe) {
 	}
 	l := &c.links[p.link]
 	if sent {
-		l.silent = 0
+		l.silentRounds = 0
 	}
 	switch {
 	case !l.suspected:
 		return
 	case sent && !clean:
-		l.since, l.clean = c.now, 0
+		l.since, l.cleanRounds = c.now, 0
 		l.round++ // another path
-		l.lossy = min(l.lossy+1, maxLossy)
+		l.lossyRounds = min(l.lossyRounds+1, maxLossy)
 		if !l.confirmed {
 			l.confirmed = true
 			c.stats.Confirmed++
 			c.publish(p.link)
 		}
-		l.next = c.now + min(c.cfg.ProbeEvery<<l.lossy, c.cfg.ProbeMost)
+		l.nextRoundAt = c.now + min(c.cfg.ProbeEvery<<l.lossyRounds, c.cfg.ProbeMost)
 	case sent:
-		if l.clean++; l.clean >= c.cfg.CleanRounds<<l.relapses {
+		if l.cleanRounds++; l.cleanRounds >= c.cfg.CleanRounds<<l.relapses {
 			c.clearSuspicion(p.link)
 			return
 		}
-		l.next = c.now + c.cfg.ProbeEvery
+		l.nextRoundAt = c.now + c.cfg.ProbeEvery
 	default: // No answers.
 		l.round++
-		l.next = max(c.now, min(c.now+min(c.cfg.ProbeEvery<<l.silent, c.cfg.ProbeMost), c.suspicionEnd(l)))
-		l.silent = min(l.silent+1, maxLossy)
+		l.nextRoundAt = max(c.now, min(c.now+min(c.cfg.ProbeEvery<<l.silentRounds, c.cfg.ProbeMost), c.suspicionEnd(l)))
+		l.silentRounds = min(l.silentRounds+1, maxLossy)
 	}
 }

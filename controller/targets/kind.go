@@ -16,7 +16,7 @@ import (
 type Kind interface {
 	// Name is the kind's name in a targets file, as in profile: stratum-tofino.
 	Name() string
-	// Program returns the program that the switch runs.
+	// Program returns the P4 program that the switch runs.
 	Program() Program
 	// Traits are its limits and abilities, before a targets file changes them.
 	Traits() Traits
@@ -27,7 +27,7 @@ type Kind interface {
 	Translate(info *p4config.P4Info) (Translation, error)
 }
 
-// Program is a switch's program.
+// Program is the P4 program of a kind of switch: its name, and what its compiler's files are called.
 type Program struct {
 	Name string // its key under programs in a targets file: v1model, tna
 	// Files names the files to be given there; "": none, the controller has them.
@@ -42,15 +42,15 @@ func OwnProgram() Program {
 		"or make the fabric smaller"}
 }
 
-// Place is which switch of the fabric a client talks to, and its port numbers.
-type Place struct {
+// SwitchPlace is a switch's position in the fabric, and its port numbers, for a client that talks to it.
+type SwitchPlace struct {
 	Fabric *fabric.Fabric
 	Switch fabric.NodeID
 	Ports  *PortMap // nil: the fabric's own numbers
 }
 
-// Words encodes entries of the controller's tables as P4Runtime messages of its own program, and decodes them.
-type Words interface {
+// EntryCodec encodes entries of the controller's tables as P4Runtime messages of its own program, and decodes them.
+type EntryCodec interface {
 	Decode(*p4.Entity) (controller.Entry, error)
 	EncodeEntry(e controller.Entry, keyOnly bool) (*p4.Entity, error)
 }
@@ -62,14 +62,14 @@ type Translation interface {
 	Room() (entries map[controller.Table]int64, group int32)
 	// Client returns a P4Runtime client of one switch in terms of the controller's tables, on top of a client in terms
 	// of the switch's program. One is made per connection.
-	Client(over p4.P4RuntimeClient, at Place, words Words) p4.P4RuntimeClient
+	Client(over p4.P4RuntimeClient, at SwitchPlace, words EntryCodec) p4.P4RuntimeClient
 }
 
 // Names maps the controller's tables, actions, counters and packet headers to a program's names, where these
 // differ.
 type Names map[string]string
 
-// Of returns the program's name.
+// Of returns the program's name for one of the controller's names.
 func (n Names) Of(name string) string {
 	if other, ok := n[name]; ok {
 		return other
@@ -105,7 +105,7 @@ func (ks Kinds) ByName(name string) (*Profile, error) {
 	return nil, fmt.Errorf("%w: profile: %q is none of %s", ErrProfile, name, strings.Join(ks.Names(), ", "))
 }
 
-// Programs returns the names of the kinds' programs.
+// Programs returns the names of the P4 programs that switches of these kinds run, each once.
 func (ks Kinds) Programs() []string {
 	var names []string
 	for _, k := range ks {

@@ -85,14 +85,14 @@ type Profile struct {
 // NewProfile returns the unchanged profile of a kind.
 func NewProfile(k Kind) *Profile { return &Profile{Name: k.Name(), Kind: k, Traits: k.Traits()} }
 
-// Custom is a kind of switch that a targets file defines: another kind, with changed traits.
-type Custom struct {
-	Like string
-	said *yaml.Node // a mapping of traits
+// CustomProfile is a kind of switch that a targets file defines: another kind, with changed traits.
+type CustomProfile struct {
+	Like   string
+	traits *yaml.Node // a mapping of traits
 }
 
-// UnmarshalStrict implements [strictyaml.Unmarshaler].
-func (c *Custom) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string) {
+// UnmarshalStrict reads the value from YAML, for [strictyaml.Unmarshaler].
+func (c *CustomProfile) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string) {
 	var t Traits
 	d.Fields(n, &t, path)
 	for key, v := range map[string]int{
@@ -102,18 +102,18 @@ func (c *Custom) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path strin
 			d.Complain(path+"."+key, fmt.Sprintf("%d is below 0", v), "leave it out, or write 0 for none")
 		}
 	}
-	*c = Custom{t.Like, n}
+	*c = CustomProfile{t.Like, n}
 }
 
 // Profile returns the profile with a name: omitted keys are as in the kind on which it is based.
-func (c Custom) Profile(name string, from Kinds) (*Profile, error) {
+func (c CustomProfile) Profile(name string, from Kinds) (*Profile, error) {
 	p, err := from.ByName(c.Like)
 	if err != nil {
 		return nil, err
 	}
 	p.Name = name
-	if c.said != nil {
-		strictyaml.New("", nil).Fields(c.said, &p.Traits, "") // it was read without errors before
+	if c.traits != nil {
+		strictyaml.New("", nil).Fields(c.traits, &p.Traits, "") // it was read without errors before
 	}
 	return p, nil
 }

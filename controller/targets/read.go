@@ -15,12 +15,12 @@ const (
 	maxReadBytes = 256 << 20
 )
 
-// ErrEndless is wrapped by [Entities] if a switch's answer exceeds the limits.
+// ErrEndless is wrapped by [ReadEntities] if a switch's answer exceeds the limits.
 var ErrEndless = errors.New("targets: the switch's answer has no end")
 
-// Entities passes a switch's answer to a Read to take, message by message. After an error the caller ends the
+// ReadEntities passes a switch's answer to a Read to take, message by message. After an error the caller ends the
 // stream.
-func Entities(stream p4.P4Runtime_ReadClient, take func([]*p4.Entity)) error {
+func ReadEntities(stream p4.P4Runtime_ReadClient, take func([]*p4.Entity)) error {
 	for messages, entities, size := 1, 0, 0; ; messages++ {
 		r, err := stream.Recv()
 		if errors.Is(err, io.EOF) {

@@ -30,7 +30,7 @@ func TestEndlessRead(t *testing.T) {
 	}{"many": {many, maxRead/len(many) + 1}, "large": {[]*p4.Entity{large}, maxReadBytes>>24 + 1}, "none": {nil, maxRead + 1}} {
 		l := &liar{answer: &p4.ReadResponse{Entities: c.entities}}
 		taken := 0
-		if err := Entities(l, func(es []*p4.Entity) { taken += len(es) }); !errors.Is(err, ErrEndless) {
+		if err := ReadEntities(l, func(es []*p4.Entity) { taken += len(es) }); !errors.Is(err, ErrEndless) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if l.sent > c.most || taken > maxRead {

@@ -6,7 +6,7 @@ type Starter interface {
 	// Start returns the command-line flag that selects the kind, and what the live world must prepare for its switches.
 	Start() Start
 	// Command returns the command to run.
-	Command(Bench) Command
+	Command(LaunchParams) Command
 }
 
 // Start is the command-line flag of a kind of switch, and what the live world must prepare before it starts such
@@ -22,22 +22,22 @@ type Start struct {
 	Shadows bool
 }
 
-// Bench is the addresses, ports and options with which a switch process is started.
-type Bench struct {
+// LaunchParams are the addresses, ports and options with which a switch process is started.
+type LaunchParams struct {
 	Binary          string // program or files: the value of the kind's flag
 	Datapath        string // of --datapath; empty: the kind's default
 	Number          int    // the switch's NodeID
 	DeviceID        uint64
-	P4Runtime, GNMI string      // addresses at which the switch is to serve
-	Ports           []BenchPort // the switch's ports, in the order of port numbers from 1
-	Events          [2]string   // with Shadows: the ends of the veth pair, at the reporter's side and at the switch's
-	QueueDepth      int         // in packets; 0: the switch's default
-	CPUPort         uint32      // port number of packet-out and packet-in
-	EventPort       uint32      // ingress port of packets about port changes
+	P4Runtime, GNMI string       // addresses at which the switch is to serve
+	Ports           []LaunchPort // the switch's ports, in the order of port numbers from 1
+	Events          [2]string    // with Shadows: the ends of the veth pair, at the reporter's side and at the switch's
+	QueueDepth      int          // in packets; 0: the switch's default
+	CPUPort         uint32       // port number of packet-out and packet-in
+	EventPort       uint32       // ingress port of packets about port changes
 }
 
-// BenchPort is a port of a [Bench].
-type BenchPort struct {
+// LaunchPort is a port of [LaunchParams].
+type LaunchPort struct {
 	Interface string // network interface at the link's end
 	Shadow    string // with Shadows: the macvlan over it
 }

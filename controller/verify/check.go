@@ -10,7 +10,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Network is the tables and link states to check.
+// Network is what [Check] examines: a fabric with its switches' tables and link states.
 type Network struct {
 	Fabric *fabric.Fabric
 	Tables map[fabric.NodeID][]controller.Entry // table entries read from every switch
@@ -27,13 +27,13 @@ type Network struct {
 	NoQuench func(fabric.NodeID) bool
 }
 
-// Options limit a check.
+// Options limit what [Check] reports and tries.
 type Options struct {
 	Problems   int  // largest number of problems; 0: 10
 	NoFailures bool // check the present state only, without further failures
 }
 
-// Report is the result of a check.
+// Report is the result of a [Check]: what was examined, and the problems found.
 type Report struct {
 	Walks      int // number of packets' walks checked
 	Failures   int // number of further failures of single links that were tried
@@ -58,7 +58,7 @@ func Check(ctx context.Context, n Network, o Options) (Report, error) {
 	}
 	c := checker{ctx: ctx, o: o, f: n.Fabric, noLabels: n.NoLabels, segments: n.Segments}
 	c.w = walker{f: n.Fabric, up: make([]bool, n.Fabric.Links()), failed: NoLink, routes: make([]*controller.Entry, n.Fabric.Switches())}
-	c.mark = make([]uint32, n.Fabric.Links())
+	c.linkRound = make([]uint32, n.Fabric.Links())
 	c.usable = make([]bool, n.Fabric.Links())
 	for i := range c.w.up {
 		id := fabric.LinkID(i)
@@ -91,13 +91,13 @@ type checker struct {
 	hops     []fabric.Hop // of the label's path
 
 	// Of the present walks.
-	src   fabric.NodeID
-	exact bool            // the label's path is alive: the packet must take it
-	must  bool            // the packet must arrive
-	keep  bool            // record links in used
-	used  []fabric.LinkID // links between switches on the walks
-	mark  []uint32        // by link: the round that recorded it
-	round uint32
+	src          fabric.NodeID
+	mustTakePath bool            // the label's path is alive: the packet must take it
+	mustArrive   bool            // the packet must arrive
+	recordLinks  bool            // record links in used
+	used         []fabric.LinkID // links between switches on the walks
+	linkRound    []uint32        // by link: the round that recorded it
+	round        uint32
 }
 
 // stopped reports whether to stop.
@@ -178,14 +178,14 @@ func (c *checker) checkPair(src, dst fabric.NodeID, d destination, failures bool
 	}
 	prove := func(label int, sid *controller.Value, exact bool) {
 		c.w.failed = NoLink
-		c.exact, c.must = exact && hostUp, any && hostUp && (exact || label == NoLabel)
-		c.used, c.keep = c.used[:0], failures
+		c.mustTakePath, c.mustArrive = exact && hostUp, any && hostUp && (exact || label == NoLabel)
+		c.used, c.recordLinks = c.used[:0], failures
 		c.round++
 		c.w.walk(src, &d, label, sid)
-		c.keep = false
+		c.recordLinks = false
 		// A link of the path is dead and no controller has reacted: the packet may be lost, but neither silently
 		// nor in a loop.
-		c.exact, c.must = false, false
+		c.mustTakePath, c.mustArrive = false, false
 		slices.Sort(c.used)
 		for _, id := range c.used {
 			if c.stopped() {
@@ -246,11 +246,11 @@ func (c *checker) walkEnded(w *walker, f outcome, host fabric.NodeID) bool {
 	if f == unnotified {
 		c.report.Unnotified++
 	}
-	if c.keep {
+	if c.recordLinks {
 		for i := range w.n {
 			if s := &w.steps[i]; s.port > 0 {
-				if id, ok := c.f.LinkAt(s.node, s.port); ok && int(id) >= c.f.Hosts() && c.mark[id] != c.round {
-					c.mark[id] = c.round
+				if id, ok := c.f.LinkAt(s.node, s.port); ok && int(id) >= c.f.Hosts() && c.linkRound[id] != c.round {
+					c.linkRound[id] = c.round
 					c.used = append(c.used, id)
 				}
 			}
@@ -265,11 +265,11 @@ func (c *checker) walkEnded(w *walker, f outcome, host fabric.NodeID) bool {
 		c.addProblem(Silent)
 	case f == delivered && host != w.dst.host:
 		c.addProblem(WrongHost)
-	case (f == sourceNotified || f == unnotified) && c.must:
+	case (f == sourceNotified || f == unnotified) && c.mustArrive:
 		c.addProblem(BlackHole)
-	case c.must && w.label == NoLabel && c.onDrained(w): // with a label of a drained path until the host leaves it
+	case c.mustArrive && w.label == NoLabel && c.onDrained(w): // with a label of a drained path until the host leaves it
 		c.addProblem(OnDrained)
-	case c.exact && !c.onPath(w):
+	case c.mustTakePath && !c.onPath(w):
 		c.addProblem(WrongPath)
 	}
 	return !c.stopped()
@@ -291,7 +291,7 @@ func (c *checker) onPath(w *walker) bool {
 func (c *checker) addProblem(k Kind) {
 	w := &c.w
 	p := Problem{Kind: k, Walk: Walk{
-		Src: c.src, Host: w.dst.host, IPv6: w.dst.family == 1, Outer: w.outer || w.bare, Label: w.label, Failed: w.failed, End: w.end.text(c.f),
+		Src: c.src, Host: w.dst.host, IPv6: w.dst.family == 1, Outer: w.encapsulated || w.decapsulated, Label: w.label, Failed: w.failed, End: w.end.text(c.f),
 	}}
 	for i := range w.n {
 		s := w.steps[i]

@@ -11,18 +11,18 @@ import (
 
 // tables is a switch's tables, indexed for lookup.
 type tables struct {
-	routes  [2][]prefixes // by family; longest first
-	groups  map[uint64]*controller.Entry
-	first   *controller.Entry   // group 0, which most packets use
-	labels  []*controller.Entry // by descending priority
-	carrier [2]controller.Action
-	uplink  map[fabric.PortNo]uint64 // uplink_of_port
-	port    map[uint64]fabric.PortNo // port_of_uplink
-	clones  map[uint64]fabric.PortNo // clone sessions
-	guards  []*controller.Entry      // of source_guard
-	own     uint64                   // of own_segment: the block and the switch's micro segment; 0: none
-	uplinks uint64                   // of set_device
-	quench  bool
+	routes     [2][]prefixes // by family; longest first
+	groups     map[uint64]*controller.Entry
+	first      *controller.Entry   // group 0, which most packets use
+	labels     []*controller.Entry // by descending priority
+	carrier    [2]controller.Action
+	uplink     map[fabric.PortNo]uint64 // uplink_of_port
+	port       map[uint64]fabric.PortNo // port_of_uplink
+	clones     map[uint64]fabric.PortNo // clone sessions
+	guards     []*controller.Entry      // of source_guard
+	ownSegment uint64                   // of own_segment: the block and the switch's micro segment; 0: none
+	uplinks    uint64                   // of set_device
+	quench     bool
 
 	noQuench bool // as in Network.NoQuench
 }
@@ -60,7 +60,7 @@ func newTables(entries []controller.Entry) *tables {
 		case controller.PortOfUplink:
 			t.port[e.Value.Lo] = fabric.PortNo(e.Args[0])
 		case controller.OwnSegment:
-			t.own = e.Value.Lo
+			t.ownSegment = e.Value.Lo
 		case controller.SourceGuard:
 			t.guards = append(t.guards, e)
 		case controller.CloneSession:
@@ -118,7 +118,7 @@ func maskAddress(v controller.Value, family, bits int) controller.Value {
 // is first.
 func (t *tables) shiftSegments(v controller.Value) controller.Value {
 	const block = uint64(1<<fabric.USIDBlockBits-1) << 32
-	if t.own == 0 || v.Hi>>16 != t.own {
+	if t.ownSegment == 0 || v.Hi>>16 != t.ownSegment {
 		return v
 	}
 	return controller.Value{Hi: v.Hi&block | v.Hi<<16&^block | v.Lo>>48, Lo: v.Lo << 16}

@@ -98,7 +98,7 @@ func TestCore(t *testing.T) {
 		for range rapid.IntRange(1, 6).Draw(t, "failures") {
 			id := fabric.LinkID(rapid.IntRange(0, c.Fabric().Links()-1).Draw(t, "link"))
 			if rapid.Bool().Draw(t, "drain") && int(id) >= c.Fabric().Hosts() {
-				if _, _, severed := c.Severed([]fabric.LinkID{id}); severed {
+				if _, _, severed := c.SeveredToRs([]fabric.LinkID{id}); severed {
 					continue
 				}
 				if err := c.Drain(0, id, true); err != nil {

@@ -142,16 +142,16 @@ type walker struct {
 	failed fabric.LinkID
 	ended  func(w *walker, fate outcome, host fabric.NodeID) bool
 
-	dst    *destination
-	routes []*controller.Entry // by switch, towards dst; nil: not looked up, or none
-	label  int
-	outer  bool             // it still has an outer header
-	sid    controller.Value // its destination
-	bare   bool             // its outer header was removed, and it has no label
-	n      int
-	steps  [maxSteps]step
-	end    walkEnd
-	stop   bool
+	dst          *destination
+	routes       []*controller.Entry // by switch, towards dst; nil: not looked up, or none
+	label        int
+	encapsulated bool             // it still has an outer header
+	sid          controller.Value // its destination
+	decapsulated bool             // its outer header was removed, and it has no label
+	n            int
+	steps        [maxSteps]step
+	end          walkEnd
+	stop         bool
 }
 
 func (w *walker) linkUp(id fabric.LinkID) bool { return w.up[id] && id != w.failed }
@@ -163,8 +163,8 @@ func (w *walker) walk(src fabric.NodeID, dst *destination, label int, sid *contr
 		clear(w.routes)
 	}
 	w.dst, w.label, w.n, w.stop = dst, label, 0, false
-	w.outer, w.bare = sid != nil, false
-	if w.outer {
+	w.encapsulated, w.decapsulated = sid != nil, false
+	if w.encapsulated {
 		w.sid = *sid
 	}
 	w.ingress(src, 1)
@@ -198,7 +198,7 @@ func (w *walker) ingress(node fabric.NodeID, in fabric.PortNo) {
 	w.n++
 	defer func() { w.n-- }()
 	var r *controller.Entry
-	if w.outer {
+	if w.encapsulated {
 		before := w.sid
 		defer func() { w.sid = before }()
 		w.sid = t.shiftSegments(w.sid)
@@ -225,7 +225,7 @@ func (w *walker) ingress(node fabric.NodeID, in fabric.PortNo) {
 }
 
 func (w *walker) forwardUp(t *tables, s *step, in fabric.PortNo, group uint64) {
-	if w.label != NoLabel && !w.bare && t.carrier[w.dst.family] != controller.NoAction {
+	if w.label != NoLabel && !w.decapsulated && t.carrier[w.dst.family] != controller.NoAction {
 		if e := t.label(fabric.Label(w.label)); e != nil {
 			s.entries[1] = e
 			w.egress(t, s, in, fabric.PortNo(e.Args[0]), true)
@@ -271,10 +271,10 @@ func (w *walker) egress(t *tables, s *step, in, port fabric.PortNo, upward bool)
 				w.finish(lost, 0, walkEnd{format: "rerouted into dead port %d", number: int(p)})
 				continue
 			}
-			outer, bare := w.outer, w.bare
-			w.outer, w.bare = false, bare || outer // a rerouted packet loses its outer header
+			outer, bare := w.encapsulated, w.decapsulated
+			w.encapsulated, w.decapsulated = false, bare || outer // a rerouted packet loses its outer header
 			w.crossLink(s, p, link, true)
-			w.outer, w.bare = outer, bare
+			w.encapsulated, w.decapsulated = outer, bare
 		}
 	}
 	s.port, s.rerouted = port, false

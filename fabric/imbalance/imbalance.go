@@ -64,7 +64,7 @@ type Report struct {
 	Uneven []Group // groups of two or more links, the largest difference in bytes first
 }
 
-// Shape is which links of a fabric lead from which tier to which. It is computed once for many reports.
+// Shape groups a fabric's links by the tiers that they connect. It is computed once for many reports.
 type Shape struct {
 	f      *fabric.Fabric
 	names  []string
@@ -72,7 +72,7 @@ type Shape struct {
 	groups []Group
 }
 
-// Of returns the shape of a fabric.
+// Of returns which of a fabric's links lead from which tier to which, for reports about their use.
 func Of(f *fabric.Fabric) *Shape {
 	s := &Shape{f: f, tierOf: make([]int, 2*f.Links())}
 	numbers, groups := map[string]int{}, map[[2]int]int{}

@@ -61,18 +61,18 @@ type Agent struct {
 	cfg Config
 
 	// With the shell's lock:
-	byKey  map[hostagent.QP]*pair
-	byName map[labeller.QP]*pair
-	paths  map[path]int // number of queue pairs
-	links  map[int]int  // number of queue pairs, by first uplink
-	swept  time.Duration
-	behind map[*pair]bool // moved, but not labelled yet
-	again  time.Duration  // when to try these again
-	pause  time.Duration
+	byKey      map[hostagent.QP]*adoptedQP
+	byName     map[labeller.QP]*adoptedQP
+	paths      map[labelToToR]int // number of queue pairs
+	byUplink   map[int]int        // number of queue pairs, by first uplink
+	swept      time.Duration
+	unlabelled map[*adoptedQP]bool // moved, but not labelled yet
+	retryAt    time.Duration       // when to try these again
+	retryPause time.Duration
 }
 
-// pair is an adopted queue pair.
-type pair struct {
+// adoptedQP is an adopted queue pair.
+type adoptedQP struct {
 	name  labeller.QP
 	key   hostagent.QP
 	tor   fabric.NodeID
@@ -81,8 +81,8 @@ type pair struct {
 	since time.Duration
 }
 
-// path is a label towards a ToR.
-type path struct {
+// labelToToR is a label towards a ToR.
+type labelToToR struct {
 	tor   fabric.NodeID
 	label fabric.Label
 }
@@ -99,8 +99,8 @@ func New(c Config) (*Agent, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	a := &Agent{
-		cfg: c, byKey: map[hostagent.QP]*pair{}, byName: map[labeller.QP]*pair{},
-		paths: map[path]int{}, links: map[int]int{}, behind: map[*pair]bool{},
+		cfg: c, byKey: map[hostagent.QP]*adoptedQP{}, byName: map[labeller.QP]*adoptedQP{},
+		paths: map[labelToToR]int{}, byUplink: map[int]int{}, unlabelled: map[*adoptedQP]bool{},
 	}
 	var err error
 	if a.Shell, err = shell.New(shell.Config{Agent: c.Agent, Now: c.Now, Report: c.Report}, a.carryOut); err != nil {
@@ -153,16 +153,16 @@ func (a *Agent) resume(core *hostagent.Core, now fabric.Time, x labeller.Assignm
 	if err != nil {
 		return err
 	}
-	p := &pair{name: x.QP, key: key, tor: a.cfg.Agent.Fabric.ToROf(h), label: x.Label, home: home, since: a.Clock()}
+	p := &adoptedQP{name: x.QP, key: key, tor: a.cfg.Agent.Fabric.ToROf(h), label: x.Label, home: home, since: a.Clock()}
 	a.byKey[key], a.byName[x.QP] = p, p
 	a.count(p, 1)
 	return nil
 }
 
-func (a *Agent) count(p *pair, n int) {
+func (a *Agent) count(p *adoptedQP, n int) {
 	u, _, _ := a.cfg.Agent.Fabric.SplitLabel(p.label)
-	a.paths[path{p.tor, p.label}] += n
-	a.links[u] += n
+	a.paths[labelToToR{p.tor, p.label}] += n
+	a.byUplink[u] += n
 }
 
 // Poll assigns paths to queue pairs seen since the last call, forgets idle ones, and processes expired timers. It
@@ -193,7 +193,7 @@ func (a *Agent) Poll() error {
 // adopt assigns a path to a queue pair: its present one, if any.
 func (a *Agent) adopt(core *hostagent.Core, now fabric.Time, s labeller.Seen, h fabric.NodeID) error {
 	if s.Label != nil && a.resume(core, now, labeller.Assignment{QP: s.QP, Label: *s.Label}, h) == nil {
-		a.behind[a.byName[s.QP]] = true // setting the same label costs its owner nothing
+		a.unlabelled[a.byName[s.QP]] = true // setting the same label costs its owner nothing
 		return nil
 	}
 	x := labeller.Assignment{QP: s.QP, Label: a.choose(core, h)}
@@ -215,7 +215,7 @@ func (a *Agent) choose(core *hostagent.Core, h fabric.NodeID) fabric.Label {
 	best := good[0]
 	load := func(l fabric.Label) (int, int) {
 		u, _, _ := f.SplitLabel(l)
-		return a.paths[path{tor, l}], a.links[u]
+		return a.paths[labelToToR{tor, l}], a.byUplink[u]
 	}
 	bestPath, bestLink := load(best)
 	for _, l := range good[1:] {
@@ -226,12 +226,12 @@ func (a *Agent) choose(core *hostagent.Core, h fabric.NodeID) fabric.Label {
 	return best
 }
 
-func (a *Agent) forget(core *hostagent.Core, now fabric.Time, p *pair) {
+func (a *Agent) forget(core *hostagent.Core, now fabric.Time, p *adoptedQP) {
 	core.Done(now, p.key)
 	a.count(p, -1)
 	delete(a.byKey, p.key)
 	delete(a.byName, p.name)
-	delete(a.behind, p)
+	delete(a.unlabelled, p)
 }
 
 // sweep forgets the queue pairs without packets since the last sweep.
@@ -269,29 +269,29 @@ func (a *Agent) carryOut(ready hostagent.Ready) error {
 			a.count(p, -1)
 			p.label = f.To
 			a.count(p, 1)
-			a.behind[p] = true
-			a.again = 0 // something new: at once
+			a.unlabelled[p] = true
+			a.retryAt = 0 // something new: at once
 		}
 	}
-	if len(a.behind) == 0 || a.Clock() < a.again {
+	if len(a.unlabelled) == 0 || a.Clock() < a.retryAt {
 		return nil
 	}
 	var errs []error
-	for p := range a.behind {
+	for p := range a.unlabelled {
 		switch err := a.cfg.Labels.Set(labeller.Assignment{QP: p.name, Label: p.label}); {
 		case err == nil, errors.Is(err, labeller.ErrUnknownQP): // its owner has ended
-			delete(a.behind, p)
+			delete(a.unlabelled, p)
 		default:
 			errs = append(errs, err)
 		}
 	}
 	if len(errs) == 0 {
-		a.pause = 0
+		a.retryPause = 0
 		return nil
 	}
-	a.pause = min(max(2*a.pause, firstRetry), maxRetry)
-	a.again = a.Clock() + a.pause
-	return fmt.Errorf("adopt: %d queue pairs keep their labels, the next attempt is in %v: %w", len(errs), a.pause, errors.Join(errs...))
+	a.retryPause = min(max(2*a.retryPause, firstRetry), maxRetry)
+	a.retryAt = a.Clock() + a.retryPause
+	return fmt.Errorf("adopt: %d queue pairs keep their labels, the next attempt is in %v: %w", len(errs), a.retryPause, errors.Join(errs...))
 }
 
 // Timeout reports that a queue pair's retransmission timer expired, or that its retries ran out. An unknown queue

@@ -34,7 +34,7 @@ func (a *Agent) Handler(host string, controllers func() []daemon.Controller, mor
 
 // Behind returns the number of queue pairs that were moved but could not be labelled yet.
 func (a *Agent) Behind() (n int) {
-	a.Locked(func() { n = len(a.behind) })
+	a.Locked(func() { n = len(a.unlabelled) })
 	return n
 }
 

@@ -75,29 +75,29 @@ type Agent struct {
 	labels labeller.Labeller
 
 	// With the shell's lock:
-	addr   map[fabric.NodeID]netip.Addr // in the caller's latest form
-	pieces map[hostagent.QP]*entry
-	pools  map[fabric.NodeID]*pool
-	work   Work
-	behind map[*lent]bool          // flipped, but not labelled yet
-	held   map[fabric.NodeID]error // hosts whose pieces wait because no idle queue pair could be labelled
+	addr         map[fabric.NodeID]netip.Addr // in the caller's latest form
+	pieces       map[hostagent.QP]*pendingPiece
+	pools        map[fabric.NodeID]*pool
+	work         Work
+	unlabelled   map[*pooledQP]bool      // flipped, but not labelled yet
+	unlabellable map[fabric.NodeID]error // hosts whose pieces wait because no idle queue pair could be labelled
 }
 
 // retry is the time after which Run calls the labeller again after a failure. Any call of the agent does so, too.
 const retry = 10 * time.Millisecond
 
-// entry is an unfinished piece.
-type entry struct {
+// pendingPiece is an unfinished piece.
+type pendingPiece struct {
 	Piece
-	node  fabric.NodeID
-	given bool // returned to the caller
+	node     fabric.NodeID
+	returned bool // returned to the caller
 }
 
 // New returns an agent, or an error in the configuration.
 func New(c Config) (*Agent, error) {
 	a := &Agent{
-		labels: c.Labeller, addr: map[fabric.NodeID]netip.Addr{}, pieces: map[hostagent.QP]*entry{},
-		pools: map[fabric.NodeID]*pool{}, behind: map[*lent]bool{}, held: map[fabric.NodeID]error{},
+		labels: c.Labeller, addr: map[fabric.NodeID]netip.Addr{}, pieces: map[hostagent.QP]*pendingPiece{},
+		pools: map[fabric.NodeID]*pool{}, unlabelled: map[*pooledQP]bool{}, unlabellable: map[fabric.NodeID]error{},
 	}
 	var err error
 	a.Shell, err = shell.New(shell.Config{Agent: c.Agent, Now: c.Now, Report: c.Report}, a.carryOut)
@@ -117,7 +117,7 @@ func (a *Agent) Run(ctx context.Context) error {
 				return ctx.Err()
 			case <-tick.C:
 			}
-			a.Locked(func() { a.work.Err = a.again() })
+			a.Locked(func() { a.work.Err = a.retryLabels() })
 		}
 	})
 	return g.Wait()
@@ -148,7 +148,7 @@ func (a *Agent) Add(qps ...labeller.QP) error {
 			if err := a.pool(h).add(q); err != nil {
 				return err
 			}
-			errs = append(errs, a.place(h))
+			errs = append(errs, a.assignQPs(h))
 		}
 		return errors.Join(errs...)
 	})
@@ -210,7 +210,7 @@ func (a *Agent) Done(key hostagent.QP) error {
 		if a.labels != nil {
 			a.release(e)
 		}
-		placed = a.place(e.node)
+		placed = a.assignQPs(e.node)
 		return nil
 	})
 	return errors.Join(err, placed)
@@ -230,7 +230,7 @@ func (a *Agent) Take() (w Work) {
 		w, a.work = a.work, Work{Err: a.work.Err}
 		for _, p := range w.Send {
 			if e := a.pieces[p.Key]; e != nil {
-				e.given = true
+				e.returned = true
 			}
 		}
 	})

@@ -284,7 +284,7 @@ func TestSetInDoubt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lent{qp: labeller.QP{Dst: f.HostAddr4(15), Num: 1}}
+	l := &pooledQP{qp: labeller.QP{Dst: f.HostAddr4(15), Num: 1}}
 	if err := a.label(l, 1); err != nil {
 		t.Fatal(err)
 	}

@@ -13,40 +13,40 @@ import (
 
 // pool has the queue pairs to one host, and the pieces that wait for one.
 type pool struct {
-	qps   map[labeller.QP]*lent
-	idle  []*lent // the most recently used at the end
-	queue []*entry
+	qps   map[labeller.QP]*pooledQP
+	idle  []*pooledQP // the most recently used at the end
+	queue []*pendingPiece
 }
 
-// lent is a queue pair that the caller has given to the agent.
-type lent struct {
-	qp    labeller.QP
-	label fabric.Label // what its packets carry,
-	known bool         // if that is known
-	busy  bool
-	back  bool // withdrawn
+// pooledQP is a queue pair that the caller has given to the agent.
+type pooledQP struct {
+	qp         labeller.QP
+	label      fabric.Label // what its packets carry,
+	labelKnown bool         // if that is known
+	busy       bool
+	withdrawn  bool // withdrawn
 	// Unreported flips of its piece that the labeller has not carried out yet, and the label to set.
-	move []hostagent.Flip
-	want fabric.Label
+	unreportedFlips []hostagent.Flip
+	wantedLabel     fabric.Label
 }
 
 func (a *Agent) pool(h fabric.NodeID) *pool {
 	p := a.pools[h]
 	if p == nil {
-		p = &pool{qps: map[labeller.QP]*lent{}}
+		p = &pool{qps: map[labeller.QP]*pooledQP{}}
 		a.pools[h] = p
 	}
 	return p
 }
 
 func (p *pool) add(q labeller.QP) error {
-	if l := p.qps[q]; l != nil && !l.back {
+	if l := p.qps[q]; l != nil && !l.withdrawn {
 		return fmt.Errorf("%w: batch: %v was lent before", labeller.ErrInvalid, q)
 	} else if l != nil {
-		l.back = false // still busy
+		l.withdrawn = false // still busy
 		return nil
 	}
-	l := &lent{qp: q}
+	l := &pooledQP{qp: q}
 	p.qps[q] = l
 	p.idle = append(p.idle, l)
 	return nil
@@ -57,23 +57,23 @@ func (p *pool) withdraw(q labeller.QP) {
 	switch {
 	case l == nil:
 	case l.busy:
-		l.back = true
+		l.withdrawn = true
 	default:
 		delete(p.qps, q)
-		p.idle = slices.DeleteFunc(p.idle, func(i *lent) bool { return i == l })
+		p.idle = slices.DeleteFunc(p.idle, func(i *pooledQP) bool { return i == l })
 	}
 }
 
 // pick returns an idle queue pair that was not refused: one that has the label, else one whose label is unknown,
 // else the one idle longest.
-func (p *pool) pick(e *entry, refused map[*lent]bool) *lent {
-	var best *lent
+func (p *pool) pick(e *pendingPiece, refused map[*pooledQP]bool) *pooledQP {
+	var best *pooledQP
 	for _, l := range p.idle {
 		switch {
 		case refused[l]:
-		case l.known && e.Labelled && l.label == e.Label:
+		case l.labelKnown && e.Labelled && l.label == e.Label:
 			return l
-		case best == nil || !l.known && best.known:
+		case best == nil || !l.labelKnown && best.labelKnown:
 			best = l
 		}
 	}
@@ -81,22 +81,22 @@ func (p *pool) pick(e *entry, refused map[*lent]bool) *lent {
 }
 
 // take marks an idle queue pair as busy.
-func (p *pool) take(l *lent) {
-	p.idle = slices.DeleteFunc(p.idle, func(i *lent) bool { return i == l })
+func (p *pool) take(l *pooledQP) {
+	p.idle = slices.DeleteFunc(p.idle, func(i *pooledQP) bool { return i == l })
 	l.busy = true
 }
 
 // release makes a piece's queue pair idle, or removes the piece from the waiting ones.
-func (a *Agent) release(e *entry) {
+func (a *Agent) release(e *pendingPiece) {
 	p := a.pool(e.node)
 	l := p.qps[e.QP]
 	if l == nil {
-		p.queue = slices.DeleteFunc(p.queue, func(w *entry) bool { return w == e })
+		p.queue = slices.DeleteFunc(p.queue, func(w *pendingPiece) bool { return w == e })
 		return
 	}
-	l.busy, l.move = false, nil
-	delete(a.behind, l)
-	if l.back {
+	l.busy, l.unreportedFlips = false, nil
+	delete(a.unlabelled, l)
+	if l.withdrawn {
 		delete(p.qps, l.qp)
 		return
 	}
@@ -107,7 +107,7 @@ func (a *Agent) release(e *entry) {
 func (a *Agent) carryOut(ready hostagent.Ready) error {
 	var errs []error
 	for _, p := range ready.Open {
-		e := &entry{
+		e := &pendingPiece{
 			Piece: Piece{Key: p.QP, Message: p.Flow, Dst: a.addr[p.Dst], Offset: p.Offset, Bytes: p.Bytes, Label: p.Label, Labelled: p.Labelled},
 			node:  p.Dst,
 		}
@@ -124,21 +124,21 @@ func (a *Agent) carryOut(ready hostagent.Ready) error {
 	}
 	// Labels of flips first: a piece opened in the same call may flip too.
 	for _, p := range ready.Open {
-		errs = append(errs, a.place(p.Dst))
+		errs = append(errs, a.assignQPs(p.Dst))
 	}
-	errs = append(errs, a.again())
+	errs = append(errs, a.retryLabels())
 	a.work.Err = errors.Join(errs...)
 	return a.work.Err
 }
 
-// again repeats failed labelling.
-func (a *Agent) again() error {
+// retryLabels repeats failed labelling.
+func (a *Agent) retryLabels() error {
 	var errs []error
-	for l := range a.behind {
-		errs = append(errs, a.label(l, l.want))
+	for l := range a.unlabelled {
+		errs = append(errs, a.label(l, l.wantedLabel))
 	}
-	for _, h := range slices.Sorted(maps.Keys(a.held)) { // place changes a.held
-		errs = append(errs, a.place(h))
+	for _, h := range slices.Sorted(maps.Keys(a.unlabellable)) { // place changes a.held
+		errs = append(errs, a.assignQPs(h))
 	}
 	return errors.Join(errs...)
 }
@@ -154,10 +154,10 @@ func (a *Agent) flip(f hostagent.Flip) error {
 		if l == nil {
 			return nil // the retry is not due yet
 		}
-		l.want = f.To
+		l.wantedLabel = f.To
 		if err := a.label(l, f.To); err != nil {
-			a.behind[l] = true
-			l.move = append(l.move, f)
+			a.unlabelled[l] = true
+			l.unreportedFlips = append(l.unreportedFlips, f)
 			return err
 		}
 	}
@@ -166,8 +166,8 @@ func (a *Agent) flip(f hostagent.Flip) error {
 }
 
 // moved records a flip that is in force.
-func (a *Agent) moved(e *entry, f hostagent.Flip) {
-	if e.given {
+func (a *Agent) moved(e *pendingPiece, f hostagent.Flip) {
+	if e.returned {
 		a.work.Moved = append(a.work.Moved, Move{f.QP, e.QP, f.From, f.To, f.Reason})
 		return
 	}
@@ -179,33 +179,33 @@ func (a *Agent) moved(e *entry, f hostagent.Flip) {
 }
 
 // label makes the labeller set a label, unless the queue pair has it. Then it reports the flips that waited for it.
-func (a *Agent) label(l *lent, to fabric.Label) error {
-	if !l.known || l.label != to {
-		l.known = false // after an error it may have either label
+func (a *Agent) label(l *pooledQP, to fabric.Label) error {
+	if !l.labelKnown || l.label != to {
+		l.labelKnown = false // after an error it may have either label
 		if err := a.labels.Set(labeller.Assignment{QP: l.qp, Label: to}); err != nil {
 			return fmt.Errorf("batch: %w", err)
 		}
-		l.label, l.known = to, true
+		l.label, l.labelKnown = to, true
 	}
-	if a.behind[l] {
-		delete(a.behind, l)
-		for _, f := range l.move {
+	if a.unlabelled[l] {
+		delete(a.unlabelled, l)
+		for _, f := range l.unreportedFlips {
 			if e := a.pieces[f.QP]; e != nil && e.QP == l.qp {
 				a.moved(e, f)
 			}
 		}
-		l.move = nil
+		l.unreportedFlips = nil
 	}
 	return nil
 }
 
-// place assigns idle queue pairs to the waiting pieces for a host. A piece whose label cannot be set on any of them
+// assignQPs assigns idle queue pairs to the waiting pieces for a host. A piece whose label cannot be set on any of them
 // keeps waiting.
-func (a *Agent) place(h fabric.NodeID) error {
+func (a *Agent) assignQPs(h fabric.NodeID) error {
 	var errs []error
 	p := a.pool(h)
-	refused := map[*lent]bool{}
-	delete(a.held, h)
+	refused := map[*pooledQP]bool{}
+	delete(a.unlabellable, h)
 	for len(p.queue) > 0 {
 		e := p.queue[0]
 		l := p.pick(e, refused)
@@ -226,7 +226,7 @@ func (a *Agent) place(h fabric.NodeID) error {
 	}
 	err := errors.Join(errs...)
 	if err != nil && len(p.queue) > 0 {
-		a.held[h] = err
+		a.unlabellable[h] = err
 	}
 	return err
 }

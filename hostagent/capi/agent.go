@@ -170,7 +170,7 @@ func (r *remembered) note(a labeller.Assignment) {
 	r.have[a.QP] = a.Label
 }
 
-// Clear implements [labeller.Labeller].
+// Clear removes the labels of queue pairs, for [labeller.Labeller].
 func (r *remembered) Clear(qps ...labeller.QP) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -180,7 +180,7 @@ func (r *remembered) Clear(qps ...labeller.QP) error {
 	return nil
 }
 
-// Assignments implements [labeller.Labeller].
+// Assignments returns the labels in force, for [labeller.Labeller].
 func (r *remembered) Assignments() ([]labeller.Assignment, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -192,10 +192,10 @@ func (r *remembered) Assignments() ([]labeller.Assignment, error) {
 	return as, nil
 }
 
-// Counters implements [labeller.Labeller].
+// Counters returns how many packets were labelled, by label and by reason, for [labeller.Labeller].
 func (*remembered) Counters() (labeller.Counters, error) {
 	return labeller.Counters{}, fmt.Errorf("%w: nothing counts", labeller.ErrUnsupported)
 }
 
-// Close implements [labeller.Labeller].
+// Close does nothing: there is nothing to free.
 func (*remembered) Close() error { return nil }

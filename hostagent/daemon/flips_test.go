@@ -11,12 +11,12 @@ import (
 // TestFlipped: flips that come together are reported together, up to so many, and the rest by their number.
 func TestFlipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &side{open: true, say: make(chan *statepb.Report, 1)}
-		w := &Watcher{sides: []*side{s}}
+		s := &controllerStream{open: true, outgoing: make(chan *statepb.Report, 1)}
+		w := &Watcher{streams: []*controllerStream{s}}
 		for n := range maxFlips + 5 {
 			w.Flipped(hostagent.Flip{QP: hostagent.QP(n), From: 1, To: 2, Reason: hostagent.ByQuench})
 		}
-		r := <-s.say
+		r := <-s.outgoing
 		if len(r.GetFlips()) != maxFlips || r.GetFlipsLeft() != 5 {
 			t.Fatalf("%d flips reported and %d left, want %d and 5", len(r.GetFlips()), r.GetFlipsLeft(), maxFlips)
 		}

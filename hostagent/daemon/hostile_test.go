@@ -26,7 +26,7 @@ func TestHostileController(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := w.sides[0]
+	s := w.streams[0]
 	w.receive(s, update("A", true, 1))
 	for n := range uint32(1000) {
 		u := update("A", false, uint64(n)+2)

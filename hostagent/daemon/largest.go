@@ -15,7 +15,8 @@ const (
 	maxLargest   = 8           // maximum number of destination hosts per report of the largest flows
 )
 
-// Largest returns a report of the bytes that a host has sent within span, by destination; nil if it has sent none.
+// Largest returns a report of the destinations to which a host has sent most bytes within span; nil if it has sent
+// none.
 func Largest(sent []uint64, span time.Duration) *statepb.Report {
 	r := &statepb.Report{SpanNs: int64(span)}
 	for dst, n := range sent {

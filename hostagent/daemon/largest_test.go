@@ -21,9 +21,9 @@ func TestLargest(t *testing.T) {
 	if n := len(r.GetLargest()); n != maxLargest || r.GetLargest()[0].GetDst() != 15 || r.GetLargest()[n-1].GetBytes() != 8 || r.GetSpanNs() != 1e9 {
 		t.Errorf("%v", r)
 	}
-	s := &side{open: true, say: make(chan *statepb.Report, 1)}
-	(&Watcher{sides: []*side{s}}).Report(r)
-	if len(s.say) != 1 {
+	s := &controllerStream{open: true, outgoing: make(chan *statepb.Report, 1)}
+	(&Watcher{streams: []*controllerStream{s}}).Report(r)
+	if len(s.outgoing) != 1 {
 		t.Error("controllers are not notified")
 	}
 }

@@ -37,7 +37,7 @@ func (w *Watcher) Report(r *statepb.Report) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, s := range w.sides {
+	for _, s := range w.streams {
 		if s.open {
 			w.queueReport(s, r)
 		}
@@ -45,21 +45,21 @@ func (w *Watcher) Report(r *statepb.Report) {
 }
 
 // queueReport adds a report to one controller's queue.
-func (w *Watcher) queueReport(s *side, r *statepb.Report) {
+func (w *Watcher) queueReport(s *controllerStream, r *statepb.Report) {
 	select {
-	case s.say <- r:
+	case s.outgoing <- r:
 	default:
 		w.cfg.Log.Warn("controller does not take reports", "addr", s.addr)
 	}
 }
 
 // sendReports sends a controller its queued reports until ctx ends.
-func (s *side) sendReports(ctx context.Context, stream grpc.BidiStreamingClient[statepb.AgentMessage, statepb.Update]) error {
+func (s *controllerStream) sendReports(ctx context.Context, stream grpc.BidiStreamingClient[statepb.AgentMessage, statepb.Update]) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case r := <-s.say:
+		case r := <-s.outgoing:
 			if err := stream.Send(&statepb.AgentMessage{Message: &statepb.AgentMessage_Report{Report: r}}); err != nil {
 				return fmt.Errorf("hostagent daemon: report: %w", err)
 			}
@@ -67,8 +67,8 @@ func (s *side) sendReports(ctx context.Context, stream grpc.BidiStreamingClient[
 	}
 }
 
-// asked sends the probes that a controller requests, and returns their results to it.
-func (w *Watcher) asked(s *side, ps []*statepb.ProbeRequest) {
+// probesAsked sends the probes that a controller requests, and returns their results to it.
+func (w *Watcher) probesAsked(s *controllerStream, ps []*statepb.ProbeRequest) {
 	if len(ps) == 0 {
 		return
 	}

@@ -63,8 +63,8 @@ func (s *State) SetHomes(homes map[labeller.QP]fabric.Label) {
 	slices.SortFunc(s.Homes, func(a, b Home) int { return cmp.Or(a.Dst.Compare(b.Dst), cmp.Compare(a.Num, b.Num)) })
 }
 
-// HomeOf returns the home labels by queue pair: see [Home].
-func (s *State) HomeOf() map[labeller.QP]fabric.Label {
+// HomeLabels returns the home labels by queue pair: see [Home].
+func (s *State) HomeLabels() map[labeller.QP]fabric.Label {
 	homes := make(map[labeller.QP]fabric.Label, len(s.Homes))
 	for _, h := range s.Homes {
 		homes[labeller.QP{Dst: h.Dst, Num: h.Num}] = h.Label

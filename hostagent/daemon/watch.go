@@ -53,21 +53,21 @@ type Watcher struct {
 	cfg   WatchConfig
 	flips flips
 
-	mu     sync.Mutex
-	sides  []*side
-	active *side // the followed one; nil: none yet, or none is left
+	mu      sync.Mutex
+	streams []*controllerStream
+	active  *controllerStream // the followed one; nil: none yet, or none is left
 }
 
-// side is the connection to one controller.
-type side struct {
-	addr    string
-	view    *statepb.Update // a snapshot of its reports; nil: none
-	strange bool            // it has named links that do not exist
-	open    bool            // its stream is open and has delivered something
-	since   time.Time       // time of the stream's first message
-	updates uint64
-	err     string // the error that ended the stream
-	say     chan *statepb.Report
+// controllerStream is the connection to one controller.
+type controllerStream struct {
+	addr         string
+	view         *statepb.Update // a snapshot of its reports; nil: none
+	unknownLinks bool            // it has named links that do not exist
+	open         bool            // its stream is open and has delivered something
+	since        time.Time       // time of the stream's first message
+	updates      uint64
+	err          string // the error that ended the stream
+	outgoing     chan *statepb.Report
 }
 
 // Controller is the state of the agent's connection to one controller.
@@ -106,11 +106,11 @@ func NewWatcher(cfg WatchConfig) (*Watcher, error) {
 		if addr == "" || slices.Contains(cfg.Controllers[:i], addr) {
 			return nil, fmt.Errorf("%w: Controllers: %q is empty or named twice", ErrConfig, addr)
 		}
-		s := &side{addr: addr, say: make(chan *statepb.Report, maxWaiting)}
+		s := &controllerStream{addr: addr, outgoing: make(chan *statepb.Report, maxWaiting)}
 		if cfg.Known != nil && cfg.Known.GetInstance() != "" {
 			s.view = cfg.Known // a controller of that instance continues from there
 		}
-		w.sides = append(w.sides, s)
+		w.streams = append(w.streams, s)
 	}
 	return w, nil
 }
@@ -119,8 +119,8 @@ func NewWatcher(cfg WatchConfig) (*Watcher, error) {
 func (w *Watcher) Controllers() []Controller {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	out := make([]Controller, 0, len(w.sides))
-	for _, s := range w.sides {
+	out := make([]Controller, 0, len(w.streams))
+	for _, s := range w.streams {
 		out = append(out, Controller{
 			Addr: s.addr, Followed: s == w.active, Open: s.open, Since: s.since, Instance: s.view.GetInstance(),
 			Epoch: s.view.GetEpoch(), Updates: s.updates, Error: s.err,
@@ -133,8 +133,8 @@ func (w *Watcher) Controllers() []Controller {
 func (w *Watcher) Run(ctx context.Context) error {
 	// Wait ends the group's context, so without controllers ctx itself is needed.
 	g, inner := errgroup.WithContext(ctx)
-	for _, s := range w.sides {
-		g.Go(func() error { return w.keep(inner, s) })
+	for _, s := range w.streams {
+		g.Go(func() error { return w.maintain(inner, s) })
 	}
 	if err := g.Wait(); err != nil {
 		return err
@@ -143,8 +143,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// keep keeps a stream open to one controller.
-func (w *Watcher) keep(ctx context.Context, s *side) error {
+// maintain keeps a stream open to one controller.
+func (w *Watcher) maintain(ctx context.Context, s *controllerStream) error {
 	conn, err := w.cfg.Dial(s.addr)
 	if err != nil {
 		return fmt.Errorf("hostagent daemon: controller %s: %w", s.addr, err)
@@ -154,7 +154,7 @@ func (w *Watcher) keep(ctx context.Context, s *side) error {
 	pause := w.cfg.Retry
 	for {
 		received, err := w.listen(ctx, s, client)
-		w.lost(s, err)
+		w.streamLost(s, err)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -175,7 +175,7 @@ func (w *Watcher) keep(ctx context.Context, s *side) error {
 var errSilent = errors.New("hostagent daemon: the controller is silent")
 
 // listen opens a stream and processes its messages until it breaks.
-func (w *Watcher) listen(ctx context.Context, s *side, client staterpc.FabricStateClient) (received bool, err error) {
+func (w *Watcher) listen(ctx context.Context, s *controllerStream, client staterpc.FabricStateClient) (received bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	silence := time.AfterFunc(w.cfg.Silence, func() { cancel(errSilent) })
@@ -212,16 +212,16 @@ func (w *Watcher) listen(ctx context.Context, s *side, client staterpc.FabricSta
 		silence.Reset(w.cfg.Silence)
 		received = true
 		w.receive(s, u)
-		w.asked(s, u.GetProbes())
+		w.probesAsked(s, u.GetProbes())
 	}
 }
 
 // receive processes a controller's update.
-func (w *Watcher) receive(s *side, u *statepb.Update) {
+func (w *Watcher) receive(s *controllerStream, u *statepb.Update) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if foreign := w.drop(u); foreign > 0 && !s.strange {
-		s.strange = true // logged once
+	if foreign := w.drop(u); foreign > 0 && !s.unknownLinks {
+		s.unknownLinks = true // logged once
 		w.cfg.Log.Warn("controller names links that do not exist; does it control another fabric?", "addr", s.addr, "links", foreign)
 	}
 	if !s.open {
@@ -249,14 +249,14 @@ func (w *Watcher) drop(u *statepb.Update) int {
 }
 
 // follow makes s the followed controller. w.mu is held.
-func (w *Watcher) follow(s *side) {
+func (w *Watcher) follow(s *controllerStream) {
 	w.active = s
 	w.cfg.Log.Info("following controller", "addr", s.addr, "instance", s.view.GetInstance(), "epoch", s.view.GetEpoch())
 	w.cfg.Apply(s.view)
 }
 
-// lost records that a controller's stream broke, and follows another one if it was the followed one.
-func (w *Watcher) lost(s *side, err error) {
+// streamLost records that a controller's stream broke, and follows another one if it was the followed one.
+func (w *Watcher) streamLost(s *controllerStream, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s.open = false
@@ -267,7 +267,7 @@ func (w *Watcher) lost(s *side, err error) {
 		return
 	}
 	w.active = nil
-	for _, other := range w.sides {
+	for _, other := range w.streams {
 		if other.open && other.view != nil {
 			w.follow(other)
 			return

@@ -221,8 +221,8 @@ func TestState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !maps.Equal(homes, again.HomeOf()) {
-		t.Errorf("homes %v, written %v", again.HomeOf(), homes)
+	if !maps.Equal(homes, again.HomeLabels()) {
+		t.Errorf("homes %v, written %v", again.HomeLabels(), homes)
 	}
 	if diff := cmp.Diff(s, again, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 		t.Errorf("state (-written +read):\n%s", diff)

@@ -12,8 +12,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/lldp"
 )
 
-// gap is the minimum time between two answers: a check asks every 250 ms.
-const gap = 50 * time.Millisecond
+// minAnswerGap is the minimum time between two answers: a check asks every 250 ms.
+const minAnswerGap = 50 * time.Millisecond
 
 // Answerer answers the LLDP frames by which a controller checks the cabling. It has no socket and no clock, and is not
 // safe for concurrent use.
@@ -30,7 +30,7 @@ func New(f *fabric.Fabric, host fabric.NodeID) *Answerer { return &Answerer{f: f
 // another. Otherwise from is the switch port that sent it, and reply the frame to send back.
 func (a *Answerer) Answer(now time.Time, frame []byte) (reply []byte, from fabric.End, ok bool) {
 	w, err := lldp.Parse(frame)
-	if err != nil || !w.FromCheck || !a.last.IsZero() && now.Sub(a.last) < gap {
+	if err != nil || !w.FromCheck || !a.last.IsZero() && now.Sub(a.last) < minAnswerGap {
 		return nil, from, false
 	}
 	from, ok = w.Sender(a.f)

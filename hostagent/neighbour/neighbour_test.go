@@ -36,10 +36,10 @@ func TestAnswer(t *testing.T) {
 	if got, ok := w.Sender(f); !ok || got != (fabric.End{Node: host, Port: 1}) || w.Token != token {
 		t.Errorf("the answer is %+v's, token %v", got, w.Token)
 	}
-	if _, _, ok := a.Answer(now.Add(gap/2), ask(planned)); ok {
+	if _, _, ok := a.Answer(now.Add(minAnswerGap/2), ask(planned)); ok {
 		t.Error("answered again at once")
 	}
-	_, from, ok = a.Answer(now.Add(gap), ask(fabric.End{Node: f.ToRID(0), Port: 1}))
+	_, from, ok = a.Answer(now.Add(minAnswerGap), ask(fabric.End{Node: f.ToRID(0), Port: 1}))
 	if !ok || a.Planned(from) {
 		t.Errorf("asked by tor0: %+v, %v, planned %v", from, ok, a.Planned(from))
 	}

@@ -193,7 +193,7 @@ func TestOwners(t *testing.T) {
 		as, err := d.Assignments()
 		return err == nil && slices.Equal(as, a.Adopted()) && !slices.Contains(as, x)
 	})
-	if err := <-a.timedOut; err != nil { // errLate, were it received on the goroutine that reads answers
+	if err := <-a.timedOut; err != nil { // errAnswerTimeout, were it received on the goroutine that reads answers
 		t.Errorf("the time-out: %v", err)
 	}
 
@@ -235,15 +235,15 @@ func TestOwnerBounds(t *testing.T) {
 	first, second := newOwner(nil), newOwner(nil)
 	one := &message{Show: []pair{{Dst: netip.MustParseAddr("10.0.0.1"), Num: 7}}}
 	for _, o := range []*owner{first, second} {
-		if err := s.take(o, one); err != nil {
+		if err := s.handleMessage(o, one); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if q := s.known[one.Show[0].qp()]; q.owner != first || !strings.Contains(log.String(), "refused") {
+	if q := s.announced[one.Show[0].qp()]; q.owner != first || !strings.Contains(log.String(), "refused") {
 		t.Errorf("a second program has the queue pair; logged: %s", log.String())
 	}
-	s.leave(first)
-	if err := s.take(second, one); err != nil || s.known[one.Show[0].qp()].owner != second {
+	s.ownerLeft(first)
+	if err := s.handleMessage(second, one); err != nil || s.announced[one.Show[0].qp()].owner != second {
 		t.Errorf("a queue pair whose program has ended is refused: %v", err)
 	}
 	many := &message{}
@@ -251,13 +251,13 @@ func TestOwnerBounds(t *testing.T) {
 		many.Show = append(many.Show, pair{Dst: netip.MustParseAddr("10.0.0.2"), Num: uint32(n + 1)})
 	}
 	third := newOwner(nil)
-	if err := s.take(third, many); err == nil || len(s.known) != maxOwned+1 {
-		t.Errorf("%d queue pairs of one program: %v; %d are known", len(many.Show), err, len(s.known))
+	if err := s.handleMessage(third, many); err == nil || len(s.announced) != maxOwned+1 {
+		t.Errorf("%d queue pairs of one program: %v; %d are known", len(many.Show), err, len(s.announced))
 	}
-	if err := s.take(third, &message{Forget: many.Show}); err != nil {
+	if err := s.handleMessage(third, &message{Forget: many.Show}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.take(third, &message{Show: many.Show[maxOwned:]}); err == nil {
+	if err := s.handleMessage(third, &message{Show: many.Show[maxOwned:]}); err == nil {
 		t.Error("queue pairs that were forgotten, and not cleared by the agent, do not count")
 	}
 	for _, p := range many.Show[:maxOwned] {
@@ -265,7 +265,7 @@ func TestOwnerBounds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.take(third, &message{Show: many.Show[maxOwned:]}); err != nil {
+	if err := s.handleMessage(third, &message{Show: many.Show[maxOwned:]}); err != nil {
 		t.Errorf("after all were cleared: %v", err)
 	}
 }
@@ -288,6 +288,6 @@ func FuzzParse(f *testing.F) {
 		}
 		s := NewServer()
 		s.OnTimeout = func(labeller.QP) {}
-		s.take(newOwner(nil), m)
+		s.handleMessage(newOwner(nil), m)
 	})
 }

@@ -43,7 +43,7 @@ func buildRNIC(t *testing.T, flags ...string) (preload, program string) {
 }
 
 // unexpected says whether err is more than that this machine is busy: what is late is asked for on.
-func unexpected(err error) bool { return err != nil && !errors.Is(err, errLate) }
+func unexpected(err error) bool { return err != nil && !errors.Is(err, errAnswerTimeout) }
 
 // compileDevice builds what stands in for a device.
 func compileDevice(t *testing.T, lib string, flags ...string) {

@@ -11,9 +11,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/accept"
 )
 
-// lost is the time for a request's answer after which an owner is disconnected. When it connects again, it shows
-// the labels of its queue pairs.
-const lost = 10 * time.Second
+// answerTimeout is the time for a request's answer after which an owner is disconnected. When it connects again, it
+// shows the labels of its queue pairs.
+const answerTimeout = 10 * time.Second
 
 // Bounds of the pause before an owner is asked again for labels that it could not set.
 const (
@@ -21,10 +21,10 @@ const (
 	maxPause   = 5 * time.Second
 )
 
-// atOnce is the largest number of queue pairs in one request.
-const atOnce = 4096
+// maxPerRequest is the largest number of queue pairs in one request.
+const maxPerRequest = 4096
 
-var errLate = fmt.Errorf("owners: the queue pairs' owner does not answer within %v", patience)
+var errAnswerTimeout = fmt.Errorf("owners: the queue pairs' owner does not answer within %v", setPatience)
 
 // owner is a process that has connected. One goroutine reads its messages, and one asks it for labels, one request
 // at a time, as wanted at that time: no label is set after a later one.
@@ -37,19 +37,19 @@ type owner struct {
 	process accept.Peer
 
 	// With the server's lock:
-	shown  int // queue pairs that count against its limit
-	seq    uint64
-	busy   bool // the request of seq is not answered
-	began  time.Time
-	todo   map[labeller.QP]*shown // may lack the wanted label
-	failed map[labeller.QP]*shown // could not get the label
+	announcedCount int // queue pairs that count against its limit
+	seq            uint64
+	busy           bool // the request of seq is not answered
+	began          time.Time
+	todo           map[labeller.QP]*announcedQP // may lack the wanted label
+	failed         map[labeller.QP]*announcedQP // could not get the label
 }
 
 func newOwner(conn net.Conn) *owner {
 	return &owner{
 		process: accept.PeerOf(conn),
 		conn:    conn, gone: make(chan struct{}), kick: make(chan struct{}, 1), done: make(chan error, 1),
-		todo: map[labeller.QP]*shown{}, failed: map[labeller.QP]*shown{},
+		todo: map[labeller.QP]*announcedQP{}, failed: map[labeller.QP]*announcedQP{},
 	}
 }
 
@@ -57,8 +57,8 @@ func newOwner(conn net.Conn) *owner {
 // be noticed later.
 func (o *owner) replaces(other *owner) bool { return o.process.PID != 0 && o.process == other.process }
 
-// ask wakes the sender to check a queue pair. The server's lock is held.
-func (o *owner) ask(n labeller.QP, q *shown) {
+// queueCheck wakes the sender to check a queue pair. The server's lock is held.
+func (o *owner) queueCheck(n labeller.QP, q *announcedQP) {
 	o.todo[n] = q
 	delete(o.failed, n)
 	select {
@@ -89,7 +89,7 @@ func (s *Server) send(o *owner) {
 	again := time.NewTimer(pause)
 	defer again.Stop()
 	for {
-		ask, seq := s.next(o)
+		ask, seq := s.nextRequest(o)
 		if len(ask) == 0 {
 			select {
 			case <-o.gone:
@@ -101,19 +101,19 @@ func (s *Server) send(o *owner) {
 			}
 			continue
 		}
-		o.conn.SetWriteDeadline(time.Now().Add(lost)) //nolint:errcheck // the write fails, too
+		o.conn.SetWriteDeadline(time.Now().Add(answerTimeout)) //nolint:errcheck // the write fails, too
 		if err := (&message{Seq: seq, Set: ask}).write(o.conn); err != nil {
-			s.cut(o, err)
+			s.disconnect(o, err)
 			return
 		}
-		t := time.NewTimer(lost)
+		t := time.NewTimer(answerTimeout)
 		var err error
 		select {
 		case <-o.gone:
 			t.Stop()
 			return
 		case <-t.C:
-			s.cut(o, fmt.Errorf("owners: no answer within %v", lost))
+			s.disconnect(o, fmt.Errorf("owners: no answer within %v", answerTimeout))
 			return
 		case err = <-o.done:
 			t.Stop()
@@ -127,27 +127,27 @@ func (s *Server) send(o *owner) {
 	}
 }
 
-// cut closes an owner's connection. Its reader does the rest.
-func (s *Server) cut(o *owner, err error) {
+// disconnect closes an owner's connection. Its reader does the rest.
+func (s *Server) disconnect(o *owner, err error) {
 	s.Log.Info("disconnecting an owner of queue pairs", "err", err)
 	o.conn.Close() //nolint:errcheck // its reader sees it
 }
 
-// next starts a request for wanted labels; it returns none if there is nothing to request. Queue pairs that failed
-// together are requested alone.
-func (s *Server) next(o *owner) (ask []pair, seq uint64) {
+// nextRequest starts a request for wanted labels; it returns none if there is nothing to request. Queue pairs that
+// failed together are requested alone.
+func (s *Server) nextRequest(o *owner) (ask []pair, seq uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for n, q := range o.todo {
-		if q.owner != o || !q.lacks() {
+		if q.owner != o || !q.lacksLabel() {
 			delete(o.todo, n)
 			continue
 		}
-		if q.alone && len(ask) > 0 {
+		if q.requestFailed && len(ask) > 0 {
 			continue
 		}
-		ask = append(ask, pair{Dst: n.Dst, Num: n.Num, Label: q.want})
-		if q.alone || len(ask) == atOnce {
+		ask = append(ask, pair{Dst: n.Dst, Num: n.Num, Label: q.wantedLabel})
+		if q.requestFailed || len(ask) == maxPerRequest {
 			break
 		}
 	}
@@ -159,7 +159,7 @@ func (s *Server) next(o *owner) (ask []pair, seq uint64) {
 	for _, p := range ask {
 		q := o.todo[p.qp()]
 		delete(o.todo, p.qp())
-		q.has, q.asked = nil, o.seq // it has the old one, or the new one
+		q.currentLabel, q.lastRequest = nil, o.seq // it has the old one, or the new one
 	}
 	return ask, o.seq
 }
@@ -170,21 +170,21 @@ func (s *Server) endRequest(o *owner, ask []pair, seq uint64, err error) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range ask {
-		q := s.known[p.qp()]
+		q := s.announced[p.qp()]
 		if q == nil || q.owner != o {
 			continue
 		}
-		if q.asked != seq { // shown again meanwhile
+		if q.lastRequest != seq { // shown again meanwhile
 			o.todo[p.qp()] = q
 			continue
 		}
 		if err == nil {
-			if q.has, q.alone = p.Label, false; q.lacks() {
+			if q.currentLabel, q.requestFailed = p.Label, false; q.lacksLabel() {
 				o.todo[p.qp()] = q
 			}
 			continue
 		}
-		if q.alone = true; len(ask) > 1 || q.want == nil || *q.want != *p.Label {
+		if q.requestFailed = true; len(ask) > 1 || q.wantedLabel == nil || *q.wantedLabel != *p.Label {
 			o.todo[p.qp()] = q
 			continue
 		}
@@ -212,7 +212,7 @@ func (s *Server) wakeWaiters() {
 // wait returns when each queue pair has its label, no longer needs it, or could not get it, or when patience has
 // passed. It does not wait for an owner that has not answered a request for longer than patience.
 func (s *Server) wait(as []labeller.Assignment) error {
-	t := time.NewTimer(patience)
+	t := time.NewTimer(setPatience)
 	defer t.Stop()
 	for {
 		s.mu.Lock()
@@ -220,12 +220,12 @@ func (s *Server) wait(as []labeller.Assignment) error {
 		var errs []error
 		waits, late := false, false
 		for _, a := range as {
-			q := s.known[a.QP]
+			q := s.announced[a.QP]
 			switch {
-			case q == nil, q.owner == nil, q.want == nil, *q.want != a.Label, q.has != nil && *q.has == a.Label:
+			case q == nil, q.owner == nil, q.wantedLabel == nil, *q.wantedLabel != a.Label, q.currentLabel != nil && *q.currentLabel == a.Label:
 			case q.err != nil:
 				errs = append(errs, q.err)
-			case q.owner.busy && time.Since(q.owner.began) >= patience:
+			case q.owner.busy && time.Since(q.owner.began) >= setPatience:
 				late = true
 			default:
 				waits = true
@@ -233,7 +233,7 @@ func (s *Server) wait(as []labeller.Assignment) error {
 		}
 		s.mu.Unlock()
 		if late {
-			errs = append(errs, errLate)
+			errs = append(errs, errAnswerTimeout)
 		}
 		if !waits {
 			return errors.Join(errs...)
@@ -241,7 +241,7 @@ func (s *Server) wait(as []labeller.Assignment) error {
 		select {
 		case <-ended:
 		case <-t.C:
-			return errors.Join(append(errs, errLate)...)
+			return errors.Join(append(errs, errAnswerTimeout)...)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func serve(t *testing.T, d labeller.Labeller, n uint32) (*Server, []labeller.QP,
 			qs, err := s.Unused()
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			return err == nil && len(qs) == 0 && len(s.known) == len(qps)
+			return err == nil && len(qs) == 0 && len(s.announced) == len(qps)
 		})
 		return func() {
 			cancel()
@@ -80,7 +80,7 @@ func has(t *testing.T, d labeller.Labeller, as []labeller.Assignment) func() boo
 // is away.
 func TestAway(t *testing.T) {
 	d := labellertest.NewInline(labeller.SourcePort, 0)
-	s, qps, start := serve(t, d, atOnce+1)
+	s, qps, start := serve(t, d, maxPerRequest+1)
 	stop := start()
 	s.Set(all(qps, 1)...) // a slow machine does not answer in time
 	until(t, "the first labels", has(t, d, all(qps, 1)))
@@ -172,12 +172,12 @@ func TestSilent(t *testing.T) {
 	d.mu.Lock()
 	began := time.Now()
 	for i := range qps {
-		if err := s.Set(all(qps[i:i+1], 1)...); !errors.Is(err, errLate) {
+		if err := s.Set(all(qps[i:i+1], 1)...); !errors.Is(err, errAnswerTimeout) {
 			t.Errorf("no answer: %v", err)
 		}
 	}
-	if took := time.Since(began); took < patience || took >= time.Duration(len(qps))*patience {
-		t.Errorf("%v for %d queue pairs, of which the first waits %v", took, len(qps), patience)
+	if took := time.Since(began); took < setPatience || took >= time.Duration(len(qps))*setPatience {
+		t.Errorf("%v for %d queue pairs, of which the first waits %v", took, len(qps), setPatience)
 	}
 	d.mu.Unlock()
 	until(t, "the owner goes on", has(t, d, all(qps, 1)))

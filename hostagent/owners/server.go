@@ -15,14 +15,14 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/loglimit"
 )
 
-// patience is the time for which Set waits for owners to label queue pairs. Requests continue after it.
-const patience = 200 * time.Millisecond
+// setPatience is the time for which Set waits for owners to label queue pairs. Requests continue after it.
+const setPatience = 200 * time.Millisecond
 
-// maxShown bounds the queue pairs of all owners, maxOwned those of one: an RNIC has at most 2^18, and no known
+// maxAnnounced bounds the queue pairs of all owners, maxOwned those of one: an RNIC has at most 2^18, and no known
 // program needs more than 2^16.
 const (
-	maxShown = 1 << 18
-	maxOwned = 1 << 16
+	maxAnnounced = 1 << 18
+	maxOwned     = 1 << 16
 )
 
 // maxTimeouts bounds the time-outs that OnTimeout has not received. Further ones are dropped: a queue pair whose
@@ -43,32 +43,34 @@ type Server struct {
 
 	refused *loglimit.Limiter
 
-	mu    sync.Mutex
-	known map[labeller.QP]*shown
-	ended chan struct{} // closed when a request ends
+	mu        sync.Mutex
+	announced map[labeller.QP]*announcedQP
+	ended     chan struct{} // closed when a request ends
 }
 
 var _ labeller.Discoverer = (*Server)(nil)
 
-// shown is a queue pair that an owner has announced.
-type shown struct {
-	owner *owner        // nil: its stream has ended
-	by    *owner        // the last owner that showed it, against whose limit it counts
-	has   *fabric.Label // its label; nil: unknown
-	want  *fabric.Label // the wanted label; nil: not decided
-	asked uint64        // the last request for it since it was shown
-	alone bool          // a request for it has failed
-	err   error         // why it could not get want
+// announcedQP is a queue pair that an owner has announced.
+type announcedQP struct {
+	owner         *owner        // nil: its stream has ended
+	announcedBy   *owner        // the last owner that showed it, against whose limit it counts
+	currentLabel  *fabric.Label // its label; nil: unknown
+	wantedLabel   *fabric.Label // the wanted label; nil: not decided
+	lastRequest   uint64        // the last request for it since it was shown
+	requestFailed bool          // a request for it has failed
+	err           error         // why it could not get want
 }
 
-// lacks reports whether a queue pair may not have its wanted label yet.
-func (q *shown) lacks() bool { return q.want != nil && (q.has == nil || *q.has != *q.want) }
+// lacksLabel reports whether a queue pair may not have its wanted label yet.
+func (q *announcedQP) lacksLabel() bool {
+	return q.wantedLabel != nil && (q.currentLabel == nil || *q.currentLabel != *q.wantedLabel)
+}
 
 // NewServer returns a server without queue pairs; [Server.Run] serves owners.
 func NewServer() *Server {
 	return &Server{
 		wake: make(chan struct{}, 1), timeouts: make(chan labeller.QP, maxTimeouts),
-		known: map[labeller.QP]*shown{}, ended: make(chan struct{}),
+		announced: map[labeller.QP]*announcedQP{}, ended: make(chan struct{}),
 		refused: loglimit.New(slog.New(slog.DiscardHandler), time.Second),
 	}
 }
@@ -101,17 +103,17 @@ func (s *Server) Run(ctx context.Context, lis net.Listener) error {
 	return accept.Serve(ctx, lis, accept.Options{Silence: -1, Log: s.Log}, func(_ context.Context, conn net.Conn) {
 		o := newOwner(conn)
 		wg.Go(func() { s.send(o) })
-		err := lines(conn, func(m *message) error { return s.take(o, m) })
+		err := lines(conn, func(m *message) error { return s.handleMessage(o, m) })
 		conn.Close() //nolint:errcheck // nothing is left to say
-		s.leave(o)
+		s.ownerLeft(o)
 		s.Log.Info("an owner of queue pairs left", "err", err)
 	})
 }
 
-func (s *Server) leave(o *owner) {
+func (s *Server) ownerLeft(o *owner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, q := range s.known {
+	for _, q := range s.announced {
 		if q.owner == o {
 			q.owner = nil
 		}
@@ -120,8 +122,8 @@ func (s *Server) leave(o *owner) {
 	s.wakeWaiters()
 }
 
-// take processes an owner's message.
-func (s *Server) take(o *owner, m *message) error {
+// handleMessage processes an owner's message.
+func (s *Server) handleMessage(o *owner, m *message) error {
 	if m.Seq != 0 {
 		return s.answered(o, m)
 	}
@@ -130,42 +132,42 @@ func (s *Server) take(o *owner, m *message) error {
 	}
 	s.mu.Lock()
 	for _, p := range m.Show {
-		q := s.known[p.qp()]
+		q := s.announced[p.qp()]
 		switch {
 		case q != nil && q.owner != nil && q.owner != o && !o.replaces(q.owner):
 			s.refused.Warn("a program shows another program's queue pair: refused", "qp", p.qp())
 			continue
-		case q != nil && q.by == o:
-		case o.shown >= maxOwned:
+		case q != nil && q.announcedBy == o:
+		case o.announcedCount >= maxOwned:
 			s.mu.Unlock()
 			return fmt.Errorf("owners: more than %d queue pairs of one program", maxOwned)
-		case q == nil && len(s.known) >= maxShown:
+		case q == nil && len(s.announced) >= maxAnnounced:
 			s.mu.Unlock()
-			return fmt.Errorf("owners: more than %d queue pairs of all programs", maxShown)
+			return fmt.Errorf("owners: more than %d queue pairs of all programs", maxAnnounced)
 		}
 		if q == nil {
-			q = &shown{}
-			s.known[p.qp()] = q
+			q = &announcedQP{}
+			s.announced[p.qp()] = q
 		}
-		if q.by != o {
-			if q.by != nil {
-				q.by.shown--
+		if q.announcedBy != o {
+			if q.announcedBy != nil {
+				q.announcedBy.announcedCount--
 			}
-			q.by = o
-			o.shown++
+			q.announcedBy = o
+			o.announcedCount++
 		}
-		q.owner, q.has, q.asked, q.err = o, p.Label, 0, nil
-		if q.lacks() { // decided while its owner was disconnected
-			o.ask(p.qp(), q)
+		q.owner, q.currentLabel, q.lastRequest, q.err = o, p.Label, 0, nil
+		if q.lacksLabel() { // decided while its owner was disconnected
+			o.queueCheck(p.qp(), q)
 		}
 	}
 	for _, p := range m.Forget {
-		if q := s.known[p.qp()]; q != nil && q.owner == o {
+		if q := s.announced[p.qp()]; q != nil && q.owner == o {
 			q.owner = nil
 		}
 	}
 	for _, p := range m.Timeout {
-		if q := s.known[p.qp()]; q == nil || q.owner != o || s.OnTimeout == nil {
+		if q := s.announced[p.qp()]; q == nil || q.owner != o || s.OnTimeout == nil {
 			continue
 		}
 		select {
@@ -183,13 +185,13 @@ func (s *Server) take(o *owner, m *message) error {
 	return nil
 }
 
-// Set implements [labeller.Labeller]. The error wraps [labeller.ErrUnknownQP] for a queue pair that no owner has
-// announced. If the owner is disconnected, the queue pair is labelled when it connects again. After another error the
-// request is repeated, until the label is set, replaced or cleared.
+// Set labels queue pairs from their next packet on, for [labeller.Labeller]. The error wraps [labeller.ErrUnknownQP]
+// for a queue pair that no owner has announced. If the owner is disconnected, the queue pair is labelled when it
+// connects again. After another error the request is repeated, until the label is set, replaced or cleared.
 func (s *Server) Set(as ...labeller.Assignment) error {
 	s.mu.Lock()
 	for _, a := range as {
-		q := s.known[a.QP]
+		q := s.announced[a.QP]
 		if err := a.Validate(); err != nil || q == nil {
 			s.mu.Unlock()
 			if err == nil {
@@ -199,65 +201,66 @@ func (s *Server) Set(as ...labeller.Assignment) error {
 		}
 	}
 	for _, a := range as {
-		q := s.known[a.QP]
-		if q.want, q.err = &a.Label, nil; q.owner != nil && q.lacks() {
-			q.owner.ask(a.QP, q)
+		q := s.announced[a.QP]
+		if q.wantedLabel, q.err = &a.Label, nil; q.owner != nil && q.lacksLabel() {
+			q.owner.queueCheck(a.QP, q)
 		}
 	}
 	s.mu.Unlock()
 	return s.wait(as)
 }
 
-// Clear implements [labeller.Labeller]. A queue pair keeps its last label, as in hardware, but this agent no longer
-// manages it.
+// Clear removes the labels of queue pairs, for [labeller.Labeller]. A queue pair keeps its last label, as in hardware,
+// but this agent no longer manages it.
 func (s *Server) Clear(qps ...labeller.QP) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, n := range qps {
-		if q := s.known[n]; q != nil {
-			if q.want = nil; q.owner == nil {
-				q.by.shown--
-				delete(s.known, n)
+		if q := s.announced[n]; q != nil {
+			if q.wantedLabel = nil; q.owner == nil {
+				q.announcedBy.announcedCount--
+				delete(s.announced, n)
 			}
 		}
 	}
 	return nil
 }
 
-// Assignments implements [labeller.Labeller].
+// Assignments returns the labels in force, for [labeller.Labeller].
 func (s *Server) Assignments() ([]labeller.Assignment, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var as []labeller.Assignment
-	for n, q := range s.known {
-		if q.want != nil {
-			as = append(as, labeller.Assignment{QP: n, Label: *q.want})
+	for n, q := range s.announced {
+		if q.wantedLabel != nil {
+			as = append(as, labeller.Assignment{QP: n, Label: *q.wantedLabel})
 		}
 	}
 	labeller.Sort(as)
 	return as, nil
 }
 
-// Unlabelled implements [labeller.Discoverer]: queue pairs that owners have announced and that have no label yet.
+// Unlabelled returns the queue pairs that owners have announced and that have no label yet, for
+// [labeller.Discoverer].
 func (s *Server) Unlabelled() ([]labeller.Seen, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []labeller.Seen
-	for n, q := range s.known {
-		if q.owner != nil && q.want == nil {
-			out = append(out, labeller.Seen{QP: n, Label: q.has})
+	for n, q := range s.announced {
+		if q.owner != nil && q.wantedLabel == nil {
+			out = append(out, labeller.Seen{QP: n, Label: q.currentLabel})
 		}
 	}
 	labeller.SortSeen(out)
 	return out, nil
 }
 
-// Unused implements [labeller.Discoverer]: queue pairs that were forgotten, or whose owner is disconnected.
+// Unused returns the queue pairs that were forgotten, or whose owner is disconnected, for [labeller.Discoverer].
 func (s *Server) Unused() ([]labeller.QP, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []labeller.QP
-	for n, q := range s.known {
+	for n, q := range s.announced {
 		if q.owner == nil {
 			out = append(out, n)
 		}
@@ -265,10 +268,10 @@ func (s *Server) Unused() ([]labeller.QP, error) {
 	return out, nil
 }
 
-// Counters implements [labeller.Labeller]. It always fails, with an error that wraps labeller.ErrUnsupported.
+// Counters always fails, with an error that wraps labeller.ErrUnsupported.
 func (s *Server) Counters() (labeller.Counters, error) {
 	return labeller.Counters{}, fmt.Errorf("%w: owners: packets are counted where they are sent", labeller.ErrUnsupported)
 }
 
-// Close implements [labeller.Labeller]: queue pairs stay unchanged.
+// Close does nothing: queue pairs keep their labels.
 func (s *Server) Close() error { return nil }

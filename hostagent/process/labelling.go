@@ -57,7 +57,7 @@ func (l *Labelling) Run(ctx context.Context) (err error) {
 		},
 	}
 	if l.kept != nil {
-		cfg.Homes = l.kept.HomeOf()
+		cfg.Homes = l.kept.HomeLabels()
 	}
 	a, err := adopt.New(cfg)
 	if err != nil {
@@ -109,13 +109,13 @@ func (l *Labelling) watch(a *adopt.Agent, words chan *statepb.Update) (*daemon.W
 	view := l.Known()
 	return daemon.NewWatcher(daemon.WatchConfig{
 		Host: l.Host, Links: l.Fabric.Links(), Controllers: l.Controllers, Known: view, Log: l.Log, Dial: l.Dial,
-		Apply: apply(a.Update, view, words),
+		Apply: applyUpdates(a.Update, view, words),
 	})
 }
 
-// apply returns a function that passes updates to an agent, and a snapshot that combines them to words. The agent
-// needs heartbeats too: they show that a controller is connected, which confirms quenches.
-func apply(agent func(*statepb.Update) error, view *statepb.Update, words chan *statepb.Update) func(*statepb.Update) {
+// applyUpdates returns a function that passes updates to an agent, and a snapshot that combines them to words. The
+// agent needs heartbeats too: they show that a controller is connected, which confirms quenches.
+func applyUpdates(agent func(*statepb.Update) error, view *statepb.Update, words chan *statepb.Update) func(*statepb.Update) {
 	return func(u *statepb.Update) {
 		// The agent has logged its failures, and tries again.
 		_ = agent(u)

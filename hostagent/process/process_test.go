@@ -48,7 +48,7 @@ func TestAgentUnderDiskFaults(t *testing.T) {
 func TestHeartbeats(t *testing.T) {
 	var got []*statepb.Update
 	words := make(chan *statepb.Update, 1)
-	take := apply(func(u *statepb.Update) error { got = append(got, u); return nil }, nil, words)
+	take := applyUpdates(func(u *statepb.Update) error { got = append(got, u); return nil }, nil, words)
 	take(&statepb.Update{Instance: "a", Epoch: 1, Snapshot: true})
 	<-words
 	take(&statepb.Update{Instance: "a", Epoch: 1, Heartbeat: true})

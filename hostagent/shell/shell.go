@@ -85,14 +85,14 @@ func (s *Shell) Do(f func(core *hostagent.Core, now fabric.Time) error) error {
 
 const (
 	day     = 24 * time.Hour
-	longest = 50 * day // of a fabric.Time, with room for later times
+	maxTime = 50 * day // of a fabric.Time, with room for later times
 )
 
 // now returns the core's time, with the lock held. Its zero moves every day: see [hostagent.Core.Rebase].
 func (s *Shell) now() fabric.Time {
 	at := s.cfg.Now()
 	if long := at - s.zero; long > day {
-		s.core.Rebase(fabricTime(min(long, longest)))
+		s.core.Rebase(fabricTime(min(long, maxTime)))
 		s.zero = at
 	}
 	return fabricTime(at - s.zero)

@@ -93,7 +93,7 @@ func (t *tcx) release() error { return t.link.Close() }
 
 func (t *tcx) detach() error {
 	if t.pin != "" {
-		if err := ignore(t.link.Unpin(), fs.ErrNotExist); err != nil {
+		if err := ignoreError(t.link.Unpin(), fs.ErrNotExist); err != nil {
 			return fmt.Errorf("tagger: unpin %s: %w", t.pin, err)
 		}
 	}
@@ -120,7 +120,7 @@ func attachClsact(p *ebpf.Program, dev netlink.Link, keep bool) (attachment, err
 		QdiscType:  "clsact",
 	}
 	// The qdisc stays at the end: others may use it, and an empty one costs nothing.
-	if err := ignore(netlink.QdiscAdd(qdisc), fs.ErrExist); err != nil {
+	if err := ignoreError(netlink.QdiscAdd(qdisc), fs.ErrExist); err != nil {
 		return nil, fmt.Errorf("add the clsact qdisc: %w", err)
 	}
 	taken, err := classifierLeft(dev)

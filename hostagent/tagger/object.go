@@ -55,7 +55,7 @@ func load(c *Config) (*objects, error) {
 			spec.Maps[name].Pinning = ebpf.PinByName
 		}
 	}
-	if err := spec.Variables["powers"].Set(powers()); err != nil {
+	if err := spec.Variables["powers"].Set(portContributions()); err != nil {
 		return nil, fmt.Errorf("tagger: the table of powers: %w", err)
 	}
 	carrier := uint8(0)
@@ -72,9 +72,9 @@ func load(c *Config) (*objects, error) {
 	return o, nil
 }
 
-// powers returns, for each length n of a UDP datagram, x^(8(n-2)) modulo the CRC's polynomial, reflected: the
-// contribution of the source port's bits to the ICRC. Lengths below 2 do not occur.
-func powers() []uint32 {
+// portContributions returns, for each length n of a UDP datagram, x^(8(n-2)) modulo the CRC's polynomial, reflected:
+// the contribution of the source port's bits to the ICRC. Lengths below 2 do not occur.
+func portContributions() []uint32 {
 	p := make([]uint32, 1<<16)
 	p[2] = 1 << 31 // x^0
 	for n := 3; n < len(p); n++ {

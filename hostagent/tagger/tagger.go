@@ -135,7 +135,7 @@ func (k key) qp() labeller.QP {
 	return labeller.QP{Dst: netip.AddrFrom16(k.Dst).Unmap(), Num: k.Number}
 }
 
-// Set implements [labeller.Labeller]. A label is replaced by one system call.
+// Set labels queue pairs from their next packet on, for [labeller.Labeller]. A label is replaced by one system call.
 func (t *Tagger) Set(as ...labeller.Assignment) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -147,7 +147,7 @@ func (t *Tagger) Set(as ...labeller.Assignment) error {
 		err := t.o.Labels.Update(&k, &v, ebpf.UpdateExist)
 		if errors.Is(err, ebpf.ErrKeyNotExist) {
 			if err = t.o.Labels.Update(&k, &v, ebpf.UpdateAny); err == nil {
-				err = ignore(t.o.Unlabelled.Delete(&k), ebpf.ErrKeyNotExist)
+				err = ignoreError(t.o.Unlabelled.Delete(&k), ebpf.ErrKeyNotExist)
 			}
 		}
 		if errors.Is(err, syscall.E2BIG) {
@@ -160,7 +160,7 @@ func (t *Tagger) Set(as ...labeller.Assignment) error {
 	return nil
 }
 
-// Clear implements [labeller.Labeller].
+// Clear removes the labels of queue pairs, for [labeller.Labeller].
 func (t *Tagger) Clear(qps ...labeller.QP) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -169,14 +169,14 @@ func (t *Tagger) Clear(qps ...labeller.QP) error {
 			continue // it has no label
 		}
 		k := keyOf(q)
-		if err := ignore(t.o.Labels.Delete(&k), ebpf.ErrKeyNotExist); err != nil {
+		if err := ignoreError(t.o.Labels.Delete(&k), ebpf.ErrKeyNotExist); err != nil {
 			return explain("clear "+q.String(), err)
 		}
 	}
 	return nil
 }
 
-// Assignments implements [labeller.Labeller].
+// Assignments returns the labels in force, for [labeller.Labeller].
 func (t *Tagger) Assignments() ([]labeller.Assignment, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -194,7 +194,7 @@ func (t *Tagger) Assignments() ([]labeller.Assignment, error) {
 	return as, nil
 }
 
-// Unused implements [labeller.Discoverer].
+// Unused returns labelled queue pairs without packets since the last call, for [labeller.Discoverer].
 func (t *Tagger) Unused() ([]labeller.QP, error) {
 	t.mu.Lock() // otherwise the code below could overwrite a label set meanwhile
 	defer t.mu.Unlock()
@@ -222,7 +222,7 @@ func (t *Tagger) Unused() ([]labeller.QP, error) {
 	return idle, nil
 }
 
-// Unlabelled implements [labeller.Discoverer].
+// Unlabelled returns queue pairs whose packets were seen without a label, for [labeller.Discoverer].
 func (t *Tagger) Unlabelled() ([]labeller.Seen, error) {
 	now, err := monotonic()
 	if err != nil {
@@ -237,15 +237,15 @@ func (t *Tagger) Unlabelled() ([]labeller.Seen, error) {
 		out = append(out, labeller.Seen{QP: k.qp(), Count: labeller.Count(v.Count), Ago: ago})
 	}
 	// Packets may move entries during the iteration.
-	if err := ignore(it.Err(), ebpf.ErrIterationAborted); err != nil {
+	if err := ignoreError(it.Err(), ebpf.ErrIterationAborted); err != nil {
 		return nil, explain("read the unlabelled queue pairs", err)
 	}
 	labeller.SortSeen(out)
 	return out, nil
 }
 
-// Counters implements [labeller.Labeller]. It reads 16,384 counters per processor: ask every second, not every
-// millisecond.
+// Counters returns how many packets were labelled, by label and by reason, for [labeller.Labeller]. It reads 16,384
+// counters per processor: ask every second, not every millisecond.
 func (t *Tagger) Counters() (labeller.Counters, error) {
 	c := labeller.Counters{Labels: map[fabric.Label]labeller.Count{}}
 	labels, err := sums(t.o.LabelCounts)
@@ -295,8 +295,8 @@ func sums(m *ebpf.Map) ([]labeller.Count, error) {
 	return out, nil
 }
 
-// Close implements [labeller.Labeller]: it removes the program from the interfaces, or with [Config.PinDir] leaves
-// it there.
+// Close frees the labeller's resources, for [labeller.Labeller]. It removes the program from the interfaces, or with
+// [Config.PinDir] leaves it there.
 func (t *Tagger) Close() error {
 	var errs []error
 	for _, a := range t.at {
@@ -315,7 +315,7 @@ func (t *Tagger) Remove() error {
 	t.o.close()
 	if t.pinDir != "" {
 		for _, name := range pinned {
-			errs = append(errs, ignore(os.Remove(filepath.Join(t.pinDir, name)), fs.ErrNotExist))
+			errs = append(errs, ignoreError(os.Remove(filepath.Join(t.pinDir, name)), fs.ErrNotExist))
 		}
 		// It fails, and the folder stays, if other files are there.
 		_ = os.Remove(t.pinDir)
@@ -323,7 +323,7 @@ func (t *Tagger) Remove() error {
 	return errors.Join(errs...)
 }
 
-func ignore(err, what error) error {
+func ignoreError(err, what error) error {
 	if errors.Is(err, what) {
 		return nil
 	}

@@ -35,11 +35,11 @@ const (
 type Encapsulator struct {
 	f    *fabric.Fabric
 	host fabric.NodeID
-	last made // most frames have the previous frame's destination
+	last cachedDestination // most frames have the previous frame's destination
 }
 
-// made is an outer destination, with the values from which it was computed.
-type made struct {
+// cachedDestination is an outer destination, with the values from which it was computed.
+type cachedDestination struct {
 	dst   fabric.NodeID
 	label fabric.Label
 	ok    bool // the label names a path
@@ -51,7 +51,7 @@ func New(f *fabric.Fabric, host fabric.NodeID) (*Encapsulator, error) {
 	if !f.HasUSIDs() {
 		return nil, fmt.Errorf("usid: %d nodes, and micro segments for %d; use another carrier", f.Nodes(), fabric.MaxUSID)
 	}
-	return &Encapsulator{f: f, host: host, last: made{dst: -1}}, nil
+	return &Encapsulator{f: f, host: host, last: cachedDestination{dst: -1}}, nil
 }
 
 // Wrap adds the outer header to a RoCEv2 frame without VLAN tag. b holds the frame's first n bytes, at least to the end
@@ -70,7 +70,7 @@ func (e *Encapsulator) Wrap(b []byte, n, length int) int {
 		return n
 	}
 	label, _ := frame.LabelOfSourcePort(x.SourcePort())
-	to := e.to(dst, label)
+	to := e.destinationOf(dst, label)
 	class, next := x.TrafficClass(), byte(nextIPv4)
 	if x.IPv6() {
 		next = nextIPv6
@@ -92,12 +92,12 @@ func (e *Encapsulator) Wrap(b []byte, n, length int) int {
 	return len(b)
 }
 
-// to returns the outer destination for a label.
-func (e *Encapsulator) to(dst fabric.NodeID, label fabric.Label) *made {
+// destinationOf returns the outer destination for a label.
+func (e *Encapsulator) destinationOf(dst fabric.NodeID, label fabric.Label) *cachedDestination {
 	if e.last.dst == dst && e.last.label == label {
 		return &e.last
 	}
-	e.last = made{dst: dst, label: label}
+	e.last = cachedDestination{dst: dst, label: label}
 	var buf [fabric.MaxUSIDs]fabric.NodeID
 	ids, ok := e.f.Segments(buf[:0], e.host, dst, label)
 	e.last.ok = ok
@@ -120,8 +120,8 @@ func Unwrap(frame []byte) []byte {
 	h, inner := frame[etherSize:], frame[etherSize+HeaderSize:]
 	kind := uint16(etherIPv4)
 	switch {
-	case h[6] == nextIPv4 && carries(inner, 0x45, 9, 20):
-	case h[6] == nextIPv6 && carries(inner, 0x60, 6, 40):
+	case h[6] == nextIPv4 && carriesRoCE(inner, 0x45, 9, 20):
+	case h[6] == nextIPv6 && carriesRoCE(inner, 0x60, 6, 40):
 		kind = etherIPv6
 	default:
 		return frame
@@ -135,9 +135,9 @@ func Unwrap(frame []byte) []byte {
 	return out
 }
 
-// carries reports whether an IP header of a version and length has RoCEv2 behind it; next is the offset of its
+// carriesRoCE reports whether an IP header of a version and length has RoCEv2 behind it; next is the offset of its
 // protocol.
-func carries(ip []byte, first byte, next, length int) bool {
+func carriesRoCE(ip []byte, first byte, next, length int) bool {
 	const udp = 17
 	if len(ip) < length+8 || ip[next] != udp || binary.BigEndian.Uint16(ip[length+2:]) != frame.Port {
 		return false

@@ -171,8 +171,9 @@ func (l *Labeller) Unbind(h Handle) {
 	}
 }
 
-// Set implements [labeller.Labeller]. The error wraps labeller.ErrUnknownQP for a queue pair that was neither connected
-// nor bound, and labeller.ErrUnsupported if the device cannot change the label of a queue pair in use.
+// Set labels queue pairs from their next packet on, for [labeller.Labeller]. The error wraps labeller.ErrUnknownQP for
+// a queue pair that was neither connected nor bound, and labeller.ErrUnsupported if the device cannot change the label
+// of a queue pair in use.
 func (l *Labeller) Set(as ...labeller.Assignment) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -217,8 +218,8 @@ func (l *Labeller) apply(q labeller.QP, p *pair, label fabric.Label) error {
 	return nil
 }
 
-// Clear is of [labeller.Labeller]. Hardware always sends some source port, so a
-// queue pair keeps its last label; Clear only forgets that it was set.
+// Clear forgets the labels of queue pairs, for [labeller.Labeller]. Hardware always sends some source port, so a queue
+// pair keeps its last label; Clear only forgets that it was set.
 func (l *Labeller) Clear(qps ...labeller.QP) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -231,7 +232,7 @@ func (l *Labeller) Clear(qps ...labeller.QP) error {
 	return nil
 }
 
-// Assignments is of [labeller.Labeller].
+// Assignments returns the labels in force, for [labeller.Labeller].
 func (l *Labeller) Assignments() ([]labeller.Assignment, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -245,13 +246,12 @@ func (l *Labeller) Assignments() ([]labeller.Assignment, error) {
 	return as, nil
 }
 
-// Counters is of [labeller.Labeller]: it always wraps labeller.ErrUnsupported.
+// Counters always fails, with an error that wraps labeller.ErrUnsupported.
 func (l *Labeller) Counters() (labeller.Counters, error) {
 	return labeller.Counters{}, fmt.Errorf("%w: verbs: an RNIC does not count packets per label: its ports' counters are in /sys/class/infiniband", labeller.ErrUnsupported)
 }
 
-// Close is of [labeller.Labeller]. Queue pairs keep their labels and stay their
-// owners'.
+// Close frees the labeller's resources, for [labeller.Labeller]. Queue pairs keep their labels and stay their owners'.
 func (l *Labeller) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -120,7 +120,8 @@ func refuseStranger(lis net.Listener, u Peer) string {
 	return fmt.Sprintf("user %d is not this process's user, %d", u.UID, os.Geteuid())
 }
 
-// ClearDeadline removes the deadline for a peer's first message: after it the peer may be silent.
+// ClearDeadline removes the deadline for a client's first message. Call it after that message: from then on the client
+// may be silent.
 func ClearDeadline(conn net.Conn) error { return conn.SetReadDeadline(time.Time{}) }
 
 // connections counts open connections.

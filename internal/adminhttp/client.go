@@ -38,7 +38,8 @@ func (c *Client) Get(ctx context.Context, addr, path string, timeout time.Durati
 	return c.Ask(ctx, http.MethodGet, addr, path, nil, timeout, into)
 }
 
-// Ask is Get with a method and a query. An answer other than 200 is a [Refusal].
+// Ask sends a request with a method and a query to an admin server, and decodes the JSON answer. An answer other than
+// 200 is a [Refusal].
 func (c *Client) Ask(ctx context.Context, method, addr, path string, query url.Values, timeout time.Duration, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -23,14 +23,14 @@ type Files struct {
 	Own         []tls.Certificate
 	AnyRole     bool // a server accepts every certificate of the authorities
 
-	noClients bool   // a server asks for no certificates
-	paths     *paths // nil: no files
+	noClients bool       // a server asks for no certificates
+	paths     *certFiles // nil: no files
 
 	mu      sync.Mutex
-	checked time.Time // when the files were last looked at
-	read    stamps    // of the content in use
-	renewed *Files    // the content in use, if it is a later one
-	failed  error     // why the files' present content is not in use; nil: it is
+	checked time.Time  // when the files were last looked at
+	read    fileStamps // of the content in use
+	renewed *Files     // the content in use, if it is a later one
+	failed  error      // why the files' present content is not in use; nil: it is
 }
 
 // Read reads PEM files: the authorities of other parties' certificates, the own certificate, and its key. An empty
@@ -51,14 +51,14 @@ func read(ca, cert, key string, expired bool) (*Files, error) {
 		}
 		return &Files{}, nil
 	}
-	return (&paths{ca: ca, cert: cert, key: key, caFlag: "tls-ca", ownFlags: "tls-cert, tls-key", expired: expired}).open()
+	return (&certFiles{ca: ca, cert: cert, key: key, caFlag: "tls-ca", ownFlags: "tls-cert, tls-key", expired: expired}).open()
 }
 
 // ReadServer is [Read] for a server that is given its certificate by the flags --FLAGS-cacert, --FLAGS-cert
 // and --FLAGS-key. Unless it is mutual it asks its clients for no certificates, and needs no authorities.
 func ReadServer(flags, ca, cert, key string, mutual bool) (*Files, error) {
 	flags = "--" + flags
-	p := &paths{ca: ca, cert: cert, key: key, caFlag: flags + "-cacert", ownFlags: flags + "-cert, " + flags + "-key"}
+	p := &certFiles{ca: ca, cert: cert, key: key, caFlag: flags + "-cacert", ownFlags: flags + "-cert, " + flags + "-key"}
 	t, err := p.open()
 	if err != nil {
 		return nil, err

@@ -16,17 +16,17 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/loglimit"
 )
 
-// paths name the files, and the flags that named them.
-type paths struct {
+// certFiles name the files, and the flags that named them.
+type certFiles struct {
 	ca, cert, key    string // "": no such file
 	caFlag, ownFlags string
 	expired          bool // is no error
 }
 
-// stamps identify the content of the files without reading them; nil where there is no file.
-type stamps [3]fs.FileInfo
+// fileStamps identify the content of the files without reading them; nil where there is no file.
+type fileStamps [3]fs.FileInfo
 
-func (p *paths) stamps() (s stamps, err error) {
+func (p *certFiles) stamps() (s fileStamps, err error) {
 	for i, name := range []string{p.ca, p.cert, p.key} {
 		if name == "" {
 			continue
@@ -38,7 +38,7 @@ func (p *paths) stamps() (s stamps, err error) {
 	return s, nil
 }
 
-func (s stamps) equal(other stamps) bool {
+func (s fileStamps) equal(other fileStamps) bool {
 	for i, a := range s {
 		b := other[i]
 		if (a == nil) != (b == nil) {
@@ -52,10 +52,10 @@ func (s stamps) equal(other stamps) bool {
 }
 
 // open reads the files for the first time.
-func (p *paths) open() (*Files, error) {
+func (p *certFiles) open() (*Files, error) {
 	at, err := p.stamps()
 	if err != nil {
-		at = stamps{} // reading says which flag it is
+		at = fileStamps{} // reading says which flag it is
 	}
 	t, err := p.load()
 	if err != nil {
@@ -66,7 +66,7 @@ func (p *paths) open() (*Files, error) {
 }
 
 // load reads the files' present content.
-func (p *paths) load() (*Files, error) {
+func (p *certFiles) load() (*Files, error) {
 	t := &Files{}
 	if p.ca != "" {
 		text, err := os.ReadFile(p.ca)

@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 )
 
-// Light is the result of a check, as a traffic light.
+// Light is the result of a check as a traffic light: green, yellow, red, or unseen for what could not be checked.
 type Light uint8
 
 // The lights, from good to bad.

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// FS is the part of a file system that [Replace] uses. Tests inject faults into it.
+// FS is the interface to the file system that [Replace] uses, into which tests inject faults.
 type FS interface {
 	// CreateTemp makes a file with a new name, as os.CreateTemp does.
 	CreateTemp(dir, pattern string) (File, error)

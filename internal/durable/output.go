@@ -14,10 +14,10 @@ import (
 // Output is a file that a program writes piece by piece. It replaces an existing file only when Close succeeds, so that
 // a full disk does not destroy that.
 type Output struct {
-	file   *os.File
-	to     string // which the file replaces when it is closed; empty: it is written in place
-	failed error
-	stop   func() bool
+	file      *os.File
+	finalPath string // which the file replaces when it is closed; empty: it is written in place
+	failed    error
+	stop      func() bool
 }
 
 // pipePoll is how often [Create] looks whether a pipe has a reader, and stalled how long a reader may take after the
@@ -71,14 +71,14 @@ func createBeside(path string, mode os.FileMode) (*Output, error) {
 	if err := file.Chmod(mode); err != nil {
 		return nil, errors.Join(err, file.Close(), os.Remove(file.Name()))
 	}
-	return &Output{file: file, to: real}, nil
+	return &Output{file: file, finalPath: real}, nil
 }
 
 // Write implements io.Writer.
 func (o *Output) Write(b []byte) (int, error) {
 	n, err := o.file.Write(b)
-	if e := (*fs.PathError)(nil); o.to != "" && errors.As(err, &e) {
-		err = fmt.Errorf("%s, which is as it was: write: %w", o.to, e.Err)
+	if e := (*fs.PathError)(nil); o.finalPath != "" && errors.As(err, &e) {
+		err = fmt.Errorf("%s, which is as it was: write: %w", o.finalPath, e.Err)
 	}
 	if err != nil && o.failed == nil {
 		o.failed = err
@@ -94,7 +94,7 @@ func (o *Output) Close() error {
 	if o.stop != nil {
 		o.stop()
 	}
-	if o.to == "" {
+	if o.finalPath == "" {
 		return o.file.Close()
 	}
 	err := o.failed
@@ -106,7 +106,7 @@ func (o *Output) Close() error {
 		err = closed
 	}
 	if err == nil {
-		err = os.Rename(o.file.Name(), o.to)
+		err = os.Rename(o.file.Name(), o.finalPath)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(o.file.Name()))

@@ -12,7 +12,7 @@ import (
 )
 
 // Free returns how many more bytes of memory this process may use; known is false if that cannot be found out.
-func Free() (bytes int64, known bool) { return freeIn(os.DirFS("/")) }
+func Free() (bytes int64, known bool) { return freeMemoryIn(os.DirFS("/")) }
 
 // memoryGroup names a control group's files of its limit and use, and its field of reclaimable cache.
 type memoryGroup struct{ top, most, used, stat, cache string }
@@ -23,28 +23,28 @@ var memoryFiles = map[bool]memoryGroup{
 	true:  {"sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "memory.stat", "total_inactive_file"},
 }
 
-// freeIn computes Free from /proc and /sys below root: the smaller of the machine's available memory and the rest
+// freeMemoryIn computes Free from /proc and /sys below root: the smaller of the machine's available memory and the rest
 // in each control group around this process. known is false without /proc/meminfo.
-func freeIn(root fs.FS) (free int64, known bool) {
-	kB, ok := field(root, "proc/meminfo", "MemAvailable:")
+func freeMemoryIn(root fs.FS) (free int64, known bool) {
+	kB, ok := readField(root, "proc/meminfo", "MemAvailable:")
 	if !ok {
 		return 0, false
 	}
 	free = kB << 10
-	groups(root, func(g memoryGroup) {
-		most, limited := field(root, g.most, "")
-		used, counted := field(root, g.used, "")
+	eachGroup(root, func(g memoryGroup) {
+		most, limited := readField(root, g.most, "")
+		used, counted := readField(root, g.used, "")
 		if !limited || !counted {
 			return
 		}
-		cache, _ := field(root, g.stat, g.cache)
+		cache, _ := readField(root, g.stat, g.cache)
 		free = min(free, max(0, most-used+cache))
 	})
 	return free, true
 }
 
-// groups calls f with the memory control groups around this process, the nearest first.
-func groups(root fs.FS, f func(memoryGroup)) {
+// eachGroup calls f with the memory control groups around this process, the nearest first.
+func eachGroup(root fs.FS, f func(memoryGroup)) {
 	list, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
 		return
@@ -63,8 +63,8 @@ func groups(root fs.FS, f func(memoryGroup)) {
 	}
 }
 
-// field returns the number after a word at the beginning of a file's line.
-func field(root fs.FS, name, word string) (int64, bool) {
+// readField returns the number after a word at the beginning of a file's line.
+func readField(root fs.FS, name, word string) (int64, bool) {
 	text, err := fs.ReadFile(root, name)
 	if err != nil {
 		return 0, false

@@ -39,7 +39,7 @@ func TestFreeIn(t *testing.T) {
 			"sys/fs/cgroup/memory.current": file("9500\n"),
 		}, 0, true},
 	} {
-		if free, known := freeIn(c.root); free != c.want || known != c.known {
+		if free, known := freeMemoryIn(c.root); free != c.want || known != c.known {
 			t.Errorf("%s: %d, %v, want %d, %v", c.name, free, known, c.want, c.known)
 		}
 	}

@@ -33,7 +33,8 @@ type Decoder struct {
 	full bool // Values are used up
 }
 
-// Unmarshaler is a type with several spellings, or with rules beyond its fields. It reads n by the methods of d.
+// Unmarshaler is a type that reads itself from YAML: because it can be written in several ways, or has rules that its
+// fields cannot state. It reads n by the methods of d.
 type Unmarshaler interface {
 	UnmarshalStrict(d *Decoder, n *yaml.Node, path string)
 }

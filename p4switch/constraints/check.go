@@ -72,7 +72,7 @@ func compile(annotation, text, what string, vs []Variable) (*Constraint, error) 
 	if err == nil {
 		c := checker{text: text, what: what, variables: vs}
 		if err = c.check(root); err == nil {
-			err = c.want(classBool, root)
+			err = c.requireClass(classBool, root)
 		}
 	}
 	if err != nil {
@@ -107,12 +107,12 @@ func Find(annotations []string, name string) (string, error) {
 // part.
 func (c *Constraint) Check(priority int32, values []Value) error {
 	e := &entry{c, priority, values}
-	if e.truth(c.root) {
+	if e.evaluate(c.root) {
 		return nil
 	}
 	why := e.reason(c.root)
 	must := "must hold"
-	if e.truth(why) {
+	if e.evaluate(why) {
 		must = "must not hold"
 	}
 	return fmt.Errorf("%s: %s %s%s", c.annotated, quote(c.text[why.from:why.to]), must, e.describe(why))
@@ -125,24 +125,24 @@ type entry struct {
 	values   []Value
 }
 
-func (e *entry) truth(x *expression) bool {
+func (e *entry) evaluate(x *expression) bool {
 	switch x.op {
 	case opTruth:
 		return x.truth
 	case opNot:
-		return !e.truth(x.left)
+		return !e.evaluate(x.left)
 	case opAnd:
-		return e.truth(x.left) && e.truth(x.right)
+		return e.evaluate(x.left) && e.evaluate(x.right)
 	case opOr:
-		return e.truth(x.left) || e.truth(x.right)
+		return e.evaluate(x.left) || e.evaluate(x.right)
 	case opImplies:
-		return !e.truth(x.left) || e.truth(x.right)
+		return !e.evaluate(x.left) || e.evaluate(x.right)
 	}
 	if x.left.typ.class == classBool {
-		return (e.truth(x.left) == e.truth(x.right)) == (x.op == opEqual)
+		return (e.evaluate(x.left) == e.evaluate(x.right)) == (x.op == opEqual)
 	}
-	l1, l2 := e.value(x.left)
-	r1, r2 := e.value(x.right)
+	l1, l2 := e.operandValue(x.left)
+	r1, r2 := e.operandValue(x.right)
 	switch order := l1.Cmp(r1); x.op {
 	case opEqual:
 		return order == 0 && l2.Cmp(r2) == 0
@@ -161,28 +161,28 @@ func (e *entry) truth(x *expression) bool {
 
 var zero = new(big.Int)
 
-// value evaluates an expression that is not a bool. The second number is the upper bound or mask of a match; 0 for
-// plain numbers.
-func (e *entry) value(x *expression) (first, second *big.Int) {
+// operandValue evaluates an expression that is not a bool. The second number is the upper bound or mask of a match; 0
+// for plain numbers.
+func (e *entry) operandValue(x *expression) (first, second *big.Int) {
 	switch x.op {
 	case opNumber:
 		return x.number, zero
 	case opPriority:
 		return big.NewInt(int64(e.priority)), zero
 	case opMinus:
-		n, _ := e.value(x.left)
+		n, _ := e.operandValue(x.left)
 		return new(big.Int).Neg(n), zero
 	case opPart:
-		first, second = e.value(x.left)
+		first, second = e.operandValue(x.left)
 		if x.second {
 			first = second
 		}
 		return first, zero
 	case opVariable:
-		return e.variable(x)
+		return e.variableValue(x)
 	}
 	// A cast.
-	n, _ := e.value(x.left)
+	n, _ := e.operandValue(x.left)
 	switch x.typ.class {
 	case classTernary, classOptional:
 		return n, ones(x.typ.width)
@@ -196,7 +196,7 @@ func (e *entry) value(x *expression) (first, second *big.Int) {
 	return n, zero // exact
 }
 
-func (e *entry) variable(x *expression) (first, second *big.Int) {
+func (e *entry) variableValue(x *expression) (first, second *big.Int) {
 	v := &e.values[x.variable]
 	first, second = new(big.Int).SetBytes(v.First), zero
 	switch x.typ.class {
@@ -224,15 +224,15 @@ func (e *entry) reason(x *expression) *expression {
 		return e.reason(x.left)
 	case opAnd, opOr:
 		for _, sub := range []*expression{x.left, x.right} {
-			if e.truth(sub) == (x.op == opOr) {
+			if e.evaluate(sub) == (x.op == opOr) {
 				because = append(because, sub)
 			}
 		}
 	case opImplies:
-		if !e.truth(x.left) {
+		if !e.evaluate(x.left) {
 			because = append(because, x.left)
 		}
-		if e.truth(x.right) {
+		if e.evaluate(x.right) {
 			because = append(because, x.right)
 		}
 	}
@@ -281,7 +281,7 @@ func (e *entry) describe(x *expression) string {
 }
 
 func (e *entry) print(x *expression) string {
-	first, second := e.value(x)
+	first, second := e.operandValue(x)
 	switch x.typ.class {
 	case classTernary, classOptional:
 		if second.Sign() == 0 {

@@ -107,7 +107,7 @@ func parse(text string) (*expression, error) {
 		return nil, err
 	}
 	p := &parser{text: text, tokens: tokens}
-	e, err := p.above(0)
+	e, err := p.parseBinary(0)
 	if err != nil {
 		return nil, err
 	}
@@ -117,20 +117,20 @@ func parse(text string) (*expression, error) {
 	return e, nil
 }
 
-func (p *parser) node(e expression) (*expression, error) {
+func (p *parser) newNode(e expression) (*expression, error) {
 	if p.nodes++; p.nodes > maxNodes {
 		return nil, fmt.Errorf("the constraint has more than %d operators and operands", maxNodes)
 	}
 	return &e, nil
 }
 
-// above reads an expression whose operators bind more strongly than the context's.
-func (p *parser) above(context int) (*expression, error) {
+// parseBinary reads an expression whose operators bind more strongly than the context's.
+func (p *parser) parseBinary(context int) (*expression, error) {
 	if p.depth++; p.depth > maxDepth {
 		return nil, fmt.Errorf("the constraint nests deeper than %d levels", maxDepth)
 	}
 	defer func() { p.depth-- }()
-	e, err := p.first()
+	e, err := p.parsePrimary()
 	for err == nil {
 		t := p.peek()
 		b, ok := bindings[t.kind]
@@ -160,22 +160,22 @@ func (p *parser) extend(left *expression, b binding) (*expression, error) {
 		if err != nil {
 			return nil, err
 		}
-		return p.node(expression{op: opPart, left: left, name: p.text[t.from:t.to], from: left.from, to: t.to})
+		return p.newNode(expression{op: opPart, left: left, name: p.text[t.from:t.to], from: left.from, to: t.to})
 	}
-	right, err := p.above(b.strength)
+	right, err := p.parseBinary(b.strength)
 	if err != nil {
 		return nil, err
 	}
-	return p.node(expression{op: b.op, left: left, right: right, from: left.from, to: right.to})
+	return p.newNode(expression{op: b.op, left: left, right: right, from: left.from, to: right.to})
 }
 
-// first parses the first operand of an expression.
-func (p *parser) first() (*expression, error) {
+// parsePrimary parses the first operand of an expression.
+func (p *parser) parsePrimary() (*expression, error) {
 	t := p.next()
 	word := p.text[t.from:t.to]
 	switch t.kind {
 	case "true", "false":
-		return p.node(expression{op: opTruth, truth: t.kind == "true", from: t.from, to: t.to})
+		return p.newNode(expression{op: opTruth, truth: t.kind == "true", from: t.from, to: t.to})
 	case kindNumber:
 		base, digits := 10, word
 		if len(word) > 2 && !isDigit(word[1]) {
@@ -185,7 +185,7 @@ func (p *parser) first() (*expression, error) {
 		if !ok {
 			return nil, fmt.Errorf("%s is no number", quote(word))
 		}
-		return p.node(expression{op: opNumber, number: n, from: t.from, to: t.to})
+		return p.newNode(expression{op: opNumber, number: n, from: t.from, to: t.to})
 	case kindIdentifier:
 		if p.peek().kind == "(" {
 			return p.address(t)
@@ -199,15 +199,15 @@ func (p *parser) first() (*expression, error) {
 			word += "." + p.text[id.from:id.to]
 			t.to = id.to
 		}
-		return p.node(expression{op: opVariable, name: word, from: t.from, to: t.to})
+		return p.newNode(expression{op: opVariable, name: word, from: t.from, to: t.to})
 	case "::":
 		id, err := p.expect(kindIdentifier)
 		if err != nil {
 			return nil, err
 		}
-		return p.node(expression{op: opPriority, name: p.text[id.from:id.to], from: t.from, to: id.to})
+		return p.newNode(expression{op: opPriority, name: p.text[id.from:id.to], from: t.from, to: id.to})
 	case "!", "-":
-		e, err := p.above(unary)
+		e, err := p.parseBinary(unary)
 		if err != nil {
 			return nil, err
 		}
@@ -215,9 +215,9 @@ func (p *parser) first() (*expression, error) {
 		if t.kind == "-" {
 			op = opMinus
 		}
-		return p.node(expression{op: op, left: e, from: t.from, to: e.to})
+		return p.newNode(expression{op: op, left: e, from: t.from, to: e.to})
 	case "(":
-		e, err := p.above(0)
+		e, err := p.parseBinary(0)
 		if err != nil {
 			return nil, err
 		}
@@ -255,5 +255,5 @@ func (p *parser) address(kind token) (*expression, error) {
 	default:
 		return nil, fmt.Errorf("%s is no kind of address; there are ipv4, ipv6 and mac", quote(name))
 	}
-	return p.node(expression{op: opNumber, number: new(big.Int).SetBytes(b), from: kind.from, to: end.to})
+	return p.newNode(expression{op: opNumber, number: new(big.Int).SetBytes(b), from: kind.from, to: end.to})
 }

@@ -104,10 +104,10 @@ func (c *checker) check(e *expression) error {
 		}
 	case opNot, opAnd, opOr, opImplies:
 		e.typ = valueType{class: classBool}
-		return c.want(classBool, e.left, e.right)
+		return c.requireClass(classBool, e.left, e.right)
 	case opMinus:
 		e.typ = valueType{class: classInt}
-		return c.want(classInt, e.left)
+		return c.requireClass(classInt, e.left)
 	default:
 		return c.comparison(e)
 	}
@@ -128,7 +128,7 @@ func (c *checker) variable(e *expression) error {
 	return c.errorf(e, "there is no %s %s", c.what, e.name)
 }
 
-func (c *checker) want(want class, subs ...*expression) error {
+func (c *checker) requireClass(want class, subs ...*expression) error {
 	for _, sub := range subs {
 		if sub != nil && sub.typ.class != want {
 			return c.errorf(sub, "%v stands where %s is wanted", sub.typ, classNames[want])

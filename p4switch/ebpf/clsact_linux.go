@@ -69,10 +69,10 @@ func attachClsact(index int) (_ Hook, err error) {
 	return h, nil
 }
 
-// Kind implements [Hook].
+// Kind returns the kind of hook, for [Hook].
 func (h *clsact) Kind() HookKind { return HookClsact }
 
-// Run implements [Hook].
+// Run makes the kernel run the switch's program for each arriving packet, for [Hook].
 func (h *clsact) Run(s *Switch) error {
 	var err error
 	if s != nil {
@@ -86,7 +86,7 @@ func (h *clsact) Run(s *Switch) error {
 	return nil
 }
 
-// Close implements [Hook]. An interface that is gone took its filters with it.
+// Close removes the program from the hook, for [Hook]. An interface that is gone took its filters with it.
 func (h *clsact) Close() error {
 	var errs []error
 	if h.filter != nil {

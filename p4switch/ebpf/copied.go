@@ -16,21 +16,21 @@ import (
 
 // tableCopy is a table's copy in the kernel, and the changes that Sync has to write to it.
 type tableCopy struct {
-	lt      *loweredTable
+	lowered *loweredTable
 	t       *program.Table
 	entries *bpf.Map // nil: no path looks the table up
 	masks   *bpf.Map
 	dirty   map[string]int // by key of entries that may be wrong: the place of the entry that belongs there, -1: none
 
 	// Of a table with masks, as the kernel has them (see prefixes):
-	rivals map[string][]maskedEntry    // by key: the entries that belong there, that of the largest rank first
-	groups map[string]map[string]*mask // by the interpreter's mask, by mask
-	made   uint64                      // masks ever
-	wide   map[int]struct{}            // places of entries with too many keys, which the kernel has not
-	room   bool                        // keys are gone since then: some of these may fit
-	array  []byte                      // the masks in use, as the kernel has them
-	first  int                         // where they begin: 0 or MaxMasks
-	many   bool                        // masks, more than MaxMasks
+	entriesByMaskedKey map[string][]maskedEntry    // by key: the entries that belong there, that of the largest rank first
+	groups             map[string]map[string]*mask // by the interpreter's mask, by mask
+	masksMade          uint64                      // masks ever
+	oversized          map[int]struct{}            // places of entries with too many keys, which the kernel has not
+	room               bool                        // keys are gone since then: some of these may fit
+	array              []byte                      // the masks in use, as the kernel has them
+	first              int                         // where they begin: 0 or MaxMasks
+	tooManyMasks       bool                        // masks, more than MaxMasks
 }
 
 // maskedEntry is an entry of a table with masks.
@@ -50,8 +50,8 @@ const maxKeys = 1024
 
 func (s *Switch) newCopied(lt *loweredTable) *tableCopy {
 	return &tableCopy{
-		lt: lt, t: &s.sw.Program().Tables[lt.ID], dirty: map[string]int{},
-		rivals: map[string][]maskedEntry{}, groups: map[string]map[string]*mask{}, wide: map[int]struct{}{},
+		lowered: lt, t: &s.sw.Program().Tables[lt.ID], dirty: map[string]int{},
+		entriesByMaskedKey: map[string][]maskedEntry{}, groups: map[string]map[string]*mask{}, oversized: map[int]struct{}{},
 		entries: s.coll.Maps[fmt.Sprintf("t%d", lt.ID)], masks: s.coll.Maps[fmt.Sprintf("m%d", lt.ID)],
 	}
 }
@@ -64,14 +64,14 @@ func (s *Switch) tableChanged(id program.TableID, place int, gone bool) {
 		return
 	}
 	r := s.sw.Row(id, place)
-	if c.lt.MaxMasks > 0 {
+	if c.lowered.MaxMasks > 0 {
 		c.noteMasked(&r, place, gone)
 		return
 	}
 	if gone {
 		place = -1
 	}
-	c.dirty[string(c.lt.keyOf(c.t, 0, r.Key, r.PrefixLen))] = place
+	c.dirty[string(c.lowered.keyOf(c.t, 0, r.Key, r.PrefixLen))] = place
 }
 
 // noteMasked records a changed entry of a table with masks.
@@ -82,12 +82,12 @@ func (c *tableCopy) noteMasked(r *interp.Row, place int, gone bool) {
 		g = map[string]*mask{}
 		c.groups[of] = g
 	}
-	_, wide := c.wide[place]
-	delete(c.wide, place)
+	_, wide := c.oversized[place]
+	delete(c.oversized, place)
 	switch {
 	case wide && gone:
 	case !gone && !c.fitsMap(g, r):
-		c.wide[place] = struct{}{}
+		c.oversized[place] = struct{}{}
 	default:
 		c.prefixes(r, func(key, words []uint64) {
 			c.putRival(g, key, words, maskedEntry{place, rankOf(r.Priority, r.Age)}, gone)
@@ -101,15 +101,15 @@ func (c *tableCopy) noteMasked(r *interp.Row, place int, gone bool) {
 
 // fitsMap reports whether the kernel's map has room for an entry's keys. An entry that the kernel has keeps its keys.
 func (c *tableCopy) fitsMap(g map[string]*mask, r *interp.Row) bool {
-	keys := len(c.rivals)
-	if keys+maxKeys <= c.lt.MaxKeys {
+	keys := len(c.entriesByMaskedKey)
+	if keys+maxKeys <= c.lowered.MaxKeys {
 		return c.prefixes(r, func([]uint64, []uint64) {})
 	}
 	return c.prefixes(r, func(key, words []uint64) {
-		if m := g[string(packed(words))]; m == nil || len(c.rivals[string(c.lt.keyOf(c.t, m.number, key, 0))]) == 0 {
+		if m := g[string(packed(words))]; m == nil || len(c.entriesByMaskedKey[string(c.lowered.keyOf(c.t, m.number, key, 0))]) == 0 {
 			keys++
 		}
-	}) && keys <= c.lt.MaxKeys
+	}) && keys <= c.lowered.MaxKeys
 }
 
 // retryUnfitted copies entries that did not fit before, if there is room now.
@@ -118,8 +118,8 @@ func (c *tableCopy) retryUnfitted(sw *interp.Switch) {
 		return
 	}
 	c.room = false
-	for _, place := range slices.Sorted(maps.Keys(c.wide)) {
-		r := sw.Row(c.lt.ID, place)
+	for _, place := range slices.Sorted(maps.Keys(c.oversized)) {
+		r := sw.Row(c.lowered.ID, place)
 		c.noteMasked(&r, place, false)
 	}
 }
@@ -129,24 +129,24 @@ func (c *tableCopy) putRival(g map[string]*mask, key, words []uint64, n maskedEn
 	of := string(packed(words))
 	m := g[of]
 	if m == nil {
-		c.made++
-		m = &mask{number: c.made, words: slices.Clone(words)}
+		c.masksMade++
+		m = &mask{number: c.masksMade, words: slices.Clone(words)}
 		g[of] = m
 	}
-	k := string(c.lt.keyOf(c.t, m.number, key, 0))
-	had := len(c.rivals[k])
-	list := slices.DeleteFunc(c.rivals[k], func(o maskedEntry) bool { return o.place == n.place })
+	k := string(c.lowered.keyOf(c.t, m.number, key, 0))
+	had := len(c.entriesByMaskedKey[k])
+	list := slices.DeleteFunc(c.entriesByMaskedKey[k], func(o maskedEntry) bool { return o.place == n.place })
 	if !gone {
 		at, _ := slices.BinarySearchFunc(list, n, func(a, b maskedEntry) int { return cmp.Compare(b.rank, a.rank) })
 		list = slices.Insert(list, at, n)
 	}
 	switch {
 	case len(list) > 0:
-		c.rivals[k], c.dirty[k] = list, list[0].place
+		c.entriesByMaskedKey[k], c.dirty[k] = list, list[0].place
 		m.keys += 1 - min(had, 1)
 		return
 	case had > 0:
-		delete(c.rivals, k)
+		delete(c.entriesByMaskedKey, k)
 		c.dirty[k] = -1
 		m.keys--
 	}
@@ -275,9 +275,9 @@ func (lt *loweredTable) appendValue(b []byte, r *interp.Row, place int) []byte {
 // maskArray returns the content of the map of masks; ok is false if there are too many masks.
 func (c *tableCopy) maskArray(sw *interp.Switch) (b []byte, ok bool) {
 	b, n := []byte{}, 0
-	for words, priority := range sw.Masks(c.lt.ID) {
+	for words, priority := range sw.Masks(c.lowered.ID) {
 		g := c.groups[string(packed(words))]
-		if n += len(g); n > c.lt.MaxMasks {
+		if n += len(g); n > c.lowered.MaxMasks {
 			return nil, false
 		}
 		before := uint64(1<<32 - 1) // of entries with equal priorities, those of an earlier mask of the interpreter win

@@ -14,13 +14,13 @@ import (
 
 // copiedProfile is an action profile's copy in the kernel, and the changes that Sync has to write to it.
 type copiedProfile struct {
-	lp                     *loweredProfile
+	lowered                *loweredProfile
 	members, groups, lists *bpf.Map         // nil: no path looks them up
 	dirtyMembers           map[int]struct{} // places
 	dirtyGroups            map[int]struct{}
 	inUse                  map[int]list // by a group's place
 	numbers                uint32       // of lists ever
-	gone                   []list       // lists that no group has any more
+	unusedLists            []list       // lists that no group has any more
 }
 
 // list is the members of a group, in the kernel.
@@ -31,7 +31,7 @@ type list struct {
 
 func (s *Switch) newCopiedProfile(lp *loweredProfile) *copiedProfile {
 	return &copiedProfile{
-		lp: lp, dirtyMembers: map[int]struct{}{}, dirtyGroups: map[int]struct{}{}, inUse: map[int]list{},
+		lowered: lp, dirtyMembers: map[int]struct{}{}, dirtyGroups: map[int]struct{}{}, inUse: map[int]list{},
 		members: s.coll.Maps[fmt.Sprintf("pm%d", lp.ID)], groups: s.coll.Maps[fmt.Sprintf("pg%d", lp.ID)],
 		lists: s.coll.Maps[fmt.Sprintf("pl%d", lp.ID)],
 	}
@@ -63,11 +63,11 @@ func uint32Bytes(place int) []byte { return binary.NativeEndian.AppendUint32(nil
 func (c *copiedProfile) writeChanges(sw *interp.Switch) error {
 	var keys, values byteSlices
 	for place := range c.dirtyMembers {
-		act, args, ok := sw.MemberRow(c.lp.ID, place)
+		act, args, ok := sw.MemberRow(c.lowered.ID, place)
 		if !ok {
 			continue
 		}
-		v := make([]byte, c.lp.ValueSize)
+		v := make([]byte, c.lowered.ValueSize)
 		binary.NativeEndian.PutUint64(v, uint64(act)+1)
 		copy(v[8:], packed(args))
 		keys, values = append(keys, uint32Bytes(place)), append(values, v)
@@ -78,7 +78,7 @@ func (c *copiedProfile) writeChanges(sw *interp.Switch) error {
 	var groups, news, elements, members byteSlices
 	next := map[int]list{}
 	for place := range c.dirtyGroups {
-		live, ok := sw.GroupRow(c.lp.ID, place)
+		live, ok := sw.GroupRow(c.lowered.ID, place)
 		if !ok {
 			continue
 		}
@@ -95,7 +95,7 @@ func (c *copiedProfile) writeChanges(sw *interp.Switch) error {
 		return fmt.Errorf("groups: %w", err)
 	}
 	for place, n := range next {
-		c.gone = append(c.gone, c.inUse[place])
+		c.unusedLists = append(c.unusedLists, c.inUse[place])
 		c.inUse[place] = n
 	}
 	return nil
@@ -110,26 +110,26 @@ func (n *list) key(i int) []byte {
 func (c *copiedProfile) removeUnreferenced(sw *interp.Switch) error {
 	var groups, elements, members byteSlices
 	for place := range c.dirtyGroups {
-		if _, ok := sw.GroupRow(c.lp.ID, place); !ok {
-			c.gone = append(c.gone, c.inUse[place])
+		if _, ok := sw.GroupRow(c.lowered.ID, place); !ok {
+			c.unusedLists = append(c.unusedLists, c.inUse[place])
 			delete(c.inUse, place)
 			groups = append(groups, uint32Bytes(place))
 		}
 	}
-	for _, n := range c.gone {
+	for _, n := range c.unusedLists {
 		for i := range n.places {
 			elements = append(elements, n.key(i))
 		}
 	}
 	for place := range c.dirtyMembers {
-		if _, _, ok := sw.MemberRow(c.lp.ID, place); !ok {
+		if _, _, ok := sw.MemberRow(c.lowered.ID, place); !ok {
 			members = append(members, uint32Bytes(place))
 		}
 	}
 	if err := errors.Join(removeAll(c.groups, groups), removeAll(c.lists, elements), removeAll(c.members, members)); err != nil {
 		return fmt.Errorf("members: %w", err)
 	}
-	c.gone = nil
+	c.unusedLists = nil
 	clear(c.dirtyGroups)
 	clear(c.dirtyMembers)
 	return nil

@@ -196,7 +196,7 @@ func (l *lowering) emitCarrierCheck() {
 		asm.Mov.Imm(asm.R1, 1),
 		asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, 0),
 	)
-	l.passUp("a port that has lost its carrier")
+	l.passToInterpreter("a port that has lost its carrier")
 	l.placeLabel(fine)
 	l.loadScratch(asm.R0, l.outPort)
 }

@@ -31,7 +31,7 @@ func (s *Switch) Dirty() (n int) {
 // Keys is how many keys the entries of tables with masks have, and how many of a table the kernel takes at most.
 func (s *Switch) Keys(table string) (n, most int) {
 	id, _ := s.sw.Program().TableByName(table)
-	return len(s.tables[id].rivals), s.tables[id].lt.MaxKeys
+	return len(s.tables[id].entriesByMaskedKey), s.tables[id].lowered.MaxKeys
 }
 
 // Fewer is what Load does when the verifier refuses.

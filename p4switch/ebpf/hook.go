@@ -50,7 +50,7 @@ type ownedHook struct {
 	claim claim
 }
 
-// Close implements [Hook].
+// Close removes the program from the hook, for [Hook].
 func (h *ownedHook) Close() error {
 	defer h.claim.releaseName()
 	return h.Hook.Close()

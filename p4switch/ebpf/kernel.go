@@ -318,12 +318,12 @@ func (s *Switch) Close() {
 	s.coll.Close()
 }
 
-// Counted implements [interp.Counting].
+// Counted returns a cell of an indirect counter, for [interp.Counting].
 func (s *Switch) Counted(id program.CounterID, index int) (packets, bytes uint64, err error) {
 	return s.counterCell(fmt.Sprintf("c%d", id), index)
 }
 
-// CountedAt implements [interp.Counting].
+// CountedAt returns the direct counter of a table entry, for [interp.Counting].
 func (s *Switch) CountedAt(id program.TableID, place int) (packets, bytes uint64, err error) {
 	name := fmt.Sprintf("d%d", id)
 	if m := s.coll.Maps[name]; m != nil && place < 0 {

@@ -111,20 +111,20 @@ type lowering struct {
 	label  string // of the next instruction
 	labels int
 
-	konst map[uint32]uint64
-	size  int // of the scratch so far, bytes
-	what  string
+	constants map[uint32]uint64
+	size      int // of the scratch so far, bytes
+	what      string
 
-	length, pos, code, hit, act, prio, isExit, pktLen, outPort, written int // offsets of state in scratch
-	key, key2, head, deparsed, hash                                     int
-	journal                                                             []journalSite
-	image                                                               []int // offset of each header's bytes, -1: none
-	upOf                                                                map[string]int
-	tables                                                              map[int]*loweredTable
-	loaded                                                              map[uint32]bool // slots that instructions read
-	nodes                                                               map[string]string
-	pending                                                             []parseNode
-	clearAt, queuesAt                                                   int // where journals are cleared, and depths found
+	length, pos, code, hit, act, priority, isExit, pktLen, outPort, written int // offsets of state in scratch
+	key, key2, head, deparsed, hash                                         int
+	journal                                                                 []journalSite
+	image                                                                   []int // offset of each header's bytes, -1: none
+	interpreterFateOf                                                       map[string]int
+	tables                                                                  map[int]*loweredTable
+	loaded                                                                  map[uint32]bool // slots that instructions read
+	nodes                                                                   map[string]string
+	pending                                                                 []parseNode
+	clearAt, queuesAt                                                       int // where journals are cleared, and depths found
 }
 
 // journalSite is a place of the code that counts: what it counts is noted in
@@ -148,11 +148,11 @@ func lower(p *program.Program, cfg lowerConfig) (*lowered, error) {
 	}
 	l := &lowering{
 		p: p, cfg: cfg, drop: uint64(cfg.DropPort) & p.Standard.EgressSpec.Mask, out: &lowered{p: p},
-		konst: map[uint32]uint64{program.SlotZero: 0, program.SlotOne: 1}, upOf: map[string]int{},
+		constants: map[uint32]uint64{program.SlotZero: 0, program.SlotOne: 1}, interpreterFateOf: map[string]int{},
 		tables: map[int]*loweredTable{}, nodes: map[string]string{}, loaded: map[uint32]bool{},
 	}
 	for _, c := range p.Constants {
-		l.konst[c.Slot] = c.Value
+		l.constants[c.Slot] = c.Value
 	}
 	if err := l.placeScratch(); err != nil {
 		return nil, err
@@ -188,7 +188,7 @@ func lower(p *program.Program, cfg lowerConfig) (*lowered, error) {
 	o := l.out
 	o.Instructions, o.ScratchSize = l.ins, (l.size+7)&^7
 	o.Scratch = make([]uint64, o.ScratchSize/8)
-	for s, v := range l.konst {
+	for s, v := range l.constants {
 		o.Scratch[s] = v
 	}
 	for _, id := range slices.Sorted(maps.Keys(l.tables)) {
@@ -203,7 +203,7 @@ func (l *lowering) placeScratch() error {
 		return l.tooLarge()
 	}
 	for _, at := range []*int{
-		&l.length, &l.pos, &l.code, &l.hit, &l.act, &l.prio, &l.isExit, &l.pktLen, &l.outPort, &l.written,
+		&l.length, &l.pos, &l.code, &l.hit, &l.act, &l.priority, &l.isExit, &l.pktLen, &l.outPort, &l.written,
 	} {
 		*at = l.takeScratch(8)
 	}
@@ -249,7 +249,7 @@ func (l *lowering) emitPrologue() {
 	l.clearAt = len(l.ins)
 	l.emit(
 		asm.LoadMem(asm.R0, regCtx, skbVLAN, asm.Word),
-		asm.JNE.Imm(asm.R0, 0, l.upLabel("a VLAN tag that the interface took off")),
+		asm.JNE.Imm(asm.R0, 0, l.interpreterLabel("a VLAN tag that the interface took off")),
 	)
 	l.emit(asm.LoadMem(asm.R4, regCtx, skbLen, asm.Word))
 	l.storeScratch(l.length, asm.R4)
@@ -263,7 +263,7 @@ func (l *lowering) emitPrologue() {
 	)
 	l.placeLabel(fits)
 	l.emit(
-		asm.JEq.Imm(asm.R4, 0, l.upLabel("an empty packet")),
+		asm.JEq.Imm(asm.R4, 0, l.interpreterLabel("an empty packet")),
 		asm.Mov.Reg(asm.R1, regCtx),
 		asm.Mov.Imm(asm.R2, 0),
 		asm.Mov.Reg(asm.R3, regScratch),
@@ -294,13 +294,13 @@ func (l *lowering) emitTrafficManager() {
 	l.what = ""
 	if s.Multicast.Has {
 		l.loadSlot(asm.R0, s.Multicast.Slot)
-		l.emit(asm.JNE.Imm(asm.R0, 0, l.upLabel("multicast")))
+		l.emit(asm.JNE.Imm(asm.R0, 0, l.interpreterLabel("multicast")))
 	}
 	l.loadSlot(asm.R0, s.EgressSpec.Slot)
 	l.maskRegister(asm.R0, 1<<32-1)
 	l.jumpIfEq(asm.R0, l.drop, "drop_ingress")
 	if l.cfg.CPUPort != 0 {
-		l.jumpIfEq(asm.R0, uint64(l.cfg.CPUPort), l.upLabel("a packet for controllers"))
+		l.jumpIfEq(asm.R0, uint64(l.cfg.CPUPort), l.interpreterLabel("a packet for controllers"))
 	}
 	l.storeScratch(l.outPort, asm.R0)
 	l.emitCarrierCheck()

@@ -179,7 +179,7 @@ func (l *lowering) stateInst(in *program.Inst, prefix, end string) {
 		l.lowerCall(&l.p.Calls[in.Imm])
 	default:
 		if !l.wideInst(in) {
-			l.passUp(nameOf(in.Op))
+			l.passToInterpreter(nameOf(in.Op))
 		}
 	}
 }
@@ -214,7 +214,7 @@ func nameOf(op program.Opcode) string {
 func (l *lowering) lowerShift(in *program.Inst) {
 	op := map[program.Opcode]asm.ALUOp{program.OpShl: asm.LSh, program.OpShr: asm.RSh, program.OpSar: asm.ArSh}[in.Op]
 	l.loadSlot(asm.R0, in.A)
-	if n, ok := l.konst[in.B]; ok && n < 64 {
+	if n, ok := l.constants[in.B]; ok && n < 64 {
 		l.emit(op.Imm(asm.R0, int32(n)))
 	} else {
 		fits, done := l.newLabel(), l.newLabel()
@@ -297,7 +297,7 @@ func (l *lowering) noteCount(in *program.Inst) {
 func (l *lowering) readRegister(in *program.Inst) {
 	r := &l.p.Registers[in.Imm]
 	if r.Width > 64 || in.N != 1 || r.Size == 0 {
-		l.passUp("a register of more than 64 bits")
+		l.passToInterpreter("a register of more than 64 bits")
 		return
 	}
 	if !slices.Contains(l.out.Read, program.RegisterID(in.Imm)) {
@@ -333,9 +333,9 @@ var callNames = map[program.CallKind]string{
 func (l *lowering) lowerCall(k *program.Call) {
 	switch k.Kind {
 	case program.CallAddHeader, program.CallRemoveHeader:
-		id, ok := l.konst[k.A]
+		id, ok := l.constants[k.A]
 		if !ok || id >= uint64(len(l.p.Headers)) || l.p.Headers[id].Type.Varbit >= 0 {
-			l.passUp("a header named at run time, or of variable length")
+			l.passToInterpreter("a header named at run time, or of variable length")
 			return
 		}
 		members := []int{int(id)}
@@ -344,7 +344,7 @@ func (l *lowering) lowerCall(k *program.Call) {
 		}
 		for _, m := range members {
 			if l.p.Headers[m].Type.Varbit >= 0 {
-				l.passUp("a header named at run time, or of variable length")
+				l.passToInterpreter("a header named at run time, or of variable length")
 				return
 			}
 		}
@@ -352,10 +352,10 @@ func (l *lowering) lowerCall(k *program.Call) {
 			l.addHeader(m, k.Kind == program.CallAddHeader)
 		}
 	case program.CallAssignHeader:
-		d, ok1 := l.konst[k.A]
-		s, ok2 := l.konst[k.B]
+		d, ok1 := l.constants[k.A]
+		s, ok2 := l.constants[k.B]
 		if n := uint64(len(l.p.Headers)); !ok1 || !ok2 || d >= n || s >= n {
-			l.passUp("a header named at run time")
+			l.passToInterpreter("a header named at run time")
 			return
 		}
 		l.assignHeader(int(d), int(s), k.ID != 0)
@@ -363,15 +363,15 @@ func (l *lowering) lowerCall(k *program.Call) {
 		l.hashCall(k)
 	case program.CallRandom:
 		if !l.cfg.Random {
-			l.passUp(callNames[k.Kind])
+			l.passToInterpreter(callNames[k.Kind])
 			return
 		}
 		l.lowerRandom(k)
 	case program.CallAssert, program.CallAssume:
 		l.loadSlot(asm.R0, k.A)
-		l.emit(asm.JEq.Imm(asm.R0, 0, l.upLabel("a failed assert")))
+		l.emit(asm.JEq.Imm(asm.R0, 0, l.interpreterLabel("a failed assert")))
 	default:
-		l.passUp(callNames[k.Kind])
+		l.passToInterpreter(callNames[k.Kind])
 	}
 }
 

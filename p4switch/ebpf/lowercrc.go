@@ -18,7 +18,7 @@ func (l *lowering) lowerCRC(c *program.Calculation, n int) bool {
 	if at < 0 {
 		at = len(l.out.CRCs)
 		if at >= 15 { // a 16-bit offset reaches no further
-			l.passUp("more than 15 CRCs")
+			l.passToInterpreter("more than 15 CRCs")
 			return false
 		}
 		l.out.CRCs = append(l.out.CRCs, table)

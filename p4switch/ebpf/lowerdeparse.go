@@ -72,7 +72,7 @@ func (l *lowering) updateChecks() {
 func (l *lowering) lowerCalculation(id int) bool {
 	c := &l.p.Calculations[id]
 	if c.Payload {
-		l.passUp("a checksum or hash over the payload")
+		l.passToInterpreter("a checksum or hash over the payload")
 		return false
 	}
 	bits, ok := l.layCalculationInputs(c)
@@ -97,7 +97,7 @@ func (l *lowering) lowerCalculation(id int) bool {
 	case program.HashXor32:
 		l.xorFold(n, asm.Word)
 	default:
-		l.passUp("a hash that is not a CRC, csum16, identity, xor16 or xor32")
+		l.passToInterpreter("a hash that is not a CRC, csum16, identity, xor16 or xor32")
 		return false
 	}
 	return true
@@ -121,17 +121,17 @@ func (l *lowering) layCalculationInputs(c *program.Calculation) (bits int, ok bo
 	for _, st := range c.Steps {
 		switch st.Kind {
 		case program.EmitHeader:
-			l.passUp("a checksum or hash over a whole header")
+			l.passToInterpreter("a checksum or hash over a whole header")
 			return 0, false
 		case program.EmitVar:
 			l.loadScratch(asm.R0, int(st.LenSlot)*8)
-			l.emit(asm.JNE.Imm(asm.R0, 0, l.upLabel("a field of variable length that is not empty")))
+			l.emit(asm.JNE.Imm(asm.R0, 0, l.interpreterLabel("a field of variable length that is not empty")))
 		default:
 			bits += st.Width
 		}
 	}
 	if bits > 128*8 {
-		l.passUp("a checksum or hash over more than 128 bytes")
+		l.passToInterpreter("a checksum or hash over more than 128 bytes")
 		return 0, false
 	}
 	for i := 0; i < (bits+7)/8; i += 8 {
@@ -143,7 +143,7 @@ func (l *lowering) layCalculationInputs(c *program.Calculation) (bits int, ok bo
 		if st.Guard != program.SlotOne && !seen[st.Guard] {
 			seen[st.Guard] = true
 			l.loadSlot(asm.R0, st.Guard)
-			l.emit(asm.JEq.Imm(asm.R0, 0, l.upLabel("a checksum or hash over a header that is not there")))
+			l.emit(asm.JEq.Imm(asm.R0, 0, l.interpreterLabel("a checksum or hash over a header that is not there")))
 		}
 		if st.Kind == program.EmitVar {
 			continue
@@ -199,19 +199,19 @@ func (l *lowering) lowerDeparser() {
 	l.loadScratch(regTmp, l.written)
 	fits, same, empty := l.newLabel(), l.newLabel(), l.newLabel()
 	l.emit(asm.JLE.Imm(regTmp, maxOutputBytes, fits))
-	l.passUp(fmt.Sprintf("headers of more than %d bytes", maxOutputBytes))
+	l.passToInterpreter(fmt.Sprintf("headers of more than %d bytes", maxOutputBytes))
 	l.placeLabel(fits)
 	l.loadScratch(asm.R2, l.pos)
 	l.emit(
 		asm.JEq.Reg(asm.R2, regTmp, same),
-		asm.JGT.Reg(asm.R2, regTmp, l.upLabel("headers that are fewer bytes than they were")),
+		asm.JGT.Reg(asm.R2, regTmp, l.interpreterLabel("headers that are fewer bytes than they were")),
 		asm.Mov.Reg(asm.R1, regTmp),
 		asm.Sub.Reg(asm.R1, asm.R2),
 		asm.Mov.Reg(asm.R2, asm.R1),
 		asm.Mov.Reg(asm.R1, regCtx),
 		asm.Mov.Imm(asm.R3, 0),
 		asm.FnSkbChangeHead.Call(),
-		asm.JNE.Imm(asm.R0, 0, l.upLabel("headers for which there is no room")),
+		asm.JNE.Imm(asm.R0, 0, l.interpreterLabel("headers for which there is no room")),
 	)
 	l.placeLabel(same)
 	l.emit(
@@ -267,7 +267,7 @@ func (l *lowering) deparseHeader(d *program.DeparseStep) bool {
 	h := &l.p.Headers[d.ID]
 	if e.Varbit {
 		l.loadScratch(asm.R0, int(h.Base+h.Type.VarLen)*8)
-		l.emit(asm.JNE.Imm(asm.R0, 0, l.upLabel("a field of variable length that is not empty")))
+		l.emit(asm.JNE.Imm(asm.R0, 0, l.interpreterLabel("a field of variable length that is not empty")))
 	}
 	off := 0
 	for i := range h.Type.Fields {
@@ -291,12 +291,12 @@ func (l *lowering) deparseHeader(d *program.DeparseStep) bool {
 		l.placeLabel(plain)
 	}
 	if d.Bytes > maxOutputBytes {
-		l.passUp(fmt.Sprintf("headers of more than %d bytes", maxOutputBytes))
+		l.passToInterpreter(fmt.Sprintf("headers of more than %d bytes", maxOutputBytes))
 		return false
 	}
 	l.loadScratch(regTmp, l.written)
 	l.emit(
-		asm.JGT.Imm(regTmp, int32(maxOutputBytes-d.Bytes), l.upLabel(fmt.Sprintf("headers of more than %d bytes", maxOutputBytes))),
+		asm.JGT.Imm(regTmp, int32(maxOutputBytes-d.Bytes), l.interpreterLabel(fmt.Sprintf("headers of more than %d bytes", maxOutputBytes))),
 		asm.Mov.Reg(asm.R1, regScratch),
 		asm.Add.Imm(asm.R1, int32(l.deparsed)),
 		asm.Add.Reg(asm.R1, regTmp),

@@ -40,17 +40,17 @@ func (l *lowering) newLabel() string {
 
 func (l *lowering) emitJump(label string) { l.emit(asm.Ja.Label(label)) }
 
-// passUp emits code that passes the packet up to the interpreter because of a construct.
-func (l *lowering) passUp(construct string) { l.emitJump(l.upLabel(construct)) }
+// passToInterpreter emits code that passes the packet up to the interpreter because of a construct.
+func (l *lowering) passToInterpreter(construct string) { l.emitJump(l.interpreterLabel(construct)) }
 
-func (l *lowering) upLabel(construct string) string {
+func (l *lowering) interpreterLabel(construct string) string {
 	if l.what != "" {
 		construct += " in " + l.what
 	}
-	i, ok := l.upOf[construct]
+	i, ok := l.interpreterFateOf[construct]
 	if !ok {
 		i = len(l.out.Up)
-		l.upOf[construct] = i
+		l.interpreterFateOf[construct] = i
 		l.out.Up = append(l.out.Up, construct)
 	}
 	return fmt.Sprintf("up%d", i)
@@ -85,7 +85,7 @@ func (l *lowering) loadImmediate(r asm.Register, v uint64) {
 
 // loadSlot emits code that loads a slot into a register.
 func (l *lowering) loadSlot(r asm.Register, slot uint32) {
-	if v, ok := l.konst[slot]; ok {
+	if v, ok := l.constants[slot]; ok {
 		l.loadImmediate(r, v)
 		return
 	}

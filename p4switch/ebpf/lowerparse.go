@@ -44,7 +44,7 @@ func (l *lowering) parseNodeLabel(state int32, pos int, fill []int) string {
 		return n
 	}
 	if len(l.nodes) == maxStates {
-		return l.upLabel(fmt.Sprintf("more than %d paths through the parser", maxStates))
+		return l.interpreterLabel(fmt.Sprintf("more than %d paths through the parser", maxStates))
 	}
 	n := parseNode{state: state, pos: pos, fill: slices.Clone(fill)}
 	n.label = fmt.Sprintf("parse%d", len(l.nodes))
@@ -112,9 +112,9 @@ func (l *lowering) parseOp(op *program.ParseOp, n *parseNode) bool {
 	case program.ParseLookahead:
 		return l.lowerLookahead(op, n)
 	case program.ParseAdvance:
-		by, ok := l.konst[op.Slot]
+		by, ok := l.constants[op.Slot]
 		if !ok {
-			l.passUp("advance by a number of bits known at run time only")
+			l.passToInterpreter("advance by a number of bits known at run time only")
 			return false
 		}
 		if by%8 != 0 {
@@ -122,7 +122,7 @@ func (l *lowering) parseOp(op *program.ParseOp, n *parseNode) bool {
 			return false
 		}
 		if by > maxHeaderBytes*8 {
-			l.passUp(fmt.Sprintf("headers of more than %d bytes", maxHeaderBytes))
+			l.passToInterpreter(fmt.Sprintf("headers of more than %d bytes", maxHeaderBytes))
 			return false
 		}
 		l.checkPacketLength(n.pos+int(by/8), n.pos)
@@ -138,7 +138,7 @@ func (l *lowering) parseOp(op *program.ParseOp, n *parseNode) bool {
 		l.emitJump("parsed")
 		l.placeLabel(ok)
 	default:
-		l.passUp("extract into a stack of header unions")
+		l.passToInterpreter("extract into a stack of header unions")
 		return false
 	}
 	return true
@@ -148,15 +148,15 @@ func (l *lowering) lowerExtract(op *program.ParseOp, id int, n *parseNode) bool 
 	e := &l.p.Extractions[id]
 	if e.Varbit {
 		if !op.Sized {
-			l.passUp("a header that computes its own length")
+			l.passToInterpreter("a header that computes its own length")
 			return false
 		}
 		l.loadSlot(asm.R0, op.Slot)
-		l.emit(asm.JNE.Imm(asm.R0, 0, l.upLabel("a field of variable length that is not empty")))
+		l.emit(asm.JNE.Imm(asm.R0, 0, l.interpreterLabel("a field of variable length that is not empty")))
 		return l.extractEmpty(e, id, n)
 	}
 	if n.pos+e.Bytes > maxHeaderBytes {
-		l.passUp(fmt.Sprintf("headers of more than %d bytes", maxHeaderBytes))
+		l.passToInterpreter(fmt.Sprintf("headers of more than %d bytes", maxHeaderBytes))
 		return false
 	}
 	l.checkPacketLength(n.pos+e.Bytes, n.pos)
@@ -183,7 +183,7 @@ func (l *lowering) extractEmpty(e *program.Extraction, id int, n *parseNode) boo
 		return false
 	}
 	if n.pos+e.Bytes > maxHeaderBytes {
-		l.passUp(fmt.Sprintf("headers of more than %d bytes", maxHeaderBytes))
+		l.passToInterpreter(fmt.Sprintf("headers of more than %d bytes", maxHeaderBytes))
 		return false
 	}
 	l.checkPacketLength(n.pos+e.Bytes, n.pos)
@@ -278,7 +278,7 @@ func (l *lowering) writePart(base int, f *program.Part) {
 // loadLookahead emits code that loads the bits of a lookahead into R0; false if the packet must be passed up.
 func (l *lowering) loadLookahead(off, width int, n *parseNode) bool {
 	if width > 64 || n.pos+(off+width+7)/8 > maxHeaderBytes {
-		l.passUp("a lookahead of more than 64 bits or too far")
+		l.passToInterpreter("a lookahead of more than 64 bits or too far")
 		return false
 	}
 	l.checkPacketLength(n.pos+(off+width+7)/8, n.pos)
@@ -297,7 +297,7 @@ func (l *lowering) loadLookahead(off, width int, n *parseNode) bool {
 
 func (l *lowering) lowerLookahead(op *program.ParseOp, n *parseNode) bool {
 	if op.Dst.Field.Words != 1 {
-		l.passUp("a lookahead of more than 64 bits or too far")
+		l.passToInterpreter("a lookahead of more than 64 bits or too far")
 		return false
 	}
 	if !l.loadLookahead(op.Offset, op.Width, n) {
@@ -337,7 +337,7 @@ func (l *lowering) selectNext(st *program.ParseState, n *parseNode) {
 	for i := range st.Cases {
 		c := &st.Cases[i]
 		if c.ValueSetUse >= 0 {
-			l.passUp("a value set")
+			l.passToInterpreter("a value set")
 			return
 		}
 		no := l.newLabel()

@@ -52,7 +52,7 @@ func (l *lowering) lookupUint32(name string, missing string) {
 func (l *lowering) lowerActionProfile(t *program.Table, empty string) {
 	id := t.Info.Profile
 	member, found, done, selector := l.newLabel(), l.newLabel(), l.newLabel(), l.p.Profiles[id].Calculation
-	changing := l.upLabel(missingMember)
+	changing := l.interpreterLabel(missingMember)
 	l.loadScratch(asm.R0, l.act)
 	l.emit(
 		asm.Mov.Reg32(asm.R1, asm.R0),
@@ -79,7 +79,7 @@ func (l *lowering) lowerActionProfile(t *program.Table, empty string) {
 		l.emitJump(done)
 		l.placeLabel(other)
 	}
-	l.emitJump(l.upLabel("a member whose action is not the table's"))
+	l.emitJump(l.interpreterLabel("a member whose action is not the table's"))
 	l.placeLabel(done)
 }
 
@@ -87,7 +87,7 @@ const missingMember = "a member or group that is not there yet"
 
 // selectMember emits code that puts the index of a group's selected member into R0, and jumps to found.
 func (l *lowering) selectMember(id program.ProfileID, selector int, found, empty, done string) {
-	changing := l.upLabel(missingMember)
+	changing := l.interpreterLabel(missingMember)
 	l.emit(
 		asm.JNE.Imm(asm.R1, targetGroup, done),
 		asm.RSh.Imm(asm.R0, 32),

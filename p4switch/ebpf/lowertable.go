@@ -141,7 +141,7 @@ func (l *lowering) lowerTable(id int, prefix, end string) {
 	l.what = fmt.Sprintf("table %q", t.Info.Name)
 	goOn := func(pc int32) { l.emitJump(fmt.Sprintf("%s%d", prefix, pc)) }
 	if why := whyNotInKernel(t); why != "" {
-		l.passUp(why)
+		l.passToInterpreter(why)
 		return
 	}
 	if onlyDefault(t) {
@@ -158,12 +158,12 @@ func (l *lowering) lowerTable(id int, prefix, end string) {
 	}
 	lt := l.tables[id]
 	if lt.control+controlArgs+8*t.ArgMax > maxLowered {
-		l.passUp("a control state that is too large")
+		l.passToInterpreter("a control state that is too large")
 		return
 	}
 	l.emit(
 		asm.LoadMem(asm.R0, regControl, int16(lt.control+controlPassUp), asm.DWord),
-		asm.JNE.Imm(asm.R0, 0, l.upLabel("entries that the kernel does not take")),
+		asm.JNE.Imm(asm.R0, 0, l.interpreterLabel("entries that the kernel does not take")),
 	)
 	l.putImm(l.act, 0)
 	if lt.Keyed {
@@ -196,7 +196,7 @@ func (l *lowering) lowerTable(id int, prefix, end string) {
 		acts = append(acts, l.newLabel())
 		l.emit(asm.JEq.Imm(asm.R0, int32(k+1), acts[k]))
 	}
-	l.emit(asm.JEq.Imm(asm.R0, verdictUp, l.upLabel("a configured meter, or a default action of an action profile")))
+	l.emit(asm.JEq.Imm(asm.R0, verdictUp, l.interpreterLabel("a configured meter, or a default action of an action profile")))
 	goOn(t.MissPC)
 	for k := range t.Actions {
 		a := &t.Actions[k]
@@ -254,7 +254,7 @@ func (l *lowering) lowerLookup(t *program.Table, lt *loweredTable) {
 // tryMasks looks the key up under each mask, until no later one has an entry of a larger rank.
 func (l *lowering) tryMasks(t *program.Table, lt *loweredTable) {
 	next, done := l.newLabel(), l.newLabel()
-	l.putImm(l.prio, 0)
+	l.putImm(l.priority, 0)
 	l.emit(asm.Mov.Imm(regTmp, 0))
 	l.placeLabel(next)
 	l.emit(
@@ -269,9 +269,9 @@ func (l *lowering) tryMasks(t *program.Table, lt *loweredTable) {
 		asm.FnMapLookupElem.Call(),
 		asm.JEq.Imm(asm.R0, 0, done),
 	)
-	l.loadScratch(asm.R2, l.prio)
+	l.loadScratch(asm.R2, l.priority)
 	l.emit(asm.LoadMem(asm.R1, asm.R0, maskOr, asm.DWord), asm.Or.Reg(asm.R2, asm.R1))
-	l.storeScratch(l.prio, asm.R2)
+	l.storeScratch(l.priority, asm.R2)
 	l.emit(asm.LoadMem(asm.R1, asm.R0, maskRank, asm.DWord), asm.JLE.Reg(asm.R1, asm.R2, done))
 	l.emit(asm.LoadMem(asm.R1, asm.R0, maskNumber, asm.DWord))
 	l.storeScratch(l.key2, asm.R1)
@@ -347,9 +347,9 @@ func (l *lowering) keepBetterEntry(t *program.Table, lt *loweredTable) {
 	l.emit(asm.JEq.Imm(asm.R0, 0, none))
 	if lt.MaxMasks > 0 {
 		l.emit(asm.LoadMem(asm.R1, asm.R0, 8, asm.DWord))
-		l.loadScratch(asm.R2, l.prio)
+		l.loadScratch(asm.R2, l.priority)
 		l.emit(asm.JLE.Reg(asm.R1, asm.R2, none))
-		l.storeScratch(l.prio, asm.R1)
+		l.storeScratch(l.priority, asm.R1)
 	}
 	l.emit(asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord))
 	l.storeScratch(l.act, asm.R1)

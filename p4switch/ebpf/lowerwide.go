@@ -50,7 +50,7 @@ func (l *lowering) wideInst(in *program.Inst) bool {
 			}
 		})
 	case program.OpWShl, program.OpWShr:
-		by, ok := l.konst[in.B]
+		by, ok := l.constants[in.B]
 		if !ok {
 			return false
 		}

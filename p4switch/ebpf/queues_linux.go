@@ -14,7 +14,8 @@ import (
 // interfaces' counters.
 type Queues struct{ netlink *netlink.Handle }
 
-// OpenQueues opens the calling thread's network namespace.
+// OpenQueues opens a reader of the queueing disciplines (tc) of the interfaces in the calling thread's network
+// namespace.
 func OpenQueues() (*Queues, error) {
 	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {

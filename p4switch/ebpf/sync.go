@@ -20,7 +20,7 @@ func (s *Switch) Sync() error {
 	}
 	for _, c := range s.profiles {
 		if err := c.writeChanges(s.sw); err != nil {
-			return fmt.Errorf("kernel: action profile %q: %w", s.sw.Program().Profiles[c.lp.ID].Info.Name, err)
+			return fmt.Errorf("kernel: action profile %q: %w", s.sw.Program().Profiles[c.lowered.ID].Info.Name, err)
 		}
 	}
 	for _, c := range s.tables {
@@ -47,7 +47,7 @@ func (s *Switch) Sync() error {
 	}
 	for _, c := range s.profiles {
 		if err := c.removeUnreferenced(s.sw); err != nil {
-			return fmt.Errorf("kernel: action profile %q: %w", s.sw.Program().Profiles[c.lp.ID].Info.Name, err)
+			return fmt.Errorf("kernel: action profile %q: %w", s.sw.Program().Profiles[c.lowered.ID].Info.Name, err)
 		}
 	}
 	s.changed = false
@@ -57,7 +57,7 @@ func (s *Switch) Sync() error {
 // exceedsKernel reports whether the table has more entries than the kernel takes. They stay dirty then. A table with
 // masks has those apart that do not fit.
 func (c *tableCopy) exceedsKernel(sw *interp.Switch) bool {
-	return c.lt.MaxMasks == 0 && sw.Len(c.lt.ID) > c.lt.MaxKeys
+	return c.lowered.MaxMasks == 0 && sw.Len(c.lowered.ID) > c.lowered.MaxKeys
 }
 
 // writeChanges writes new and changed entries, and the masks, to the kernel's maps.
@@ -67,31 +67,31 @@ func (c *tableCopy) writeChanges(sw *interp.Switch) error {
 		return nil
 	}
 	keys, values := make(byteSlices, 0, len(c.dirty)), make(byteSlices, 0, len(c.dirty))
-	buf := make([]byte, 0, len(c.dirty)*(c.lt.KeySize+c.lt.ValueSize))
+	buf := make([]byte, 0, len(c.dirty)*(c.lowered.KeySize+c.lowered.ValueSize))
 	for k, place := range c.dirty {
 		if place < 0 {
 			continue
 		}
-		r := sw.Row(c.lt.ID, place)
+		r := sw.Row(c.lowered.ID, place)
 		at := len(buf)
-		buf = c.lt.appendValue(append(buf, k...), &r, place)
+		buf = c.lowered.appendValue(append(buf, k...), &r, place)
 		keys, values = append(keys, buf[at:at+len(k)]), append(values, buf[at+len(k):])
 	}
 	if err := putAll(c.entries, keys, values); err != nil {
 		return fmt.Errorf("entries: %w", err)
 	}
-	if c.lt.MaxMasks == 0 {
+	if c.lowered.MaxMasks == 0 {
 		return nil
 	}
 	b, ok := c.maskArray(sw)
-	if c.many = !ok; !ok || bytes.Equal(b, c.array) {
+	if c.tooManyMasks = !ok; !ok || bytes.Equal(b, c.array) {
 		return nil
 	}
-	first := c.lt.MaxMasks - c.first
+	first := c.lowered.MaxMasks - c.first
 	keys, values = nil, nil
-	for i := range len(b) / c.lt.MaskSize {
+	for i := range len(b) / c.lowered.MaskSize {
 		keys = append(keys, binary.NativeEndian.AppendUint32(nil, uint32(first+i)))
-		values = append(values, b[i*c.lt.MaskSize:(i+1)*c.lt.MaskSize])
+		values = append(values, b[i*c.lowered.MaskSize:(i+1)*c.lowered.MaskSize])
 	}
 	if err := putAll(c.masks, keys, values); err != nil {
 		return fmt.Errorf("masks: %w", err)
@@ -131,8 +131,8 @@ func (s *Switch) controlValue() []byte {
 		if c == nil {
 			continue
 		}
-		at := c.lt.control
-		if d, set := s.sw.DefaultRow(c.lt.ID); set {
+		at := c.lowered.control
+		if d, set := s.sw.DefaultRow(c.lowered.ID); set {
 			put(at+controlDefault, uint64(d.Target)+1)
 			if d.Kind != interp.ByAction || d.Metered {
 				put(at+controlDefault, verdictUp)
@@ -141,12 +141,12 @@ func (s *Switch) controlValue() []byte {
 				put(at+controlArgs+8*k, a)
 			}
 		}
-		if c.exceedsKernel(s.sw) || c.many || len(c.wide) > 0 {
+		if c.exceedsKernel(s.sw) || c.tooManyMasks || len(c.oversized) > 0 {
 			put(at+controlPassUp, 1)
 		}
-		if c.lt.MaxMasks > 0 {
+		if c.lowered.MaxMasks > 0 {
 			put(at+controlFirst, uint64(c.first))
-			put(at+controlMasks, uint64(len(c.array)/c.lt.MaskSize))
+			put(at+controlMasks, uint64(len(c.array)/c.lowered.MaskSize))
 		}
 	}
 	return b

@@ -27,10 +27,10 @@ func attachTCX(index int) (Hook, error) {
 	return &tcx{l, pass}, nil
 }
 
-// Kind implements [Hook].
+// Kind returns the kind of hook, for [Hook].
 func (h *tcx) Kind() HookKind { return HookTCX }
 
-// Run implements [Hook].
+// Run makes the kernel run the switch's program for each arriving packet, for [Hook].
 func (h *tcx) Run(s *Switch) error {
 	p := h.pass
 	if s != nil {
@@ -42,7 +42,7 @@ func (h *tcx) Run(s *Switch) error {
 	return nil
 }
 
-// Close implements [Hook].
+// Close removes the program from the hook, for [Hook].
 func (h *tcx) Close() error {
 	err := h.link.Close()
 	h.pass.Close() //nolint:errcheck // nothing is pending

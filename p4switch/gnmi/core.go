@@ -59,7 +59,7 @@ func New(cfg Config) (*Core, error) {
 		cfg.DefaultInterval = 10e9
 	}
 	g := &Core{cfg: cfg, budget: cfg.Budget.WithDefaults()}
-	g.budget.PathElems = min(g.budget.PathElems, 63) // see matchLeaf
+	g.budget.ElemsPerPath = min(g.budget.ElemsPerPath, 63) // see matchLeaf
 	for _, s := range cfg.Ports.States() {
 		g.values = append(g.values, snapshot(s, nil))
 	}
@@ -99,7 +99,7 @@ func checkModels(use []*gnmipb.ModelData) error {
 			known = known || m.name == u.GetName()
 		}
 		if !known {
-			return rpc.Errorf(codes.Unimplemented, "model %q is not served; see Capabilities", rpc.Cut(u.GetName()))
+			return rpc.Errorf(codes.Unimplemented, "model %q is not served; see Capabilities", rpc.Shorten(u.GetName()))
 		}
 	}
 	return nil
@@ -156,8 +156,8 @@ func (g *Core) serveGet(req *gnmipb.GetRequest) (*gnmipb.GetResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n, most := len(req.GetPath()), g.budget.Paths; n > most {
-		return nil, rpc.Over("paths", n, most, "split the request")
+	if n, most := len(req.GetPath()), g.budget.PathsPerRequest; n > most {
+		return nil, rpc.LimitError("paths", n, most, "split the request")
 	}
 	resp, sent := &gnmipb.GetResponse{}, 0
 	for _, path := range req.GetPath() {
@@ -178,8 +178,8 @@ func (g *Core) serveGet(req *gnmipb.GetRequest) (*gnmipb.GetResponse, error) {
 				kept = append(kept, r)
 			}
 		}
-		if sent += len(kept); sent > g.budget.Leaves {
-			return nil, rpc.Over("leaves", sent, g.budget.Leaves, "split the request")
+		if sent += len(kept); sent > g.budget.LeavesPerGet {
+			return nil, rpc.LimitError("leaves", sent, g.budget.LeavesPerGet, "split the request")
 		}
 		for first := true; first || len(kept) > 0; first = false {
 			k := len(kept)

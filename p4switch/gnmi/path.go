@@ -23,7 +23,7 @@ type patternElem struct {
 func (g *Core) compilePath(prefix, path *gnmipb.Path) (*pattern, error) {
 	for _, o := range []string{prefix.GetOrigin(), path.GetOrigin()} {
 		if o != "" && o != "openconfig" {
-			return nil, rpc.Errorf(codes.Unimplemented, "origin %q is not served; use openconfig", rpc.Cut(o))
+			return nil, rpc.Errorf(codes.Unimplemented, "origin %q is not served; use openconfig", rpc.Shorten(o))
 		}
 	}
 	if prefix.GetOrigin() != "" && path.GetOrigin() != "" {
@@ -36,8 +36,8 @@ func (g *Core) compilePath(prefix, path *gnmipb.Path) (*pattern, error) {
 		return nil, rpc.Invalidf("the path uses the deprecated field element; use elem")
 	}
 	p := &pattern{}
-	if n, most := len(prefix.GetElem())+len(path.GetElem()), g.budget.PathElems; n > most {
-		return nil, rpc.Over("path-elements", n, most, "interfaces need fewer")
+	if n, most := len(prefix.GetElem())+len(path.GetElem()), g.budget.ElemsPerPath; n > most {
+		return nil, rpc.LimitError("path-elements", n, most, "interfaces need fewer")
 	}
 	for _, list := range [][]*gnmipb.PathElem{prefix.GetElem(), path.GetElem()} {
 		for _, e := range list {
@@ -51,10 +51,10 @@ func (g *Core) compilePath(prefix, path *gnmipb.Path) (*pattern, error) {
 			pe := patternElem{name: name}
 			for k, v := range e.GetKey() {
 				if name != "interface" && name != "*" {
-					return nil, rpc.Invalidf("%s/%s has no keys", p, rpc.Cut(name))
+					return nil, rpc.Invalidf("%s/%s has no keys", p, rpc.Shorten(name))
 				}
 				if k != "name" {
-					return nil, rpc.Invalidf("%s/%s has the key name, not %q", p, name, rpc.Cut(k))
+					return nil, rpc.Invalidf("%s/%s has the key name, not %q", p, name, rpc.Shorten(k))
 				}
 				pe.key = v
 			}
@@ -76,7 +76,7 @@ func (p *pattern) String() string {
 	if b.Len() == 0 {
 		return "/"
 	}
-	return rpc.Cut(b.String())
+	return rpc.Shorten(b.String())
 }
 
 // depthIn returns the number of elements of the pattern's node on a path of length full.
@@ -133,7 +133,7 @@ func (g *Core) leavesOf(p *pattern) ([]leafRef, error) {
 	full := make([][]string, len(leaves))
 	for l := range leaves {
 		full[l] = append([]string{"interfaces", "interface"}, leaves[l].path...)
-		if leaves[l].casts && !g.cfg.Ports.Casts {
+		if leaves[l].castCounter && !g.cfg.Ports.Casts {
 			continue
 		}
 		if matchLeaf(p.elems, full[l], nil) {
@@ -146,7 +146,7 @@ func (g *Core) leavesOf(p *pattern) ([]leafRef, error) {
 	var out []leafRef
 	for i, s := range g.cfg.Ports.States() {
 		for _, l := range which {
-			if has := leaves[l].has; has != nil && !has(s) {
+			if has := leaves[l].isPresent; has != nil && !has(s) {
 				continue
 			}
 			if matchLeaf(p.elems, full[l], &s.Name) {

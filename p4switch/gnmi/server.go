@@ -64,7 +64,7 @@ func (s *Server) Subscribe(stream gnmipb.GNMI_SubscribeServer) error {
 	if err != nil {
 		return err
 	}
-	box := rpc.NewOutbox(func(m *gnmipb.SubscribeResponse) int { return proto.Size(m) }, s.core.budget.Queued)
+	box := rpc.NewOutbox(func(m *gnmipb.SubscribeResponse) int { return proto.Size(m) }, s.core.budget.QueuedBytesPerStream)
 	s.mu.Lock()
 	sub, err := s.core.Subscribe(req, func(m *gnmipb.SubscribeResponse) bool { return box.Offer(m, maxSubscriberQueue) })
 	if err == nil && sub.Done() {

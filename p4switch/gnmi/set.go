@@ -47,8 +47,8 @@ func (g *Core) Set(req *gnmipb.SetRequest) (*gnmipb.SetResponse, error) {
 
 func (g *Core) serveSet(req *gnmipb.SetRequest) (*gnmipb.SetResponse, error) {
 	n := len(req.GetDelete()) + len(req.GetUnionReplace()) + len(req.GetReplace()) + len(req.GetUpdate())
-	if most := g.budget.Paths; n > most {
-		return nil, rpc.Over("paths", n, most, "split the request")
+	if most := g.budget.PathsPerRequest; n > most {
+		return nil, rpc.LimitError("paths", n, most, "split the request")
 	}
 	if err := checkExtensions(req.GetExtension()); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (g *Core) serveSet(req *gnmipb.SetRequest) (*gnmipb.SetResponse, error) {
 	}
 	for _, path := range req.GetDelete() {
 		if err := g.resetSettings(want, req.GetPrefix(), path); err != nil {
-			return nil, rpc.Within("delete", err)
+			return nil, rpc.PrefixError("delete", err)
 		}
 		done(path, gnmipb.UpdateResult_DELETE)
 	}
@@ -71,10 +71,10 @@ func (g *Core) serveSet(req *gnmipb.SetRequest) (*gnmipb.SetResponse, error) {
 	for _, u := range req.GetUnionReplace() {
 		part := changes{}
 		if err := g.applyUpdate(want, part, req.GetPrefix(), u); err != nil {
-			return nil, rpc.Within("union_replace", err)
+			return nil, rpc.PrefixError("union_replace", err)
 		}
 		if err := union.merge(part, g.cfg.Ports.States()); err != nil {
-			return nil, rpc.Within("union_replace", err)
+			return nil, rpc.PrefixError("union_replace", err)
 		}
 		done(u.GetPath(), gnmipb.UpdateResult_UNION_REPLACE)
 	}
@@ -85,13 +85,13 @@ func (g *Core) serveSet(req *gnmipb.SetRequest) (*gnmipb.SetResponse, error) {
 	}
 	for _, u := range req.GetReplace() {
 		if err := g.applyUpdate(want, want, req.GetPrefix(), u); err != nil {
-			return nil, rpc.Within("replace", err)
+			return nil, rpc.PrefixError("replace", err)
 		}
 		done(u.GetPath(), gnmipb.UpdateResult_REPLACE)
 	}
 	for _, u := range req.GetUpdate() {
 		if err := g.applyUpdate(nil, want, req.GetPrefix(), u); err != nil {
-			return nil, rpc.Within("update", err)
+			return nil, rpc.PrefixError("update", err)
 		}
 		done(u.GetPath(), gnmipb.UpdateResult_UPDATE)
 	}
@@ -136,7 +136,7 @@ func (g *Core) carryOut(want changes, now int64) error {
 
 // isSettable reports whether a Set may change a leaf.
 func (g *Core) isSettable(l int) bool {
-	return leaves[l].sets != readOnly && (leaves[l].sets != viableSetting || g.cfg.Ports.Watched)
+	return leaves[l].setting != readOnly && (leaves[l].setting != viableSetting || g.cfg.Ports.Watched)
 }
 
 // resetSettings resets the settings that path covers to their defaults.
@@ -158,7 +158,7 @@ func (g *Core) resetSettings(want changes, prefix, path *gnmipb.Path) error {
 			touched = touched || len(pat.elems) <= 2
 		}
 		if g.isSettable(r.leaf) {
-			want.setValue(r.port, leaves[r.leaf].sets, defaultSettings[leaves[r.leaf].sets])
+			want.setValue(r.port, leaves[r.leaf].setting, defaultSettings[leaves[r.leaf].setting])
 		}
 	}
 	if !touched {
@@ -193,12 +193,12 @@ func (g *Core) applyUpdate(reset, want changes, prefix *gnmipb.Path, u *gnmipb.U
 	if _, err := g.leavesOf(pat); err != nil {
 		return rpc.NotFoundf("%s is not in the schema served", pat)
 	}
-	if n, most := proto.Size(u.GetVal()), g.budget.Value; n > most {
-		return rpc.Within(pat.String(), rpc.Over("value", n, most, "set fewer leaves at a time"))
+	if n, most := proto.Size(u.GetVal()), g.budget.GNMIValueBytes; n > most {
+		return rpc.PrefixError(pat.String(), rpc.LimitError("value", n, most, "set fewer leaves at a time"))
 	}
 	data, err := decodeTyped(u.GetVal())
 	if err != nil {
-		return rpc.Within(pat.String(), err)
+		return rpc.PrefixError(pat.String(), err)
 	}
 	if reset != nil {
 		refs, err := g.leavesOf(pat)
@@ -207,11 +207,11 @@ func (g *Core) applyUpdate(reset, want changes, prefix *gnmipb.Path, u *gnmipb.U
 		}
 		for _, r := range refs {
 			if g.isSettable(r.leaf) { // unless the value says otherwise
-				reset.setValue(r.port, leaves[r.leaf].sets, defaultSettings[leaves[r.leaf].sets])
+				reset.setValue(r.port, leaves[r.leaf].setting, defaultSettings[leaves[r.leaf].setting])
 			}
 		}
 	}
-	return rpc.Within(pat.String(), g.splitIntoLeaves(want, path, port, data, 0))
+	return rpc.PrefixError(pat.String(), g.splitIntoLeaves(want, path, port, data, 0))
 }
 
 func (g *Core) portIndex(name string) int {
@@ -241,7 +241,7 @@ func decodeTyped(v *gnmipb.TypedValue) (any, error) {
 	}
 	var out any
 	if err := json.Unmarshal(raw, &out); err != nil {
-		return nil, rpc.Invalidf("the value is no JSON: %s", rpc.Cut(err.Error()))
+		return nil, rpc.Invalidf("the value is no JSON: %s", rpc.Shorten(err.Error()))
 	}
 	return out, nil
 }
@@ -256,7 +256,7 @@ func (g *Core) splitIntoLeaves(want changes, path []string, port int, data any, 
 	}
 	switch x := data.(type) {
 	case nil:
-		return rpc.Invalidf("/%s is null; delete resets a node", rpc.Cut(strings.Join(path, "/")))
+		return rpc.Invalidf("/%s is null; delete resets a node", rpc.Shorten(strings.Join(path, "/")))
 	case map[string]any:
 		if len(path) == 2 && port < 0 {
 			return g.walkItem(want, path, x, depth)
@@ -273,7 +273,7 @@ func (g *Core) splitIntoLeaves(want changes, path []string, port int, data any, 
 		return nil
 	case []any:
 		if len(path) != 2 {
-			return rpc.Invalidf("%s is no list", rpc.Cut(strings.Join(path, "/")))
+			return rpc.Invalidf("%s is no list", rpc.Shorten(strings.Join(path, "/")))
 		}
 		for _, item := range x {
 			m, ok := item.(map[string]any)
@@ -300,35 +300,35 @@ func (g *Core) walkItem(want changes, path []string, item map[string]any, depth 
 	}
 	port := g.portIndex(name)
 	if port < 0 {
-		return rpc.NotFoundf("there is no interface %q", rpc.Cut(name))
+		return rpc.NotFoundf("there is no interface %q", rpc.Shorten(name))
 	}
 	return g.splitIntoLeaves(want, path, port, item, depth+1)
 }
 
 func (g *Core) assignLeaf(want changes, path []string, port int, data any) error {
 	if len(path) < 3 || path[0] != "interfaces" || path[1] != "interface" || port < 0 {
-		return rpc.Invalidf("/%s is no leaf", rpc.Cut(strings.Join(path, "/")))
+		return rpc.Invalidf("/%s is no leaf", rpc.Shorten(strings.Join(path, "/")))
 	}
 	l := slices.IndexFunc(leaves, func(l leafSpec) bool { return slices.Equal(l.path, path[2:]) })
 	switch {
 	case l < 0:
-		return rpc.NotFoundf("%s is not in the schema served, or no leaf", rpc.Cut(strings.Join(path[2:], "/")))
+		return rpc.NotFoundf("%s is not in the schema served, or no leaf", rpc.Shorten(strings.Join(path[2:], "/")))
 	case g.isSettable(l):
 		v, ok := stringValue(""), false
 		switch x := data.(type) {
 		case bool:
-			v, ok = boolValue(x), leaves[l].sets != healthSetting
+			v, ok = boolValue(x), leaves[l].setting != healthSetting
 		case string:
-			v, ok = stringValue(x), leaves[l].sets == healthSetting && slices.Contains([]string{"GOOD", "BAD", "UNKNOWN"}, x)
+			v, ok = stringValue(x), leaves[l].setting == healthSetting && slices.Contains([]string{"GOOD", "BAD", "UNKNOWN"}, x)
 		}
 		if !ok {
 			kind := "a boolean"
-			if leaves[l].sets == healthSetting {
+			if leaves[l].setting == healthSetting {
 				kind = "GOOD, BAD or UNKNOWN"
 			}
-			return rpc.Invalidf("%s is %s, the value is %s", strings.Join(path[2:], "/"), kind, rpc.Cut(fmt.Sprint(data)))
+			return rpc.Invalidf("%s is %s, the value is %s", strings.Join(path[2:], "/"), kind, rpc.Shorten(fmt.Sprint(data)))
 		}
-		want.setValue(port, leaves[l].sets, v)
+		want.setValue(port, leaves[l].setting, v)
 		return nil
 	}
 	s := g.cfg.Ports.States()[port]

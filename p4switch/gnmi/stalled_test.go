@@ -81,7 +81,7 @@ func TestDotsDoNotBacktrack(t *testing.T) {
 
 func TestBudgets(t *testing.T) {
 	d := newDevice(t, nil)
-	most := rpc.DefaultBudget().Paths
+	most := rpc.DefaultBudget().PathsPerRequest
 	_, err := d.gn.Get(&gnmipb.GetRequest{Path: make([]*gnmipb.Path, most+1)})
 	overBudget(t, err, "paths", most)
 
@@ -91,7 +91,7 @@ func TestBudgets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.gn.budget.Leaves = 3 * len(r.GetNotification()[0].GetUpdate())
+	d.gn.budget.LeavesPerGet = 3 * len(r.GetNotification()[0].GetUpdate())
 	for range 2 {
 		all.Path = append(all.Path, &gnmipb.Path{})
 	}
@@ -100,13 +100,13 @@ func TestBudgets(t *testing.T) {
 	}
 	all.Path = append(all.Path, &gnmipb.Path{})
 	_, err = d.gn.Get(all)
-	overBudget(t, err, "leaves", d.gn.budget.Leaves)
+	overBudget(t, err, "leaves", d.gn.budget.LeavesPerGet)
 }
 
 // overBudget holds that an error names a bound and its number.
 func overBudget(t *testing.T, err error, name string, most int) {
 	t.Helper()
 	if want := fmt.Sprintf("over the budget %s of %d", name, most); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("got %v, want %q", rpc.Cut(fmt.Sprint(err)), want)
+		t.Errorf("got %v, want %q", rpc.Shorten(fmt.Sprint(err)), want)
 	}
 }

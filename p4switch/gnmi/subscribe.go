@@ -20,12 +20,12 @@ type Subscription struct {
 	all      []leafRef // every subscribed leaf, once, in order
 
 	// Unsent values: the latest one of each leaf, so there are at most as many as leaves.
-	pending []pendingUpdate
-	at      map[leafRef]int // index into pending
-	sync    bool            // a sync_response follows what is pending
-	synced  bool
-	closed  bool
-	rate    float64 // sampled leaves per second
+	pending      []pendingUpdate
+	pendingIndex map[leafRef]int // index into pending
+	sendSync     bool            // a sync_response follows what is pending
+	synced       bool
+	closed       bool
+	rate         float64 // sampled leaves per second
 }
 
 type pendingUpdate struct {
@@ -66,8 +66,8 @@ func (g *Core) subscribe(req *gnmipb.SubscribeRequest, send func(*gnmipb.Subscri
 	if len(list.GetSubscription()) == 0 {
 		return nil, rpc.Invalidf("the subscription list is empty")
 	}
-	if n, most := len(list.GetSubscription()), g.budget.Paths; n > most {
-		return nil, rpc.Over("paths", n, most, "open more subscriptions")
+	if n, most := len(list.GetSubscription()), g.budget.PathsPerRequest; n > most {
+		return nil, rpc.LimitError("paths", n, most, "open more subscriptions")
 	}
 	if err := checkEncoding(list.GetEncoding()); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (g *Core) subscribe(req *gnmipb.SubscribeRequest, send func(*gnmipb.Subscri
 		return nil, rpc.Invalidf("mode %v", list.GetMode())
 	}
 	now := g.cfg.Now()
-	s := &Subscription{g: g, send: send, list: list, onChange: map[leafRef]bool{}, at: map[leafRef]int{}}
+	s := &Subscription{g: g, send: send, list: list, onChange: map[leafRef]bool{}, pendingIndex: map[leafRef]int{}}
 	s.prefix = answerPrefix(list.GetPrefix(), list.GetSubscription()[0].GetPath())
 	seen := map[leafRef]bool{}
 	for _, sub := range list.GetSubscription() {
@@ -110,8 +110,8 @@ func (g *Core) subscribe(req *gnmipb.SubscribeRequest, send func(*gnmipb.Subscri
 	for _, other := range g.subs {
 		rate += other.rate
 	}
-	if most := g.budget.SampleRate; rate > float64(most) {
-		return nil, rpc.Over("sample-rate", int(rate), most, "sample fewer leaves, or less often")
+	if most := g.budget.SampledLeavesPerSecond; rate > float64(most) {
+		return nil, rpc.LimitError("sample-rate", int(rate), most, "sample fewer leaves, or less often")
 	}
 	g.subs = append(g.subs, s)
 	s.sendSnapshot(now)
@@ -123,11 +123,11 @@ func (s *Subscription) addStream(sub *gnmipb.Subscription, pat *pattern, refs []
 	g := s.g
 	interval, err := g.checkInterval("sample_interval", sub.GetSampleInterval())
 	if err != nil {
-		return rpc.Within(pat.String(), err)
+		return rpc.PrefixError(pat.String(), err)
 	}
 	heartbeat, err := g.checkInterval("heartbeat_interval", sub.GetHeartbeatInterval())
 	if err != nil {
-		return rpc.Within(pat.String(), err)
+		return rpc.PrefixError(pat.String(), err)
 	}
 	st := &stream{heartbeat: heartbeat, suppress: sub.GetSuppressRedundant(), last: map[leafRef]value{}}
 	switch sub.GetMode() {
@@ -170,7 +170,7 @@ func (s *Subscription) addStream(sub *gnmipb.Subscription, pat *pattern, refs []
 		return rpc.Invalidf("%s: mode %v", pat, sub.GetMode())
 	}
 	s.rate += perSecond(len(st.sampled), st.interval) + perSecond(len(st.beating), st.heartbeat)
-	st.sampleAt, st.beatAt = rpc.After(now, st.interval), rpc.After(now, st.heartbeat)
+	st.sampleAt, st.beatAt = rpc.AddTime(now, st.interval), rpc.AddTime(now, st.heartbeat)
 	rd := &leafReader{g: g}
 	for _, r := range st.sampled {
 		st.last[r] = rd.readLeaf(r)
@@ -203,7 +203,7 @@ func (s *Subscription) sendSnapshot(now int64) {
 			s.enqueue(r, rd.readLeaf(r), now)
 		}
 	}
-	s.sync = true
+	s.sendSync = true
 	s.Drain()
 }
 
@@ -226,7 +226,7 @@ func (s *Subscription) Recv(req *gnmipb.SubscribeRequest) error {
 
 // Done reports whether everything is sent, which ends a ONCE subscription.
 func (s *Subscription) Done() bool {
-	return s.list.GetMode() == gnmipb.SubscriptionList_ONCE && s.synced && len(s.pending) == 0 && !s.sync
+	return s.list.GetMode() == gnmipb.SubscriptionList_ONCE && s.synced && len(s.pending) == 0 && !s.sendSync
 }
 
 // Pending returns the number of leaves that wait for the subscriber.
@@ -248,13 +248,13 @@ func (s *Subscription) Close() {
 
 // enqueue queues a value. A waiting value of the same leaf is replaced, and counted as a duplicate.
 func (s *Subscription) enqueue(r leafRef, v value, now int64) {
-	if i, ok := s.at[r]; ok {
+	if i, ok := s.pendingIndex[r]; ok {
 		p := &s.pending[i]
 		p.value, p.time = v, now
 		p.duplicates++
 		return
 	}
-	s.at[r] = len(s.pending)
+	s.pendingIndex[r] = len(s.pending)
 	s.pending = append(s.pending, pendingUpdate{ref: r, value: v, time: now})
 }
 
@@ -282,14 +282,14 @@ func (s *Subscription) Drain() {
 	}
 	if sent > 0 {
 		s.pending = append(s.pending[:0], s.pending[sent:]...)
-		clear(s.at)
+		clear(s.pendingIndex)
 		for i := range s.pending {
-			s.at[s.pending[i].ref] = i
+			s.pendingIndex[s.pending[i].ref] = i
 		}
 	}
-	if s.sync && len(s.pending) == 0 && !s.closed {
+	if s.sendSync && len(s.pending) == 0 && !s.closed {
 		if s.send(&gnmipb.SubscribeResponse{Response: &gnmipb.SubscribeResponse_SyncResponse{SyncResponse: true}}) {
-			s.sync, s.synced = false, true
+			s.sendSync, s.synced = false, true
 		}
 	}
 }

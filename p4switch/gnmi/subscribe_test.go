@@ -199,7 +199,7 @@ func TestGNMISubscribeOnce(t *testing.T) {
 		}
 		every := 0 // leaves that each port has
 		for _, l := range leaves {
-			if !l.casts && l.has == nil {
+			if !l.castCounter && l.isPresent == nil {
 				every++
 			}
 		}

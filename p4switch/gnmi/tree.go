@@ -69,15 +69,15 @@ var settingNames = [...]string{adminSetting: "enabled", viableSetting: "forwardi
 
 // leafSpec is one leaf below interfaces/interface[name].
 type leafSpec struct {
-	path    []string
-	module  string // of the last element, if it differs from outer
-	outer   string // of the path's other elements, if it is not openconfig-interfaces
-	class   class
-	counter bool                        // sampled; others are sent on change
-	casts   bool                        // absent unless Ports.Casts
-	sets    setting                     // the setting that a Set of the leaf changes
-	has     func(*portstate.State) bool // absent for other ports; nil: present for all
-	get     func(*portstate.State, *portstate.Counters) value
+	path        []string
+	module      string // of the last element, if it differs from outer
+	outerModule string // of the path's other elements, if it is not openconfig-interfaces
+	class       class
+	counter     bool                        // sampled; others are sent on change
+	castCounter bool                        // absent unless Ports.Casts
+	setting     setting                     // the setting that a Set of the leaf changes
+	isPresent   func(*portstate.State) bool // absent for other ports; nil: present for all
+	get         func(*portstate.State, *portstate.Counters) value
 }
 
 const (
@@ -104,7 +104,7 @@ func counterLeaf(name string, get func(*portstate.Counters) uint64) leafSpec {
 // castLeaf is a counter that only some data paths have.
 func castLeaf(name string, get func(*portstate.Counters) uint64) leafSpec {
 	l := counterLeaf(name, get)
-	l.casts = true
+	l.castCounter = true
 	return l
 }
 
@@ -113,14 +113,14 @@ var leaves = []leafSpec{
 	{path: []string{"name"}, class: keyLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return stringValue(s.Name) }},
 	{path: []string{"config", "name"}, class: configLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return stringValue(s.Name) }},
 	{path: []string{"config", "type"}, class: configLeaf, get: interfaceType},
-	{path: []string{"config", "mtu"}, class: configLeaf, has: hasMTU, get: mtu},
-	{path: []string{"config", "enabled"}, class: configLeaf, sets: adminSetting, get: func(s *portstate.State, _ *portstate.Counters) value { return boolValue(s.Enabled) }},
+	{path: []string{"config", "mtu"}, class: configLeaf, isPresent: hasMTU, get: mtu},
+	{path: []string{"config", "enabled"}, class: configLeaf, setting: adminSetting, get: func(s *portstate.State, _ *portstate.Counters) value { return boolValue(s.Enabled) }},
 	{path: []string{"config", "id"}, module: "openconfig-p4rt", class: configLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return uint32Value(s.Number) }},
-	{path: []string{"config", "forwarding-viable"}, module: sdnModule, class: configLeaf, sets: viableSetting, get: linkViable},
-	{path: []string{"config", "health-indicator"}, module: herculesModule, class: configLeaf, sets: healthSetting, get: healthConfig},
+	{path: []string{"config", "forwarding-viable"}, module: sdnModule, class: configLeaf, setting: viableSetting, get: linkViable},
+	{path: []string{"config", "health-indicator"}, module: herculesModule, class: configLeaf, setting: healthSetting, get: healthConfig},
 	{path: []string{"state", "name"}, class: stateLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return stringValue(s.Name) }},
 	{path: []string{"state", "type"}, class: stateLeaf, get: interfaceType},
-	{path: []string{"state", "mtu"}, class: stateLeaf, has: hasMTU, get: mtu},
+	{path: []string{"state", "mtu"}, class: stateLeaf, isPresent: hasMTU, get: mtu},
 	{path: []string{"state", "enabled"}, class: stateLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return boolValue(s.Enabled) }},
 	{path: []string{"state", "id"}, module: "openconfig-p4rt", class: stateLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return uint32Value(s.Number) }},
 	{path: []string{"state", "ifindex"}, class: operationalLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return uint32Value(s.IfIndex) }},
@@ -129,19 +129,19 @@ var leaves = []leafSpec{
 	{path: []string{"state", "last-change"}, class: operationalLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return uint64Value(uint64(s.LastChange)) }},
 	{path: []string{"state", "forwarding-viable"}, module: sdnModule, class: operationalLeaf, get: viableNow},
 	{path: []string{"state", "health-indicator"}, module: herculesModule, class: operationalLeaf, get: configuredHealth},
-	{path: []string{"ethernet", "config", "mac-address"}, outer: ethernetModule, class: configLeaf, has: hasMAC, get: macAddress},
-	{path: []string{"ethernet", "config", "port-speed"}, outer: ethernetModule, class: configLeaf, has: hasSpeed, get: portSpeed},
-	{path: []string{"ethernet", "config", "auto-negotiate"}, outer: ethernetModule, class: configLeaf, has: hasAutoneg, get: autoneg},
+	{path: []string{"ethernet", "config", "mac-address"}, outerModule: ethernetModule, class: configLeaf, isPresent: hasMAC, get: macAddress},
+	{path: []string{"ethernet", "config", "port-speed"}, outerModule: ethernetModule, class: configLeaf, isPresent: hasSpeed, get: portSpeed},
+	{path: []string{"ethernet", "config", "auto-negotiate"}, outerModule: ethernetModule, class: configLeaf, isPresent: hasAutoneg, get: autoneg},
 	{
-		path: []string{"ethernet", "config", "forwarding-viable"}, module: herculesModule, outer: ethernetModule,
-		class: configLeaf, sets: viableSetting, get: linkViable,
+		path: []string{"ethernet", "config", "forwarding-viable"}, module: herculesModule, outerModule: ethernetModule,
+		class: configLeaf, setting: viableSetting, get: linkViable,
 	},
-	{path: []string{"ethernet", "state", "mac-address"}, outer: ethernetModule, class: stateLeaf, has: hasMAC, get: macAddress},
-	{path: []string{"ethernet", "state", "hw-mac-address"}, outer: ethernetModule, class: operationalLeaf, has: hasMAC, get: macAddress},
-	{path: []string{"ethernet", "state", "port-speed"}, outer: ethernetModule, class: operationalLeaf, get: portSpeed},
-	{path: []string{"ethernet", "state", "negotiated-port-speed"}, outer: ethernetModule, class: operationalLeaf, has: hasSpeed, get: portSpeed},
-	{path: []string{"ethernet", "state", "auto-negotiate"}, outer: ethernetModule, class: stateLeaf, has: hasAutoneg, get: autoneg},
-	{path: []string{"ethernet", "state", "forwarding-viable"}, module: herculesModule, outer: ethernetModule, class: operationalLeaf, get: viableNow},
+	{path: []string{"ethernet", "state", "mac-address"}, outerModule: ethernetModule, class: stateLeaf, isPresent: hasMAC, get: macAddress},
+	{path: []string{"ethernet", "state", "hw-mac-address"}, outerModule: ethernetModule, class: operationalLeaf, isPresent: hasMAC, get: macAddress},
+	{path: []string{"ethernet", "state", "port-speed"}, outerModule: ethernetModule, class: operationalLeaf, get: portSpeed},
+	{path: []string{"ethernet", "state", "negotiated-port-speed"}, outerModule: ethernetModule, class: operationalLeaf, isPresent: hasSpeed, get: portSpeed},
+	{path: []string{"ethernet", "state", "auto-negotiate"}, outerModule: ethernetModule, class: stateLeaf, isPresent: hasAutoneg, get: autoneg},
+	{path: []string{"ethernet", "state", "forwarding-viable"}, module: herculesModule, outerModule: ethernetModule, class: operationalLeaf, get: viableNow},
 	counterLeaf("in-octets", func(c *portstate.Counters) uint64 { return c.InOctets }),
 	counterLeaf("in-pkts", func(c *portstate.Counters) uint64 { return c.InPkts }),
 	castLeaf("in-unicast-pkts", func(c *portstate.Counters) uint64 { return c.InPkts - min(c.InPkts, c.InMulticast+c.InBroadcast) }),
@@ -390,7 +390,7 @@ func (g *Core) encodeSubtree(rd *leafReader, refs []leafRef, depth int, e gnmipb
 		}
 		for i, name := range below {
 			l := &leaves[r.leaf]
-			outer := cmp.Or(l.outer, interfacesModule)
+			outer := cmp.Or(l.outerModule, interfacesModule)
 			module, top := outer, depth >= 2 && i == 0
 			if i == len(below)-1 {
 				module = cmp.Or(l.module, outer)

@@ -45,7 +45,7 @@ func (p *Port) deliver(frame []byte, request uint64) {
 	}
 }
 
-// Attach implements [port.Port].
+// Attach adds the port to a poller, for [port.Port].
 func (p *Port) Attach(poller *port.Poller, id int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,7 +53,7 @@ func (p *Port) Attach(poller *port.Poller, id int) error {
 	return nil
 }
 
-// Receive implements [port.Port].
+// Receive calls f with the frames that have arrived, up to a limit, for [port.Port].
 func (p *Port) Receive(limit int, f func([]byte)) int {
 	p.mu.Lock()
 	n := min(limit, len(p.queue))
@@ -74,7 +74,7 @@ func (p *Port) Receive(limit int, f func([]byte)) int {
 // Tag returns the ID of the client's request whose packet [Port.Receive] is delivering.
 func (p *Port) Tag() uint64 { return p.tag }
 
-// Send implements [port.Port].
+// Send sends frames while there is room, and returns the number accepted, for [port.Port].
 func (p *Port) Send(frames [][]byte) int { return p.SendTagged(frames, make([]uint64, len(frames))) }
 
 // SendTagged sends frames to the client, each with the ID of the request that caused it. Without a client they are
@@ -94,14 +94,14 @@ func (p *Port) SendTagged(frames [][]byte, tags []uint64) int {
 	return len(frames)
 }
 
-// Counters implements [port.Port].
+// Counters returns the numbers of frames and bytes so far, for [port.Port].
 func (p *Port) Counters() port.Counters {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.counters
 }
 
-// Close implements [port.Port].
+// Close does nothing: there is nothing to free.
 func (p *Port) Close() error { return nil }
 
 // Links is the link states of the ports, which the client sets. It implements [process.Links].
@@ -163,5 +163,5 @@ func (l *Links) setUp(i int, up bool) {
 	}
 }
 
-// Close does nothing.
+// Close does nothing: there is nothing to free.
 func (l *Links) Close() error { return nil }

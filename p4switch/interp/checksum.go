@@ -129,8 +129,8 @@ func (s *Switch) runCalculation(p *Packet, id int) uint64 {
 // runHash runs a calculation's algorithm over b.
 func (s *Switch) runHash(h *program.Hash, b []byte) uint64 {
 	if h.Kind == program.HashRoundRobin {
-		s.rr[h.RoundRobin]++
-		return s.rr[h.RoundRobin] - 1
+		s.roundRobin[h.RoundRobin]++
+		return s.roundRobin[h.RoundRobin] - 1
 	}
 	return h.Sum(b)
 }

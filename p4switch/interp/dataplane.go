@@ -27,8 +27,8 @@ func (s *Switch) Ingress(in Input, out *Batch) {
 	p.start = headroom
 	p.end = headroom + copy(p.buf.b[headroom:], in.Data)
 	clear(p.buf.b[p.end:])
-	p.virtual = max(0, in.Length-len(in.Data))
-	n := len(in.Data) + p.virtual
+	p.virtualBytes = max(0, in.Length-len(in.Data))
+	n := len(in.Data) + p.virtualBytes
 	p.IngressPort = in.Port
 	p.pktLen, p.ingressLen = n, n
 	v := p.v
@@ -55,9 +55,9 @@ func (s *Switch) Resume(p *Packet, now int64, out *Batch) {
 // beginCall starts a call: the last output's bytes are no longer the caller's.
 func (s *Switch) beginCall(now int64) {
 	s.now = now
-	if s.keep != nil {
-		s.releaseBuffer(s.keep)
-		s.keep = nil
+	if s.lastOutput != nil {
+		s.releaseBuffer(s.lastOutput)
+		s.lastOutput = nil
 	}
 }
 
@@ -87,8 +87,8 @@ func (s *Switch) ingress(p *Packet, out *Batch) {
 	s.runCode(p, s.p.Ingress)
 	p.addTraceEvent(StageExit, "ingress")
 	p.exit = false
-	if p.fault != 0 {
-		s.dropPacket(p, p.fault)
+	if p.dropReason != 0 {
+		s.dropPacket(p, p.dropReason)
 		return
 	}
 	if p.clone != 0 {
@@ -151,7 +151,7 @@ func (s *Switch) resetForParser(p *Packet, list uint64, instance uint64) {
 	restoreFields(v, refs, saved)
 	s.p.Standard.InstanceType.Set(v, instance)
 	p.resubmit, p.recirculate, p.clone, p.cloneList, p.learn = 0, 0, 0, 0, 0
-	p.exit, p.fault = false, 0
+	p.exit, p.dropReason = false, 0
 	p.truncate = math.MaxInt
 }
 
@@ -193,7 +193,7 @@ func (s *Switch) cloneIngress(p *Packet, length int, out *Batch) {
 		q.buf = p.buf
 		q.buf.refs++
 		q.start, q.pos, q.end = p.start, p.start, p.end
-		q.virtual, q.pktLen, q.ingressLen = p.virtual, length, p.ingressLen
+		q.virtualBytes, q.pktLen, q.ingressLen = p.virtualBytes, length, p.ingressLen
 		q.IngressPort = p.IngressPort
 		s.cfg.Tracer.begin(q, p, s.now)
 		v := q.v
@@ -221,7 +221,7 @@ func (s *Switch) sendClone(q *Packet, cs *CloneSession, i int, out *Batch) {
 
 // limit cuts the packet, with its headers, to n bytes when it is deparsed.
 func (p *Packet) limit(n int) {
-	p.cut = n
+	p.cloneTruncate = n
 }
 
 // multicast makes copies of p for the replicas.
@@ -245,7 +245,7 @@ func (s *Switch) duplicate(p *Packet) *Packet {
 	q.buf = p.buf
 	q.buf.refs++
 	q.start, q.pos, q.end = p.start, p.pos, p.end
-	q.virtual, q.pktLen, q.ingressLen = p.virtual, p.pktLen, p.ingressLen
+	q.virtualBytes, q.pktLen, q.ingressLen = p.virtualBytes, p.pktLen, p.ingressLen
 	q.IngressPort, q.passes = p.IngressPort, p.passes
 	s.cfg.Tracer.begin(q, p, s.now)
 	return q
@@ -258,10 +258,10 @@ func (s *Switch) enqueue(p *Packet, port uint32, class uint8, out *Batch) {
 		prio = uint64(class)
 	}
 	if prio >= uint64(s.cfg.QueuesPerPort) {
-		if s.tooHigh == nil {
-			s.tooHigh = map[uint32]uint64{}
+		if s.portDrops == nil {
+			s.portDrops = map[uint32]uint64{}
 		}
-		s.tooHigh[port]++
+		s.portDrops[port]++
 		s.dropPacket(p, DropPriority)
 		return
 	}
@@ -297,8 +297,8 @@ func (s *Switch) Egress(p *Packet, q QueueState, out *Batch) (o Output, ok bool)
 	s.runCode(p, s.p.Egress)
 	p.addTraceEvent(StageExit, "egress")
 	p.exit = false
-	if p.fault != 0 {
-		s.dropPacket(p, p.fault)
+	if p.dropReason != 0 {
+		s.dropPacket(p, p.dropReason)
 		return Output{}, false
 	}
 	if p.clone != 0 {
@@ -317,7 +317,7 @@ func (s *Switch) Egress(p *Packet, q QueueState, out *Batch) (o Output, ok bool)
 	}
 	o.Port = p.EgressPort
 	o.Data, o.Length = s.deparsePacket(p)
-	s.keep, p.buf = p.buf, nil
+	s.lastOutput, p.buf = p.buf, nil
 	if p.trace != nil {
 		s.cfg.Tracer.end(p, 0, &Transmitted{o.Port, o.Length})
 	}
@@ -361,9 +361,9 @@ func (s *Switch) doRecirculate(p *Packet, out *Batch) {
 	clear(b.b[headroom+len(data):])
 	s.releaseBuffer(p.buf)
 	p.buf = b
-	p.start, p.end, p.virtual = headroom, headroom+len(data), n-len(data)
+	p.start, p.end, p.virtualBytes = headroom, headroom+len(data), n-len(data)
 	p.pktLen, p.ingressLen = n, n
-	p.cut = 0
+	p.cloneTruncate = 0
 	s.resubmit(p, uint64(p.recirculate), instanceRecirc, out)
 }
 
@@ -409,10 +409,10 @@ func (s *Switch) deparsePacket(p *Packet) (data []byte, length int) {
 		w.buf = append(w.buf, p.buf.b[p.pos:p.end]...)
 		data = w.buf
 	}
-	n := len(data) + p.virtual
+	n := len(data) + p.virtualBytes
 	n = min(n, p.truncate)
-	if p.cut > 0 {
-		n = min(n, p.cut)
+	if p.cloneTruncate > 0 {
+		n = min(n, p.cloneTruncate)
 	}
 	p.addTraceEvent(StageExit, "deparser")
 	return data[:min(len(data), n)], n

@@ -41,7 +41,7 @@ func (ts *tableState) init(t *program.Table, template *tableState) {
 func (ts *tableState) buildIndex(t *program.Table) {
 	ts.t = t
 	for _, f := range t.Ranges {
-		ts.rwords += 2 * int(t.Key[f].Words)
+		ts.rangeWords += 2 * int(t.Key[f].Words)
 	}
 	if t.Default >= 0 {
 		ts.def = defaultEntry{set: true, kind: ByAction, target: int32(t.Default), args: t.DefaultArgs}
@@ -54,7 +54,7 @@ func (ts *tableState) buildIndex(t *program.Table) {
 		}
 		idx := ts.newEntry()
 		e := &ts.entries[idx]
-		e.kind, e.target, e.prio, e.konst = ByAction, int32(t.IndexOf[c.Action]), c.Priority, t.Info.ConstEntries
+		e.kind, e.target, e.priority, e.konst = ByAction, int32(t.IndexOf[c.Action]), c.Priority, t.Info.ConstEntries
 		copy(ts.args[int(idx)*t.ArgMax:], c.Args)
 		ts.setKey(idx, k)
 		ts.addToGroup(idx)
@@ -94,15 +94,15 @@ func (ts *tableState) groupFor(mask []uint64, plen int, create bool) *maskGroup 
 // chainFind walks the entries of equal key for one of the same priority and ranges.
 func (ts *tableState) chainFind(m *parsedMatch) int32 {
 	g := ts.groupFor(m.mask, m.plen, false)
-	if g == nil || len(g.tab) == 0 {
+	if g == nil || len(g.slots) == 0 {
 		return -1
 	}
 	at, ok := g.find(ts, hashOf(m.key), m.key)
 	if !ok {
 		return -1
 	}
-	for i := g.tab[at].idx - 1; i >= 0; i = ts.entries[i].next {
-		if (ts.t.Kind <= program.LPM || ts.entries[i].prio == m.prio) && slices.Equal(ts.entryRanges(i), m.ranges) {
+	for i := g.slots[at].idx - 1; i >= 0; i = ts.entries[i].next {
+		if (ts.t.Kind <= program.LPM || ts.entries[i].priority == m.prio) && slices.Equal(ts.entryRanges(i), m.ranges) {
 			return i
 		}
 	}
@@ -110,7 +110,7 @@ func (ts *tableState) chainFind(m *parsedMatch) int32 {
 }
 
 func (ts *tableState) entryRanges(i int32) []uint64 {
-	return ts.ranges[int(i)*ts.rwords : (int(i)+1)*ts.rwords]
+	return ts.ranges[int(i)*ts.rangeWords : (int(i)+1)*ts.rangeWords]
 }
 
 // newEntry allocates an index for an entry.
@@ -118,8 +118,8 @@ func (ts *tableState) newEntry() int32 {
 	if k := len(ts.free) - 1; k >= 0 {
 		i := ts.free[k]
 		ts.free = ts.free[:k]
-		gen := ts.entries[i].gen + 1
-		ts.entries[i] = entry{gen: gen}
+		gen := ts.entries[i].generation + 1
+		ts.entries[i] = entry{generation: gen}
 		if ts.t.Info.HasDirectCounter {
 			clear(ts.counts[2*i : 2*i+2])
 		}
@@ -127,10 +127,10 @@ func (ts *tableState) newEntry() int32 {
 		return i
 	}
 	i := int32(len(ts.entries))
-	ts.entries = append(ts.entries, entry{gen: 1})
+	ts.entries = append(ts.entries, entry{generation: 1})
 	ts.keys = appendZeros(ts.keys, ts.t.Words)
 	ts.args = appendZeros(ts.args, ts.t.ArgMax)
-	ts.ranges = appendZeros(ts.ranges, ts.rwords)
+	ts.ranges = appendZeros(ts.ranges, ts.rangeWords)
 	if ts.t.Info.HasDirectCounter {
 		ts.counts = appendZeros(ts.counts, 2)
 	}
@@ -157,7 +157,7 @@ func (ts *tableState) setKey(i int32, m parsedMatch) {
 func (ts *tableState) addToGroup(i int32) {
 	e := &ts.entries[i]
 	g := e.group
-	if len(g.tab) == 0 || !slices.Contains(ts.groups, g) {
+	if len(g.slots) == 0 || !slices.Contains(ts.groups, g) {
 		g = ts.groupFor(g.mask, g.plen, true)
 		e.group = g
 	}
@@ -167,17 +167,17 @@ func (ts *tableState) addToGroup(i int32) {
 	at, ok := g.find(ts, hashOf(key), key)
 	e.next = -1
 	if !ok {
-		g.tab[at] = hashSlot{hashOf(key), i + 1}
+		g.slots[at] = hashSlot{hashOf(key), i + 1}
 		g.used++
 	} else {
 		// Into the chain, before the first of lower priority.
-		prev, cur := int32(-1), g.tab[at].idx-1
-		for cur >= 0 && ts.entries[cur].prio >= e.prio {
+		prev, cur := int32(-1), g.slots[at].idx-1
+		for cur >= 0 && ts.entries[cur].priority >= e.priority {
 			prev, cur = cur, ts.entries[cur].next
 		}
 		e.next = cur
 		if prev < 0 {
-			g.tab[at].idx = i + 1
+			g.slots[at].idx = i + 1
 		} else {
 			ts.entries[prev].next = i
 		}
@@ -186,8 +186,8 @@ func (ts *tableState) addToGroup(i int32) {
 	e.age = ts.linked
 	ts.linked++
 	ts.n++
-	if ts.t.Kind > program.LPM && e.prio > g.prio {
-		g.prio = e.prio
+	if ts.t.Kind > program.LPM && e.priority > g.prio {
+		g.prio = e.priority
 		ts.sortGroup(g)
 	}
 }
@@ -213,14 +213,14 @@ func (ts *tableState) removeFromGroup(i int32) {
 	if !ok {
 		return
 	}
-	if g.tab[at].idx-1 == i {
+	if g.slots[at].idx-1 == i {
 		if e.next >= 0 {
-			g.tab[at].idx = e.next + 1
+			g.slots[at].idx = e.next + 1
 		} else {
 			g.remove(at)
 		}
 	} else {
-		for k := g.tab[at].idx - 1; k >= 0; k = ts.entries[k].next {
+		for k := g.slots[at].idx - 1; k >= 0; k = ts.entries[k].next {
 			if ts.entries[k].next == i {
 				ts.entries[k].next = e.next
 				break
@@ -235,13 +235,13 @@ func (ts *tableState) removeFromGroup(i int32) {
 }
 
 func (ts *tableState) handle(i int32) Handle {
-	return Handle(ts.entries[i].gen)<<32 | Handle(uint32(i))
+	return Handle(ts.entries[i].generation)<<32 | Handle(uint32(i))
 }
 
 // entryIndex returns the index of the entry with a handle.
 func (ts *tableState) entryIndex(h Handle) (int32, error) {
 	i, gen := int64(uint32(h)), uint32(h>>32)
-	if i >= int64(len(ts.entries)) || ts.entries[i].gen != gen || !ts.entries[i].live {
+	if i >= int64(len(ts.entries)) || ts.entries[i].generation != gen || !ts.entries[i].live {
 		return 0, fmt.Errorf("interp: table %q: entry %#x: %w", ts.t.Info.Name, uint64(h), ErrNotFound)
 	}
 	return int32(i), nil
@@ -284,7 +284,7 @@ func (s *Switch) Insert(id program.TableID, e Entry) (Handle, error) {
 		ts.counts[2*i], ts.counts[2*i+1] = -p, -b
 	}
 	n := &ts.entries[i]
-	n.kind, n.target, n.prio = e.Target.Kind, target, e.Priority
+	n.kind, n.target, n.priority = e.Target.Kind, target, e.Priority
 	n.lastHit, n.timeout = s.now, e.IdleTimeoutNs
 	if err := s.putArgs(ts.args[int(i)*ts.t.ArgMax:], ts.t, e.Target); err != nil {
 		ts.free = append(ts.free, i)

@@ -80,7 +80,7 @@ type DigestRecord struct {
 	Now    int64    // ns since the switch started
 }
 
-// LogKind distinguishes the sources of log records.
+// LogKind is the P4 construct that made a log record: log_msg, assert or assume.
 type LogKind uint8
 
 const (
@@ -92,7 +92,7 @@ const (
 	LogAssume
 )
 
-// LogRecord is one log line.
+// LogRecord is a message of the P4 program: from log_msg, or of a failed assert or assume.
 type LogRecord struct {
 	Kind LogKind
 	Text string

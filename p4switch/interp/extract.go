@@ -65,7 +65,7 @@ func (s *Switch) extractHeader(p *Packet, hid int, varBits, maxLen int) uint64 {
 	}
 	h := &s.p.Headers[hid]
 	if varBits >= 0 {
-		if err := s.checkVar(p, e, varBits, maxLen); err != s.p.Errors.None {
+		if err := s.checkVarbit(p, e, varBits, maxLen); err != s.p.Errors.None {
 			return err
 		}
 	}
@@ -80,7 +80,7 @@ func (s *Switch) extractHeader(p *Packet, hid int, varBits, maxLen int) uint64 {
 		if varBits < 0 {
 			s.runCode(p, h.LenPC)
 			varBits = int(min(v[h.LenSlot], program.MaxFieldWidth*2))
-			if err := s.checkVar(p, e, varBits, maxLen); err != s.p.Errors.None {
+			if err := s.checkVarbit(p, e, varBits, maxLen); err != s.p.Errors.None {
 				return err
 			}
 		}
@@ -94,8 +94,8 @@ func (s *Switch) extractHeader(p *Packet, hid int, varBits, maxLen int) uint64 {
 	return s.p.Errors.None
 }
 
-// checkVar checks a varbit's length against the packet and the header type. A header is whole bytes.
-func (s *Switch) checkVar(p *Packet, e *program.Extraction, varBits, maxLen int) uint64 {
+// checkVarbit checks a varbit's length against the packet and the header type. A header is whole bytes.
+func (s *Switch) checkVarbit(p *Packet, e *program.Extraction, varBits, maxLen int) uint64 {
 	n := e.Bits + varBits
 	switch {
 	case n%8 != 0:

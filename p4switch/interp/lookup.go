@@ -15,34 +15,34 @@ import (
 
 // tableState is one table of one switch.
 type tableState struct {
-	t       *program.Table
-	groups  []*maskGroup
-	entries []entry
-	keys    []uint64         // t.words per entry
-	args    []uint64         // t.argMax per entry
-	ranges  []uint64         // per entry: low and high of every range field, in order
-	rwords  int              // slots of ranges per entry
-	counts  []uint64         // packets and bytes per entry, of direct counters
-	meters  map[int32]*meter // of an entry; -1: of the default entry
-	missed  [2]uint64        // packets and bytes, the direct counter of the default entry
-	free    []int32
-	n       int
-	linked  uint32 // how often an entry was
-	def     defaultEntry
+	t          *program.Table
+	groups     []*maskGroup
+	entries    []entry
+	keys       []uint64         // t.words per entry
+	args       []uint64         // t.argMax per entry
+	ranges     []uint64         // per entry: low and high of every range field, in order
+	rangeWords int              // slots of ranges per entry
+	counts     []uint64         // packets and bytes per entry, of direct counters
+	meters     map[int32]*meter // of an entry; -1: of the default entry
+	missed     [2]uint64        // packets and bytes, the direct counter of the default entry
+	free       []int32
+	n          int
+	linked     uint32 // how often an entry was
+	def        defaultEntry
 }
 
 type entry struct {
-	next    int32 // in the chain of equal keys, by falling priority; -1 ends it
-	target  int32 // index into the table's actions, or of a member or group
-	prio    int32
-	gen     uint32
-	group   *maskGroup
-	lastHit int64 // ns
-	timeout int64 // ns
-	kind    TargetKind
-	live    bool
-	konst   bool
-	age     uint32 // larger than of entries that were linked before
+	next       int32 // in the chain of equal keys, by falling priority; -1 ends it
+	target     int32 // index into the table's actions, or of a member or group
+	priority   int32
+	generation uint32
+	group      *maskGroup
+	lastHit    int64 // ns
+	timeout    int64 // ns
+	kind       TargetKind
+	live       bool
+	konst      bool
+	age        uint32 // larger than of entries that were linked before
 }
 
 type defaultEntry struct {
@@ -55,7 +55,7 @@ type defaultEntry struct {
 // maskGroup holds the entries that share a mask.
 type maskGroup struct {
 	mask  []uint64
-	tab   []hashSlot // power of two
+	slots []hashSlot // power of two
 	shift uint8      // 64 - log2 len(tab)
 	used  int        // keys in tab
 	plen  int        // of an LPM group
@@ -81,9 +81,9 @@ func hashWords(k []uint64) uint64 {
 
 // find returns the index of h in the hash table, or the index at which it would be inserted.
 func (g *maskGroup) find(ts *tableState, h uint64, key []uint64) (at int, ok bool) {
-	m := len(g.tab) - 1
+	m := len(g.slots) - 1
 	for at = int(h * hashMultiplier >> g.shift); ; at = (at + 1) & m {
-		s := &g.tab[at]
+		s := &g.slots[at]
 		if s.idx == 0 {
 			return at, false
 		}
@@ -107,12 +107,12 @@ func hashOf(key []uint64) uint64 {
 
 // grow makes room for one more key.
 func (g *maskGroup) grow() {
-	if g.used*4 < len(g.tab)*3 && len(g.tab) > 0 {
+	if g.used*4 < len(g.slots)*3 && len(g.slots) > 0 {
 		return
 	}
-	old := g.tab
+	old := g.slots
 	n := max(4, 2*len(old))
-	g.tab = make([]hashSlot, n)
+	g.slots = make([]hashSlot, n)
 	g.shift = 64
 	for k := n; k > 1; k >>= 1 {
 		g.shift--
@@ -122,31 +122,31 @@ func (g *maskGroup) grow() {
 			continue
 		}
 		at := int(s.h * hashMultiplier >> g.shift)
-		for g.tab[at].idx != 0 {
+		for g.slots[at].idx != 0 {
 			at = (at + 1) & (n - 1)
 		}
-		g.tab[at] = s
+		g.slots[at] = s
 	}
 }
 
 // remove removes the key at an index, and closes the gap in the hash table.
 func (g *maskGroup) remove(at int) {
-	m := len(g.tab) - 1
+	m := len(g.slots) - 1
 	g.used--
 	hole := at
-	for k := (at + 1) & m; g.tab[k].idx != 0; k = (k + 1) & m {
-		home := int(g.tab[k].h * hashMultiplier >> g.shift)
+	for k := (at + 1) & m; g.slots[k].idx != 0; k = (k + 1) & m {
+		home := int(g.slots[k].h * hashMultiplier >> g.shift)
 		if (k-home)&m >= (k-hole)&m {
-			g.tab[hole] = g.tab[k]
+			g.slots[hole] = g.slots[k]
 			hole = k
 		}
 	}
-	g.tab[hole] = hashSlot{}
+	g.slots[hole] = hashSlot{}
 }
 
 // inRanges compares the packet's range fields with an entry's.
 func (ts *tableState) inRanges(idx int32, key []uint64) bool {
-	r := ts.ranges[int(idx)*ts.rwords : (int(idx)+1)*ts.rwords]
+	r := ts.ranges[int(idx)*ts.rangeWords : (int(idx)+1)*ts.rangeWords]
 	for _, f := range ts.t.Ranges {
 		k := &ts.t.Key[f]
 		n := int(k.Words)
@@ -176,9 +176,9 @@ func (ts *tableState) lookupWord(key uint64) int32 {
 			break
 		}
 		h := key & g.mask[0]
-		m := len(g.tab) - 1
+		m := len(g.slots) - 1
 		for at := int(h * hashMultiplier >> (g.shift & 63)); ; at = (at + 1) & m {
-			s := &g.tab[at]
+			s := &g.slots[at]
 			if s.idx == 0 {
 				break
 			}
@@ -188,8 +188,8 @@ func (ts *tableState) lookupWord(key uint64) int32 {
 			if kind <= program.LPM {
 				return s.idx - 1
 			}
-			if i := ts.firstInRange(s.idx-1, []uint64{key}); i >= 0 && (best < 0 || ts.entries[i].prio > prio) {
-				best, prio = i, ts.entries[i].prio
+			if i := ts.firstInRange(s.idx-1, []uint64{key}); i >= 0 && (best < 0 || ts.entries[i].priority > prio) {
+				best, prio = i, ts.entries[i].priority
 			}
 			break
 		}
@@ -199,7 +199,7 @@ func (ts *tableState) lookupWord(key uint64) int32 {
 
 // firstInRange returns the entry of highest priority in a chain that the ranges let through.
 func (ts *tableState) firstInRange(i int32, key []uint64) int32 {
-	if ts.rwords == 0 {
+	if ts.rangeWords == 0 {
 		return i
 	}
 	for ; i >= 0; i = ts.entries[i].next {
@@ -226,10 +226,10 @@ func (ts *tableState) lookup(key, masked []uint64) int32 {
 			continue
 		}
 		if ts.t.Kind <= program.LPM {
-			return g.tab[at].idx - 1
+			return g.slots[at].idx - 1
 		}
-		if i := ts.firstInRange(g.tab[at].idx-1, key); i >= 0 && (best < 0 || ts.entries[i].prio > prio) {
-			best, prio = i, ts.entries[i].prio
+		if i := ts.firstInRange(g.slots[at].idx-1, key); i >= 0 && (best < 0 || ts.entries[i].priority > prio) {
+			best, prio = i, ts.entries[i].priority
 		}
 	}
 	return best

@@ -31,7 +31,7 @@ func (ts *tableState) parseMatch(match []program.FieldMatch, prio int32, checkPr
 	if checkPrio && t.Kind > program.LPM && prio < 0 {
 		return parsedMatch{}, fmt.Errorf("%w: priority %d is negative", ErrInvalid, prio)
 	}
-	buf := make([]uint64, 2*t.Words+ts.rwords)
+	buf := make([]uint64, 2*t.Words+ts.rangeWords)
 	m := parsedMatch{key: buf[:t.Words], mask: buf[t.Words : 2*t.Words], ranges: buf[2*t.Words:], prio: prio}
 	var val, msk [program.MaxFieldWidth / 64]uint64
 	r := m.ranges

@@ -180,7 +180,7 @@ func (s *Switch) DeleteMember(id program.ProfileID, m MemberID) error {
 	return nil
 }
 
-// Member reads a member.
+// Member returns the action of an action profile's member.
 func (s *Switch) Member(id program.ProfileID, m MemberID) (ActionCall, error) {
 	ps, i, err := s.memberAt(id, m)
 	if err != nil {

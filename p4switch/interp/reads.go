@@ -6,7 +6,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/program"
 )
 
-// Find returns the entry with exactly this match and priority.
+// Find returns the handle of the table entry with exactly this match and priority; false if there is none.
 func (s *Switch) Find(id program.TableID, match []program.FieldMatch, priority int32) (Handle, bool) {
 	ts, err := s.tableByID(id)
 	if err != nil {
@@ -23,7 +23,7 @@ func (s *Switch) Find(id program.TableID, match []program.FieldMatch, priority i
 	return ts.handle(i), true
 }
 
-// Entry reads an entry.
+// Entry returns a table entry by its handle.
 func (s *Switch) Entry(id program.TableID, h Handle) (Entry, error) {
 	ts, err := s.tableByID(id)
 	if err != nil {
@@ -36,7 +36,7 @@ func (s *Switch) Entry(id program.TableID, h Handle) (Entry, error) {
 	return s.readEntry(ts, i), nil
 }
 
-// Target reads what an entry does.
+// Target returns the action, member or group that a table entry executes.
 func (s *Switch) Target(id program.TableID, h Handle) (Target, error) {
 	ts, err := s.tableByID(id)
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *Switch) Target(id program.TableID, h Handle) (Target, error) {
 func (s *Switch) readEntry(ts *tableState, i int32) Entry {
 	e := &ts.entries[i]
 	return Entry{
-		Match: ts.matchOf(i), Priority: e.prio, IdleTimeoutNs: e.timeout, Const: e.konst,
+		Match: ts.matchOf(i), Priority: e.priority, IdleTimeoutNs: e.timeout, Const: e.konst,
 		Target: s.targetOf(ts.t, e.kind, e.target, ts.args[int(i)*ts.t.ArgMax:]),
 	}
 }

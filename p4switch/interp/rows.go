@@ -67,7 +67,7 @@ func (s *Switch) Row(id program.TableID, place int) Row {
 	t, e := ts.t, &ts.entries[place]
 	return Row{
 		Mask: e.group.mask, Key: ts.keys[place*t.Words : (place+1)*t.Words], Ranges: ts.entryRanges(int32(place)), PrefixLen: e.group.plen,
-		Priority: e.prio, Age: e.age, Args: ts.args[place*t.ArgMax : (place+1)*t.ArgMax],
+		Priority: e.priority, Age: e.age, Args: ts.args[place*t.ArgMax : (place+1)*t.ArgMax],
 		Kind: e.kind, Target: e.target, Metered: ts.meters[int32(place)] != nil,
 	}
 }

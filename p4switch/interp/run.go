@@ -78,7 +78,7 @@ func (s *Switch) runCode(p *Packet, start uint32) {
 				break
 			}
 			if loops++; loops > s.cfg.MaxLoops {
-				p.fault, p.exit = DropActionLoop, true
+				p.dropReason, p.exit = DropActionLoop, true
 				return
 			}
 			pc = int(in.Imm)
@@ -103,7 +103,7 @@ func (s *Switch) runCode(p *Packet, start uint32) {
 		case program.OpExit:
 			p.exit = true
 		case program.OpCall:
-			if s.runPrimitive(p, &s.p.Calls[in.Imm]); p.fault != 0 {
+			if s.runPrimitive(p, &s.p.Calls[in.Imm]); p.dropReason != 0 {
 				return
 			}
 		default:
@@ -281,7 +281,7 @@ func (s *Switch) runPrimitive(p *Packet, k *program.Call) {
 		p.truncate = int(min(uint64(p.truncate), v[k.A]))
 	case program.CallAssert, program.CallAssume:
 		if v[k.A] == 0 {
-			p.fault, p.exit = DropAssert, true
+			p.dropReason, p.exit = DropAssert, true
 			s.log(LogAssert+LogKind(k.Kind-program.CallAssert), k.Text)
 		}
 	case program.CallLog:

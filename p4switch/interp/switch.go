@@ -29,31 +29,31 @@ type Switch struct {
 	cfg      Config
 	dropSpec uint64 // DropPort as egress_spec holds it
 
-	tables    []tableState
-	profiles  []profileState
-	counters  []counterArray
-	registers []registerArray
-	meters    []meterArray
-	clones    map[uint32]*CloneSession
-	groups    map[uint32]*[]Replica
-	vsets     [][][]program.FieldMatch
-	vsetVals  [][]uint64 // by use: value, mask, value, mask ... of key words each
+	tables       []tableState
+	profiles     []profileState
+	counters     []counterArray
+	registers    []registerArray
+	meters       []meterArray
+	clones       map[uint32]*CloneSession
+	groups       map[uint32]*[]Replica
+	valueSets    [][][]program.FieldMatch
+	valueSetKeys [][]uint64 // by use: value, mask, value, mask ... of key words each
 
-	now   int64 // ns, of the packet in hand
-	rng   uint64
-	rr    []uint64
-	drops DropCounts
-	// tooHigh counts, by port, the packets of drops whose priority has no queue.
-	tooHigh map[uint32]uint64
+	now        int64 // ns, of the packet in hand
+	rng        uint64
+	roundRobin []uint64
+	drops      DropCounts
+	// portDrops counts, by port, the packets of drops whose priority has no queue.
+	portDrops map[uint32]uint64
 
-	bits  bitWriter
-	out   bitWriter
-	key   []uint64
-	wide  []uint64
-	pool  []*Packet
-	bufs  []*buffer
-	keep  *buffer // holds the last output until the next call
-	batch Batch
+	bits       bitWriter
+	out        bitWriter
+	key        []uint64
+	wide       []uint64
+	pool       []*Packet
+	bufs       []*buffer
+	lastOutput *buffer // holds the last output until the next call
+	batch      Batch
 
 	traces *Traces
 
@@ -100,9 +100,9 @@ func NewSwitch(p *program.Program, cfg Config) *Switch {
 	for i, m := range p.Meters {
 		s.meters[i] = meterArray{size: uint64(m.Size), packets: m.Packets}
 	}
-	s.vsets = make([][][]program.FieldMatch, len(p.ValueSets))
-	s.vsetVals = make([][]uint64, len(p.ValueSetUses))
-	s.rr = make([]uint64, p.RoundRobins)
+	s.valueSets = make([][][]program.FieldMatch, len(p.ValueSets))
+	s.valueSetKeys = make([][]uint64, len(p.ValueSetUses))
+	s.roundRobin = make([]uint64, p.RoundRobins)
 	s.bindTraces(cfg.Traces)
 	return s
 }
@@ -114,7 +114,7 @@ func (s *Switch) Program() *program.Program { return s.p }
 func (s *Switch) Drops() DropCounts { return s.drops }
 
 // PortDrops returns the number of packets for a port that were dropped because their priority has no queue.
-func (s *Switch) PortDrops(port uint32) uint64 { return s.tooHigh[port] }
+func (s *Switch) PortDrops(port uint32) uint64 { return s.portDrops[port] }
 
 func (s *Switch) log(kind LogKind, text string) {
 	if s.cfg.Log != nil {
@@ -161,22 +161,22 @@ func bigOf(w []uint64, signed bool) *big.Int {
 
 // packetState is the hidden part of a Packet.
 type packetState struct {
-	v          []uint64
-	buf        *buffer
-	start      int // of the packet as it entered this pass, in buf.b
-	pos        int // the parser's position, then where the payload starts
-	end        int
-	virtual    int // payload bytes that are not there
-	pktLen     int // BMv2's packet length register
-	ingressLen int // what counters and meters count
-	truncate   int // the program's; most bytes of all
-	cut        int // the clone session's; 0: none
-	passes     int
+	v             []uint64
+	buf           *buffer
+	start         int // of the packet as it entered this pass, in buf.b
+	pos           int // the parser's position, then where the payload starts
+	end           int
+	virtualBytes  int // payload bytes that are not there
+	pktLen        int // BMv2's packet length register
+	ingressLen    int // what counters and meters count
+	truncate      int // the program's; most bytes of all
+	cloneTruncate int // the clone session's; 0: none
+	passes        int
 
 	clone, cloneList      uint16
 	learn                 uint16
 	resubmit, recirculate uint16
-	fault                 DropReason
+	dropReason            DropReason
 	exit                  bool
 	queued                bool // between the pipelines: the caller's
 
@@ -259,5 +259,5 @@ func (s *Switch) recycle(p *Packet) {
 // follow that.
 func (p *packetState) payload() ([]byte, int) {
 	real := p.end - p.pos
-	return p.buf.b[p.pos : p.pos+min(real, p.truncate)], max(0, min(real+p.virtual, p.truncate)-real)
+	return p.buf.b[p.pos : p.pos+min(real, p.truncate)], max(0, min(real+p.virtualBytes, p.truncate)-real)
 }

@@ -30,22 +30,22 @@ import (
 // Traces is a cache of compiled paths through one program: straight-line code, recorded as packets take a path for the
 // first time. Switches that share it ([Config].Traces) must belong to one goroutine.
 type Traces struct {
-	p      *program.Program
-	fit    bool   // the program as a whole can be traced
-	bound  bool   // the following are set
-	drop   uint64 // dropSpec of all switches
-	queues uint64 // their QueuesPerPort
+	p         *program.Program
+	traceable bool   // the program as a whole can be traced
+	isBound   bool   // the following are set
+	drop      uint64 // dropSpec of all switches
+	queues    uint64 // their QueuesPerPort
 
-	code   []traceInst
-	keys   []traceKey
-	leaves []traceLeaf
-	root   uint32
-	live   []bool // slots that egress may read
-	delta  bool   // it reads deq_timedelta
-	closed bool   // no more is recorded: too many paths
-	broken bool   // the recorder contradicted itself; a defect
+	code          []traceInst
+	keys          []traceKey
+	leaves        []traceLeaf
+	root          uint32
+	readByEgress  []bool // slots that egress may read
+	readsDeqDelta bool   // it reads deq_timedelta
+	full          bool   // no more is recorded: too many paths
+	broken        bool   // the recorder contradicted itself; a defect
 
-	v      *[maxTraceSlots]uint64 // the program's slots, then constants, then registers
+	slots  *[maxTraceSlots]uint64 // the program's slots, then constants, then registers
 	consts map[uint64]traceSlot
 	pkt    Packet // stands for the packet in calculations; its v is v
 	in     [numTraceInputs]uint64
@@ -69,22 +69,22 @@ type TraceStats struct {
 // [Switch.TraceEgress]. They may be read, and are not changed.
 const TraceSlack = 8
 
-// Held is the state of a packet between [Switch.TraceIngress] and [Switch.TraceEgress], beside its bytes, which the
-// caller keeps. The first word has the recorded path (16 bits), a number of the caller's (8), the priority (8), and
+// HeldPacket is the state of a packet between [Switch.TraceIngress] and [Switch.TraceEgress], beside its bytes, which
+// the caller keeps. The first word has the recorded path (16 bits), a number of the caller's (8), the priority (8), and
 // ingress and egress port (16 each); the others have metadata for egress.
-type Held [3]uint64
+type HeldPacket [3]uint64
 
 // SetOwner stores a number of the caller's, which Owner returns.
-func (h *Held) SetOwner(n uint8) { h[0] |= uint64(n) << 40 }
+func (h *HeldPacket) SetOwner(n uint8) { h[0] |= uint64(n) << 40 }
 
-// Owner returns the number that [Held.SetOwner] stored with the packet.
-func (h *Held) Owner() uint8 { return uint8(h[0] >> 40) }
+// Owner returns the number that [HeldPacket.SetOwner] stored with the packet.
+func (h *HeldPacket) Owner() uint8 { return uint8(h[0] >> 40) }
 
-func (h *Held) leafIndex() int32 { return int32(h[0] >> 48) }
-func (h *Held) priority() uint8  { return uint8(h[0] >> 32) }
-func (h *Held) ingress() uint32  { return uint32(h[0] >> 16 & 0xFFFF) }
-func (h *Held) egress() uint32   { return uint32(h[0] & 0xFFFF) }
-func (h *Held) values() []uint64 { return h[1:] }
+func (h *HeldPacket) leafIndex() int32 { return int32(h[0] >> 48) }
+func (h *HeldPacket) priority() uint8  { return uint8(h[0] >> 32) }
+func (h *HeldPacket) ingress() uint32  { return uint32(h[0] >> 16 & 0xFFFF) }
+func (h *HeldPacket) egress() uint32   { return uint32(h[0] & 0xFFFF) }
+func (h *HeldPacket) values() []uint64 { return h[1:] }
 
 const (
 	maxTraceConsts = 256
@@ -95,7 +95,7 @@ const (
 	maxTracePath   = 1 << 12 // instructions of the program that one path follows
 )
 
-// traceSlot is an index into Traces.v.
+// traceSlot is an index into Traces.slots.
 type traceSlot uint16
 
 // A is one instruction of a trace, half a cache line.
@@ -120,7 +120,7 @@ const (
 	traceLoadOr  // dst |= the same
 	traceInput   // dst = input a & imm
 	traceInputUs // the same, nanoseconds to microseconds
-	traceHeld    // dst = value number a of [Held]
+	traceHeld    // dst = value number a of [HeldPacket]
 	traceMove    // dst = a
 	traceRead    // dst = register imm at index a, b bits
 	traceHash    // dst = a + calculation imm modulo b
@@ -128,23 +128,23 @@ const (
 	traceTable   // look up table a with key imm; dst = entry + 1
 
 	// Guards.
-	traceZ
-	traceNZ
+	traceZero
+	traceNonZero
 	traceEq
 	traceNe
 	traceLtU
 	traceGeU
 	traceLeU
 	traceGtU
-	traceBits   // guard: a & imm == imm2
-	traceNoBits // guard: a & imm != imm2
-	traceLen    // guard: the packet has at least imm bytes
-	traceShort  // guard: the packet has fewer than imm bytes
-	traceTook   // the last table chose the action at imm and goes on at imm2
+	traceBits         // guard: a & imm == imm2
+	traceNoBits       // guard: a & imm != imm2
+	traceLen          // guard: the packet has at least imm bytes
+	traceShorterThan  // guard: the packet has fewer than imm bytes
+	traceActionChosen // the last table chose the action at imm and goes on at imm2
 )
 
 // negated pairs the guards that compare.
-func (o traceOp) negated() traceOp { return (o - traceZ) ^ 1 + traceZ }
+func (o traceOp) negated() traceOp { return (o - traceZero) ^ 1 + traceZero }
 
 // Inputs: what the packet brings beside its bytes. Times are ns.
 const (
@@ -225,14 +225,14 @@ type endSlot struct {
 func NewTraces(p *program.Program) *Traces {
 	t := &Traces{p: p, consts: map[uint64]traceSlot{}, code: make([]traceInst, 1)}
 	t.stats.Unfit = map[string]int{}
-	t.fit = !p.Verifies && p.DeparsePC == 0 && p.Slots < maxTraceSlots/4 && len(p.Tables) <= maxTraceSlots
-	t.v = new([maxTraceSlots]uint64)
+	t.traceable = !p.Verifies && p.DeparsePC == 0 && p.Slots < maxTraceSlots/4 && len(p.Tables) <= maxTraceSlots
+	t.slots = new([maxTraceSlots]uint64)
 	for _, c := range p.Constants {
-		t.v[c.Slot] = c.Value
+		t.slots[c.Slot] = c.Value
 	}
-	t.pkt.v = t.v[:]
-	t.live = egressReads(p)
-	t.delta = p.Standard.DeqDelta.Has && t.live[p.Standard.DeqDelta.Slot]
+	t.pkt.v = t.slots[:]
+	t.readByEgress = egressReads(p)
+	t.readsDeqDelta = p.Standard.DeqDelta.Has && t.readByEgress[p.Standard.DeqDelta.Slot]
 	return t
 }
 
@@ -249,19 +249,20 @@ func (t *Traces) Broken() bool { return t.broken }
 
 // bindTraces makes a switch use the trace cache t, if possible.
 func (s *Switch) bindTraces(t *Traces) {
-	if t == nil || t.p != s.p || !t.fit || s.cfg.Log != nil || s.cfg.Tracer != nil {
+	if t == nil || t.p != s.p || !t.traceable || s.cfg.Log != nil || s.cfg.Tracer != nil {
 		return
 	}
-	if !t.bound {
-		t.bound, t.drop, t.queues = true, s.dropSpec, uint64(s.cfg.QueuesPerPort)
+	if !t.isBound {
+		t.isBound, t.drop, t.queues = true, s.dropSpec, uint64(s.cfg.QueuesPerPort)
 	}
 	if t.drop == s.dropSpec && t.queues == uint64(s.cfg.QueuesPerPort) {
 		s.traces = t
 	}
 }
 
-// Verdict is the result of [Switch.TraceIngress].
-type Verdict struct {
+// IngressVerdict is what the ingress pipeline decides about a packet in [Switch.TraceIngress]: drop it, or send it by
+// a port with a priority.
+type IngressVerdict struct {
 	Drop     bool
 	Port     uint32 // egress port
 	Priority uint8
@@ -271,7 +272,7 @@ type Verdict struct {
 // follow in.Data. The bytes do not change; the rest of the packet's state goes to h. ok is false, and nothing has
 // happened, if the packet must be interpreted. For a packet that is not dropped, call [Switch.TraceKeep] or
 // [Switch.TraceFree] before any other call of a switch with the same traces; after TraceKeep call [Switch.TraceEgress].
-func (s *Switch) TraceIngress(in Input, h *Held) (v Verdict, ok bool) {
+func (s *Switch) TraceIngress(in Input, h *HeldPacket) (v IngressVerdict, ok bool) {
 	t := s.traces
 	n := len(in.Data)
 	if t == nil || t.broken || cap(in.Data)-n < TraceSlack || in.Port > 0xFFFF {
@@ -300,12 +301,12 @@ func (s *Switch) TraceIngress(in Input, h *Held) (v Verdict, ok bool) {
 	t.applyEffects(s, l.effects, length)
 	if l.drop {
 		s.drops[DropIngress]++
-		return Verdict{Drop: true}, true
+		return IngressVerdict{Drop: true}, true
 	}
-	v.Port, v.Priority = uint32(t.v[l.port]), uint8(t.v[l.prio])
+	v.Port, v.Priority = uint32(t.slots[l.port]), uint8(t.slots[l.prio])
 	h[0] = uint64(at)<<48 | uint64(v.Priority)<<32 | uint64(in.Port)<<16 | uint64(v.Port)
 	for i, r := range l.saves {
-		h[1+i] = t.v[r]
+		h[1+i] = t.slots[r]
 	}
 	t.stores = l.stores
 	return v, true
@@ -313,14 +314,15 @@ func (s *Switch) TraceIngress(in Input, h *Held) (v Verdict, ok bool) {
 
 // TraceEgress is [Switch.Egress] for a packet of [Switch.TraceIngress]. It writes the packet's changes to data, whose
 // length stays the same; length is the packet's on the wire. drop is true if the program dropped it. ok is false, and
-// nothing has happened, if the packet must be interpreted: pass the result of [Switch.Unhold] to [Switch.Egress].
-func (s *Switch) TraceEgress(data []byte, length int, h *Held, q QueueState) (drop, ok bool) {
+// nothing has happened, if the packet must be interpreted: pass the result of [Switch.PacketFromHeld] to
+// [Switch.Egress].
+func (s *Switch) TraceEgress(data []byte, length int, h *HeldPacket, q QueueState) (drop, ok bool) {
 	t := s.traces
 	l := &t.leaves[h.leafIndex()]
 	t.in[inIngressPort] = uint64(h.ingress())
 	t.in[inLength] = uint64(length)
 	t.in[inEgressTS], t.in[inEnqTS] = uint64(q.DeqTime), uint64(q.EnqTime)
-	if t.delta {
+	if t.readsDeqDelta {
 		t.in[inDeqDelta] = uint64(q.DeqTime/1000 - q.EnqTime/1000)
 	}
 	t.in[inEnqDepth], t.in[inDeqDepth] = uint64(q.EnqDepth), uint64(q.DeqDepth)
@@ -350,7 +352,7 @@ func (s *Switch) TraceEgress(data []byte, length int, h *Held, q QueueState) (dr
 	}
 	for i := range e.stores {
 		st := &e.stores[i]
-		st.part.Store(data, t.v[st.reg])
+		st.part.Store(data, t.slots[st.reg])
 	}
 	for i := range e.sums {
 		b := data[e.sums[i].from:e.sums[i].to]
@@ -367,7 +369,7 @@ func (s *Switch) TraceKeep(data []byte) {
 	data = data[:len(data)+TraceSlack]
 	for i := range t.stores {
 		st := &t.stores[i]
-		st.part.Store(data, t.v[st.reg])
+		st.part.Store(data, t.slots[st.reg])
 	}
 }
 
@@ -377,9 +379,9 @@ func (s *Switch) Traced() bool { return s.traces != nil }
 // TraceFree reports that the caller's traffic manager dropped the packet of the last [Switch.TraceIngress].
 func (s *Switch) TraceFree() { s.drops[DropTrafficManager]++ }
 
-// Unhold converts the state of a packet of [Switch.TraceIngress] into a [Packet], as [Switch.Ingress] would have
+// PacketFromHeld returns the packet of a [Switch.TraceIngress] whose state is in h, as [Switch.Ingress] would have
 // returned it.
-func (s *Switch) Unhold(data []byte, length int, h *Held) *Packet {
+func (s *Switch) PacketFromHeld(data []byte, length int, h *HeldPacket) *Packet {
 	t := s.traces
 	l := &t.leaves[h.leafIndex()]
 	p := s.newPacket()
@@ -387,8 +389,8 @@ func (s *Switch) Unhold(data []byte, length int, h *Held) *Packet {
 	p.start = headroom
 	p.end = headroom + copy(p.buf.b[headroom:], data)
 	clear(p.buf.b[p.end:])
-	p.virtual = max(0, length-len(data))
-	p.pktLen, p.ingressLen = len(data)+p.virtual, len(data)+p.virtual
+	p.virtualBytes = max(0, length-len(data))
+	p.pktLen, p.ingressLen = len(data)+p.virtualBytes, len(data)+p.virtualBytes
 	p.pos = headroom + l.pos
 	p.IngressPort, p.EgressPort, p.Priority, p.Length = h.ingress(), h.egress(), h.priority(), p.pktLen
 	p.Stage, p.queued = StageEgress, true
@@ -399,7 +401,7 @@ func (s *Switch) Unhold(data []byte, length int, h *Held) *Packet {
 	return p
 }
 
-func (e *endSlot) value(data []byte, h *Held) uint64 {
+func (e *endSlot) value(data []byte, h *HeldPacket) uint64 {
 	switch e.kind {
 	case valueField:
 		var x uint64
@@ -415,7 +417,7 @@ func (e *endSlot) value(data []byte, h *Held) uint64 {
 
 // applyEffects executes the side effects that a trace has collected.
 func (t *Traces) applyEffects(s *Switch, effects []traceEffect, length int) {
-	v := t.v
+	v := t.slots
 	for i := range effects {
 		e := &effects[i]
 		switch e.kind {

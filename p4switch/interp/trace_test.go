@@ -43,7 +43,7 @@ func traced(s *Switch, in Input, q QueueState) []passed {
 	data := append(make([]byte, 0, len(in.Data)+TraceSlack), in.Data...)
 	in.Data = data
 	b := &Batch{}
-	var h Held
+	var h HeldPacket
 	v, ok := s.TraceIngress(in, &h)
 	switch {
 	case !ok:
@@ -57,7 +57,7 @@ func traced(s *Switch, in Input, q QueueState) []passed {
 	drop, ok := s.TraceEgress(data, length, &h, q)
 	switch {
 	case !ok:
-		p := s.Unhold(data, length, &h)
+		p := s.PacketFromHeld(data, length, &h)
 		o, ok := s.Egress(p, q, b)
 		var out []passed
 		if ok {
@@ -75,7 +75,7 @@ func sameState(a, b *Switch) error {
 	if a.drops != b.drops {
 		return fmt.Errorf("drops %v and %v", a.drops, b.drops)
 	}
-	if a.rng != b.rng || !reflect.DeepEqual(a.rr, b.rr) {
+	if a.rng != b.rng || !reflect.DeepEqual(a.roundRobin, b.roundRobin) {
 		return fmt.Errorf("random numbers differ")
 	}
 	for i := range a.counters {
@@ -262,7 +262,7 @@ func BenchmarkTraced(b *testing.B) {
 			}
 			q := QueueState{DeqDepth: 50}
 			batch := &Batch{}
-			var h Held
+			var h HeldPacket
 			scratch := make([]byte, 0, 256)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
@@ -290,7 +290,7 @@ func TestTracesDoNotAllocate(t *testing.T) {
 	s.bindTraces(NewTraces(s.p))
 	p := rocePacket(10<<24|50, 0xC003)
 	data := make([]byte, len(p), len(p)+TraceSlack)
-	var h Held
+	var h HeldPacket
 	pass := func() bool {
 		copy(data, p)
 		v, ok := s.TraceIngress(Input{Port: 1, Data: data, Length: 4200}, &h)

@@ -14,11 +14,11 @@ const (
 
 // runTrace runs trace code until its end. It changes the switch's random numbers,
 // nothing else.
-func (t *Traces) runTrace(s *Switch, pc uint32, data []byte, h *Held) int32 {
+func (t *Traces) runTrace(s *Switch, pc uint32, data []byte, h *HeldPacket) int32 {
 	if pc == 0 {
 		return execUnknown
 	}
-	v := t.v
+	v := t.slots
 	code := t.code
 	var act, next uint32 // of the last table looked up
 	for {
@@ -37,9 +37,9 @@ func (t *Traces) runTrace(s *Switch, pc uint32, data []byte, h *Held) int32 {
 			hold = v[in.a]&in.imm == in.imm2
 		case traceNoBits:
 			hold = v[in.a]&in.imm != in.imm2
-		case traceZ:
+		case traceZero:
 			hold = v[in.a] == 0
-		case traceNZ:
+		case traceNonZero:
 			hold = v[in.a] != 0
 		case traceLtU:
 			hold = v[in.a] < v[in.b]
@@ -51,7 +51,7 @@ func (t *Traces) runTrace(s *Switch, pc uint32, data []byte, h *Held) int32 {
 			hold = v[in.a] > v[in.b]
 		case traceLen:
 			hold = uint64(len(data)-TraceSlack) >= in.imm
-		case traceShort:
+		case traceShorterThan:
 			hold = uint64(len(data)-TraceSlack) < in.imm
 		case traceTable:
 			ts := &s.tables[in.a]
@@ -63,7 +63,7 @@ func (t *Traces) runTrace(s *Switch, pc uint32, data []byte, h *Held) int32 {
 				v[in.dst+1+traceSlot(i)] = x
 			}
 			continue
-		case traceTook:
+		case traceActionChosen:
 			hold = uint64(act) == in.imm && uint64(next) == in.imm2
 		case traceRead:
 			s.registers[in.imm].read(v[in.dst:in.dst+1], v[in.a], int(in.b))
@@ -120,7 +120,7 @@ func (t *Traces) lookupKey(s *Switch, ts *tableState, k *traceKey) int32 {
 	if len(ts.groups) == 0 {
 		return -1
 	}
-	v := t.v
+	v := t.slots
 	if len(k.base) == 1 {
 		key := k.base[0]
 		for i := range k.pieces {

@@ -57,13 +57,13 @@ func (r *traceRecorder) abandon(why string) {
 // mayRecord reports whether more traces may be recorded.
 func (t *Traces) mayRecord() bool {
 	if len(t.code) > maxTraceCode || len(t.leaves) >= maxTraceLeaves {
-		t.closed = true
+		t.full = true
 	}
-	return !t.closed && !t.broken
+	return !t.full && !t.broken
 }
 
 // recordIngress records the path that a packet will take through ingress.
-func (t *Traces) recordIngress(s *Switch, data []byte, _ *Held) {
+func (t *Traces) recordIngress(s *Switch, data []byte, _ *HeldPacket) {
 	if !t.mayRecord() {
 		return
 	}
@@ -112,7 +112,7 @@ func (r *traceRecorder) guardOutcome(op traceOp, holds bool, a, b int32) bool {
 func (r *traceRecorder) recordIngressEnd(l *traceLeaf) {
 	p, std := r.t.p, &r.t.p.Standard
 	group := r.standardField(std.Multicast)
-	if r.guardOutcome(traceNZ, r.valueOf(group) != 0, group, 0) {
+	if r.guardOutcome(traceNonZero, r.valueOf(group) != 0, group, 0) {
 		r.abandon("multicast")
 		return
 	}
@@ -149,7 +149,7 @@ func (r *traceRecorder) recordIngressEnd(l *traceLeaf) {
 	l.hdrAt, l.pos = r.hdrAt, r.pos
 }
 
-// keepValue makes [Held] keep a value until egress.
+// keepValue makes [HeldPacket] keep a value until egress.
 func (r *traceRecorder) keepValue(l *traceLeaf, id int32) int {
 	reg := r.inRegister(id)
 	for i, s := range l.saves {
@@ -157,7 +157,7 @@ func (r *traceRecorder) keepValue(l *traceLeaf, id int32) int {
 			return i
 		}
 	}
-	if len(l.saves) == len(Held{})-1 {
+	if len(l.saves) == len(HeldPacket{})-1 {
 		r.abandon("too much metadata between the pipelines")
 		return 0
 	}
@@ -166,7 +166,7 @@ func (r *traceRecorder) keepValue(l *traceLeaf, id int32) int {
 }
 
 // recordEgress records the path through egress from the end of an ingress path.
-func (t *Traces) recordEgress(s *Switch, from int32, data []byte, h *Held) {
+func (t *Traces) recordEgress(s *Switch, from int32, data []byte, h *HeldPacket) {
 	if !t.mayRecord() {
 		return
 	}
@@ -225,7 +225,7 @@ func (r *traceRecorder) recordEgressEnd(l *traceLeaf) {
 	for i := range p.Deparser {
 		d := &p.Deparser[i]
 		valid := r.slotValue(d.Valid)
-		if r.guardOutcome(traceZ, r.valueOf(valid) == 0, valid, 0) {
+		if r.guardOutcome(traceZero, r.valueOf(valid) == 0, valid, 0) {
 			continue
 		}
 		if r.bad != "" || p.Headers[d.ID].Meta || int(r.hdrAt[d.ID]) != at {
@@ -256,7 +256,7 @@ func (r *traceRecorder) checksumApplies(k *program.Checksum) bool {
 		r.exit = exit
 	}
 	id := r.slotValue(k.Slot)
-	return r.guardOutcome(traceNZ, r.valueOf(id) != 0, id, 0)
+	return r.guardOutcome(traceNonZero, r.valueOf(id) != 0, id, 0)
 }
 
 // writeBack notes what is to be written to the packet: what the program changed
@@ -321,7 +321,7 @@ func (r *traceRecorder) writeBack(l *traceLeaf, keep bool) {
 			}
 			switch {
 			case x.kind == valueConst || clean:
-			case r.t.live[slot]:
+			case r.t.readByEgress[slot]:
 				k := r.keepValue(l, id)
 				r.slots[slot] = r.newValue(value{kind: valueHeld, index: uint32(k)})
 			default:
@@ -336,7 +336,7 @@ func (r *traceRecorder) writeBack(l *traceLeaf, keep bool) {
 		for _, w := range st.parts {
 			l.stores = append(l.stores, traceStore{w, regs[k]})
 		}
-		r.slots[st.slot] = r.newValue(value{kind: valueField, parts: st.parts, c: r.t.v[regs[k]]})
+		r.slots[st.slot] = r.newValue(value{kind: valueField, parts: st.parts, c: r.t.slots[regs[k]]})
 	}
 }
 

@@ -43,7 +43,7 @@ func (r *traceRecorder) recordExtract(hid int) {
 	}
 	need := traceInst{op: traceLen, imm: uint64(r.pos + e.Bytes)}
 	if len(r.data)-TraceSlack < r.pos+e.Bytes {
-		need.op = traceShort
+		need.op = traceShorterThan
 		r.emitGuard(need)
 		r.abandon("a packet that is too short")
 		return
@@ -181,9 +181,9 @@ func (r *traceRecorder) recordJump(in *program.Inst) bool {
 	x, y := r.valueOf(a), r.valueOf(b)
 	switch in.Op {
 	case program.OpJz, program.OpJzBack:
-		return r.guardOutcome(traceZ, x == 0, a, 0)
+		return r.guardOutcome(traceZero, x == 0, a, 0)
 	case program.OpJnz:
-		return r.guardOutcome(traceNZ, x != 0, a, 0)
+		return r.guardOutcome(traceNonZero, x != 0, a, 0)
 	case program.OpJEq:
 		return r.guardOutcome(traceEq, x == y, a, b)
 	case program.OpJNe:
@@ -248,10 +248,10 @@ func (r *traceRecorder) recordTable(id int) (act, next uint32) {
 	reg := r.emitTo(traceInst{op: traceTable, a: traceSlot(id), imm: uint64(len(t.keys) - 1)}, 1+tab.ArgMax)
 	hit := t.lookupKey(r.s, ts, &key)
 	act, next, args := t.tableResult(r.s, ts, hit)
-	t.v[reg] = uint64(hit + 1)
-	copy(t.v[reg+1:], args)
+	t.slots[reg] = uint64(hit + 1)
+	copy(t.slots[reg+1:], args)
 	words := min(len(args), tab.ArgMax)
-	r.emitGuard(traceInst{op: traceTook, imm: uint64(act), imm2: uint64(next)})
+	r.emitGuard(traceInst{op: traceActionChosen, imm: uint64(act), imm2: uint64(next)})
 	for i := range words {
 		r.slots[t.p.Args+uint32(i)] = r.registerValue(reg+1+traceSlot(i), ^uint64(0))
 	}
@@ -355,7 +355,7 @@ func (r *traceRecorder) registerRead(in *program.Inst) {
 	if !r.guardOutcome(traceLtU, r.valueOf(index) < r.valueOf(size), index, size) {
 		return // out of range: the destination stays as it is
 	}
-	x := value{kind: valueOp, op: traceRead, imm: in.Imm, index: in.B, n: 1, bits: program.MaskOf(int(in.B))}
+	x := value{kind: valueComputed, op: traceRead, imm: in.Imm, index: in.B, n: 1, bits: program.MaskOf(int(in.B))}
 	x.args[0] = index
 	var c [1]uint64
 	r.s.registers[in.Imm].read(c[:], r.valueOf(index), int(in.B))
@@ -373,7 +373,7 @@ func (r *traceRecorder) recordCall(k *program.Call) {
 		if r.bad != "" {
 			return
 		}
-		t.v[reg] = r.s.runCalculation(&t.pkt, k.ID)%max(t.v[size], 1) + t.v[base]
+		t.slots[reg] = r.s.runCalculation(&t.pkt, k.ID)%max(t.slots[size], 1) + t.slots[base]
 		r.slots[k.Dst] = r.registerValue(reg, ^uint64(0))
 	case program.CallRandom:
 		lo, hi := r.slotValue(k.A), r.slotValue(k.B)
@@ -382,7 +382,7 @@ func (r *traceRecorder) recordCall(k *program.Call) {
 		}
 		a, b := r.inRegister(lo), r.inRegister(hi)
 		reg := r.emitTo(traceInst{op: traceRandom, a: a, b: b}, 1)
-		t.v[reg] = t.v[a] + r.s.randomTo(t.v[b]-t.v[a])
+		t.slots[reg] = t.slots[a] + r.s.randomTo(t.slots[b]-t.slots[a])
 		r.slots[k.Dst] = r.registerValue(reg, ^uint64(0))
 	case program.CallLog: // traces are only for switches without a log
 	default:

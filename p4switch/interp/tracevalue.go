@@ -15,9 +15,9 @@ const (
 	valueConst valueKind = iota // the same for all packets of this path
 	valueField                  // bits of the packet's bytes
 	valueInput
-	valueHeld // a value kept in [Held] between ingress and egress
-	valueOp   // arithmetic on others, or a register read
-	valueReg  // made by an instruction that has been written already
+	valueHeld     // a value kept in [HeldPacket] between ingress and egress
+	valueComputed // arithmetic on others, or a register read
+	valueReg      // made by an instruction that has been written already
 )
 
 type value struct {
@@ -77,7 +77,7 @@ func (r *traceRecorder) valueOf(id int32) uint64 { return r.values[id].c }
 
 // pureValue is the value of a pure operation.
 func (r *traceRecorder) pureValue(op program.Opcode, imm uint64, args ...int32) int32 {
-	x := value{kind: valueOp, op: traceOp(op), imm: imm, bits: ^uint64(0), n: len(args)}
+	x := value{kind: valueComputed, op: traceOp(op), imm: imm, bits: ^uint64(0), n: len(args)}
 	var c [3]uint64
 	same := true
 	for i, a := range args {
@@ -117,7 +117,7 @@ func (r *traceRecorder) inRegister(id int32) traceSlot {
 			r.abandon("too many constants")
 		}
 		return x.reg
-	case valueOp:
+	case valueComputed:
 		var regs [3]traceSlot
 		args, n := x.args, x.n
 		for i := range n {
@@ -145,13 +145,13 @@ func (r *traceRecorder) inRegister(id int32) traceSlot {
 			r.emitInst(in)
 		}
 	}
-	r.t.v[x.reg] = x.c
+	r.t.slots[x.reg] = x.c
 	return x.reg
 }
 
 // registerValue returns the value that the previous instruction left in a register.
 func (r *traceRecorder) registerValue(reg traceSlot, bits uint64) int32 {
-	return r.newValue(value{kind: valueReg, reg: reg, c: r.t.v[reg], bits: bits})
+	return r.newValue(value{kind: valueReg, reg: reg, c: r.t.slots[reg], bits: bits})
 }
 
 // storeInSlot stores a slot's value into the slot itself, for code that reads the slot.
@@ -161,7 +161,7 @@ func (r *traceRecorder) storeInSlot(slot uint32) {
 	}
 	from := r.inRegister(r.slotValue(slot))
 	r.emitInst(traceInst{op: traceMove, dst: traceSlot(slot), a: from})
-	r.t.v[slot] = r.t.v[from]
+	r.t.slots[slot] = r.t.slots[from]
 }
 
 // constantReg returns a register that always holds c, 0 when there is no room.
@@ -177,7 +177,7 @@ func (t *Traces) constantReg(c uint64) traceSlot {
 	}
 	reg := traceSlot(t.p.Slots + len(t.consts))
 	t.consts[c] = reg
-	t.v[reg] = c
+	t.slots[reg] = c
 	return reg
 }
 
@@ -229,21 +229,21 @@ func (r *traceRecorder) emitGuard(in traceInst) {
 	}
 	opposite := in
 	opposite.op = in.op.negated()
-	if other != opposite && (in.op != traceTook || other.op != traceTook) {
+	if other != opposite && (in.op != traceActionChosen || other.op != traceActionChosen) {
 		t.broken = true
 		r.abandon("contradiction")
 		return
 	}
 	if have.alt != 0 {
 		r.pc = have.alt
-		if in.op == traceTook {
+		if in.op == traceActionChosen {
 			r.emitGuard(in)
 		}
 		return
 	}
 	have.alt = uint32(len(t.code))
 	r.follow = false
-	if in.op == traceTook {
+	if in.op == traceActionChosen {
 		t.code = append(t.code, in)
 	}
 }
@@ -256,7 +256,7 @@ func (r *traceRecorder) guardCondition(op traceOp, holds bool, a, b int32) {
 		in.op = op.negated()
 	}
 	in.a = r.inRegister(a)
-	if op != traceZ && op != traceNZ {
+	if op != traceZero && op != traceNonZero {
 		in.b = r.inRegister(b)
 	}
 	r.emitGuard(in)

@@ -12,7 +12,7 @@ import (
 // fields of [program.ValueSetInfo.Widths]: Value, with Mask or PrefixLen when those
 // are set; Any matches everything.
 func (s *Switch) SetValueSet(id program.ValueSetID, members [][]program.FieldMatch) error {
-	if id < 0 || int(id) >= len(s.vsets) {
+	if id < 0 || int(id) >= len(s.valueSets) {
 		return fmt.Errorf("interp: value set %d: %w", id, ErrNotFound)
 	}
 	info := &s.p.ValueSets[id]
@@ -30,21 +30,21 @@ func (s *Switch) SetValueSet(id program.ValueSetID, members [][]program.FieldMat
 			vals[u] = append(vals[u], kv...)
 		}
 	}
-	old, oldVals := s.vsets[id], maps.Clone(vals)
+	old, oldVals := s.valueSets[id], maps.Clone(vals)
 	for u := range vals {
-		oldVals[u] = s.vsetVals[u]
+		oldVals[u] = s.valueSetKeys[u]
 	}
 	for u := range s.p.ValueSetUses {
 		if s.p.ValueSetUses[u].Set == int(id) {
-			oldVals[u] = s.vsetVals[u]
-			s.vsetVals[u] = vals[u]
+			oldVals[u] = s.valueSetKeys[u]
+			s.valueSetKeys[u] = vals[u]
 		}
 	}
-	s.vsets[id] = slices.Clone(members)
+	s.valueSets[id] = slices.Clone(members)
 	s.onRollback(func() {
-		s.vsets[id] = old
+		s.valueSets[id] = old
 		for u, v := range oldVals {
-			s.vsetVals[u] = v
+			s.valueSetKeys[u] = v
 		}
 	})
 	return nil
@@ -91,7 +91,7 @@ func packMember(u *program.ValueSetUse, m []program.FieldMatch) ([]uint64, error
 func (s *Switch) inValueSet(use int, key []uint64) bool {
 	w := len(key)
 next:
-	for vals := s.vsetVals[use]; len(vals) > 0; vals = vals[2*w:] {
+	for vals := s.valueSetKeys[use]; len(vals) > 0; vals = vals[2*w:] {
 		for i, x := range key {
 			if x&vals[w+i] != vals[i] {
 				continue next
@@ -104,8 +104,8 @@ next:
 
 // ValueSet reads a value set's members.
 func (s *Switch) ValueSet(id program.ValueSetID) ([][]program.FieldMatch, error) {
-	if id < 0 || int(id) >= len(s.vsets) {
+	if id < 0 || int(id) >= len(s.valueSets) {
 		return nil, fmt.Errorf("interp: value set %d: %w", id, ErrNotFound)
 	}
-	return slices.Clone(s.vsets[id]), nil
+	return slices.Clone(s.valueSets[id]), nil
 }

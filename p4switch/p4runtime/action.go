@@ -34,7 +34,7 @@ func (sc *scratch) parseAction(actions map[uint32]*actionRef, a *p4.Action, isDe
 			return none, nil, rpc.Invalidf("action %s: parameter %s is given twice", ref.name, ref.params[i].name)
 		}
 		if err := checkWidth(p.GetValue(), ref.params[i].width, ref.params[i].name); err != nil {
-			return none, nil, rpc.Within("action "+ref.name, err)
+			return none, nil, rpc.PrefixError("action "+ref.name, err)
 		}
 		sc.args[i] = p.GetValue()
 		shortest = shortest && isCanonical(p.GetValue())

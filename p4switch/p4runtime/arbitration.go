@@ -71,7 +71,7 @@ func (c *Core) writerRole(device uint64, key roleKey, id *p4.Uint128) (*role, er
 	r := c.roles[key]
 	if r == nil {
 		if key != (roleKey{}) {
-			return nil, rpc.NotFoundf("no controller has the role %q", rpc.Cut(key.name))
+			return nil, rpc.NotFoundf("no controller has the role %q", rpc.Shorten(key.name))
 		}
 		return nil, rpc.Errorf(codes.PermissionDenied, "there is no primary controller; open a stream and send an arbitration update first")
 	}
@@ -90,8 +90,8 @@ func (c *Core) arbitrate(s *Stream, m *p4.MasterArbitrationUpdate) error {
 		return rpc.Errorf(codes.FailedPrecondition, "the switch has no device id yet")
 	}
 	key := roleKey{name: m.GetRole().GetName(), id: m.GetRole().GetId()}
-	if n, most := len(key.name), c.budget.RoleName; n > most {
-		return rpc.Within("role name", rpc.Over("role-name", n, most, "choose a shorter one"))
+	if n, most := len(key.name), c.budget.RoleNameBytes; n > most {
+		return rpc.PrefixError("role name", rpc.LimitError("role-name", n, most, "choose a shorter one"))
 	}
 	if s.role == nil {
 		if err := c.checkDevice(m.GetDeviceId()); err != nil {
@@ -118,8 +118,8 @@ func (c *Core) arbitrate(s *Stream, m *p4.MasterArbitrationUpdate) error {
 		return rpc.Invalidf("role %q: this switch knows no role configurations; leave role.config unset", key.name)
 	}
 	if s.role == nil {
-		if r != nil && len(r.streams) >= c.budget.RoleStreams {
-			return rpc.Within(fmt.Sprintf("streams of role %q", key.name), rpc.Over("role-streams", len(r.streams)+1, c.budget.RoleStreams, "close one first"))
+		if r != nil && len(r.streams) >= c.budget.StreamsPerRole {
+			return rpc.PrefixError(fmt.Sprintf("streams of role %q", key.name), rpc.LimitError("role-streams", len(r.streams)+1, c.budget.StreamsPerRole, "close one first"))
 		}
 		if r == nil {
 			if err := c.roomForRole(); err != nil {
@@ -152,7 +152,7 @@ func (c *Core) roomForRole() error {
 		}
 	}
 	if oldest < 0 {
-		return rpc.Over("roles", len(c.roleList)+1, c.budget.Roles, "close the streams of one")
+		return rpc.LimitError("roles", len(c.roleList)+1, c.budget.Roles, "close the streams of one")
 	}
 	delete(c.roles, c.roleList[oldest].key)
 	c.roleList = slices.Delete(c.roleList, oldest, oldest+1)

@@ -248,7 +248,7 @@ func TestArbitrationElectionIDHas128Bits(t *testing.T) {
 }
 
 func TestArbitrationLimitsStreams(t *testing.T) {
-	onBoth(t, func(c *Config) { c.Budget.RoleStreams = 2 }, func(t *testing.T, d *device) {
+	onBoth(t, func(c *Config) { c.Budget.StreamsPerRole = 2 }, func(t *testing.T, d *device) {
 		d.open().bid(id(1))
 		d.open().bid(id(2))
 		s := d.open()

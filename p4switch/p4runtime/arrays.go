@@ -35,7 +35,7 @@ func writeCells[A cellArray](
 	}
 	from, to, err := cellsOf(index, a.cells())
 	if err != nil {
-		return rpc.Within(arrays.kind+" "+a.base().name, err)
+		return rpc.PrefixError(arrays.kind+" "+a.base().name, err)
 	}
 	set, err := prepare(a)
 	if set == nil || err != nil {
@@ -62,7 +62,7 @@ func readArrays[A cellArray](p *pipeline, r *role, arrays objects[A], id uint32,
 	for _, a := range list {
 		from, to, err := cellsOf(index, a.cells())
 		if err != nil {
-			return rpc.Within(arrays.kind+" "+a.base().name, err)
+			return rpc.PrefixError(arrays.kind+" "+a.base().name, err)
 		}
 		if err := read(a, from, to); err != nil {
 			return err
@@ -78,7 +78,7 @@ func (p *pipeline) writeCounter(r *role, typ p4.Update_Type, ce *p4.CounterEntry
 			return nil, nil
 		}
 		if err := checkCounter(d); err != nil {
-			return nil, rpc.Within("counter "+c.name, err)
+			return nil, rpc.PrefixError("counter "+c.name, err)
 		}
 		return func(i int) error {
 			return p.sw.SetCounter(c.cid, i, uint64(d.GetPacketCount()), uint64(d.GetByteCount()))
@@ -136,7 +136,7 @@ func (p *pipeline) writeRegister(r *role, typ p4.Update_Type, re *p4.RegisterEnt
 		// Packed from the left, the value ends at bit (width+7)/8*8 of the buffer.
 		w := bitWriter{b: make([]byte, (width+7)/8), off: (8 - width%8) % 8}
 		if err := p.decomposeData(g.spec, re.GetData(), w.put, 0); err != nil {
-			return nil, rpc.Within("register "+g.name, err)
+			return nil, rpc.PrefixError("register "+g.name, err)
 		}
 		return func(i int) error { return p.sw.SetRegister(g.rid, i, w.b) }, nil
 	})
@@ -146,14 +146,14 @@ func (p *pipeline) readRegister(r *role, re *p4.RegisterEntry, emit func(*p4.Reg
 	return readArrays(p, r, p.registers, re.GetRegisterId(), re.GetIndex(), func(g *registerSchema, from, to int) error {
 		leaves, err := p.scalarsOf(nil, g.spec, 0)
 		if err != nil {
-			return rpc.Within("register "+g.name, err)
+			return rpc.PrefixError("register "+g.name, err)
 		}
 		width := p.prog.Registers[g.rid].Width
 		return readCells(p, from, to, func(i int) ([]byte, error) { return p.sw.Register(g.rid, i) }, func(i int, b []byte) error {
 			rd, n := bitReader{b: b, off: len(b)*8 - width}, 0
 			data, err := p.composeData(g.spec, func() []byte { n++; return rd.next(leaves[n-1].width) }, 0)
 			if err != nil {
-				return rpc.Within("register "+g.name, err)
+				return rpc.PrefixError("register "+g.name, err)
 			}
 			return emit(&p4.RegisterEntry{RegisterId: g.id, Index: &p4.Index{Index: int64(i)}, Data: data})
 		})

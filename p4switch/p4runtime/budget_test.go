@@ -26,7 +26,7 @@ import (
 func names(t *testing.T, err error, name string, most int) {
 	t.Helper()
 	if want := fmt.Sprintf("over the budget %s of %d", name, most); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("got %v, want %q", rpc.Cut(fmt.Sprint(err)), want)
+		t.Errorf("got %v, want %q", rpc.Shorten(fmt.Sprint(err)), want)
 	}
 	if err != nil && len(err.Error()) > 4096 {
 		t.Errorf("the error has %d bytes", len(err.Error()))
@@ -38,7 +38,7 @@ func TestBudgets(t *testing.T) {
 	onBoth(t, nil, func(t *testing.T, d *device) {
 		d.ready()
 		one := insert(t, macEntry)
-		many := make([]*p4.Update, def.Updates+1)
+		many := make([]*p4.Update, def.UpdatesPerWrite+1)
 		for i := range many {
 			many[i] = one
 		}
@@ -46,30 +46,30 @@ func TestBudgets(t *testing.T) {
 			how  p4.WriteRequest_Atomicity
 			most int
 		}{
-			"updates":          {p4.WriteRequest_CONTINUE_ON_ERROR, def.Updates},
+			"updates":          {p4.WriteRequest_CONTINUE_ON_ERROR, def.UpdatesPerWrite},
 			"rollback-updates": {p4.WriteRequest_ROLLBACK_ON_ERROR, def.RollbackUpdates},
 			"atomic-updates":   {p4.WriteRequest_DATAPLANE_ATOMIC, def.AtomicUpdates},
 		} {
 			names(t, d.write(&p4.WriteRequest{DeviceId: testDevice, ElectionId: &p4.Uint128{Low: 1}, Atomicity: c.how, Updates: many[:c.most+1]}), name, c.most)
 		}
-		_, err := d.read(&p4.ReadRequest{DeviceId: testDevice, Entities: make([]*p4.Entity, def.Entities+1)})
+		_, err := d.read(&p4.ReadRequest{DeviceId: testDevice, Entities: make([]*p4.Entity, def.EntitiesPerRead+1)})
 		if d.p4rt == nil { // nil elements do not travel
-			names(t, err, "entities", def.Entities)
+			names(t, err, "entities", def.EntitiesPerRead)
 		}
 		u := insert(t, macEntry)
-		u.GetEntity().GetTableEntry().Metadata = make([]byte, def.Metadata+1)
-		names(t, d.write(&p4.WriteRequest{DeviceId: testDevice, ElectionId: &p4.Uint128{Low: 1}, Updates: []*p4.Update{u}}), "metadata", def.Metadata)
+		u.GetEntity().GetTableEntry().Metadata = make([]byte, def.MetadataBytesPerEntry+1)
+		names(t, d.write(&p4.WriteRequest{DeviceId: testDevice, ElectionId: &p4.Uint128{Low: 1}, Updates: []*p4.Update{u}}), "metadata", def.MetadataBytesPerEntry)
 		s := d.open()
-		s.send(arbitration(testDevice, strings.Repeat("r", def.RoleName+1), id(1)))
+		s.send(arbitration(testDevice, strings.Repeat("r", def.RoleNameBytes+1), id(1)))
 		_, err = s.recv()
-		names(t, err, "role-name", def.RoleName)
+		names(t, err, "role-name", def.RoleNameBytes)
 	})
 }
 
 // Metadata that a pipeline keeps is counted through inserts, changes, deletes and
 // what is undone.
 func TestMetadataIsCounted(t *testing.T) {
-	d := newDevice(t, func(c *Config) { c.Budget = rpc.Budget{Metadata: 100, AllMetadata: 150} })
+	d := newDevice(t, func(c *Config) { c.Budget = rpc.Budget{MetadataBytesPerEntry: 100, MetadataBytes: 150} })
 	d.ready()
 	with := func(typ p4.Update_Type, key byte, n int) *p4.Update {
 		u := insert(t, macEntry)
@@ -143,7 +143,7 @@ func TestFailedBatchFitsATrailer(t *testing.T) {
 	err := d.write(req)
 	st, _ := status.FromError(err)
 	if st.Code() != codes.Unknown || !strings.Contains(st.Message(), "10000 of 10000 updates failed (the first 1024 are described") {
-		t.Errorf("%v", rpc.Cut(fmt.Sprint(err)))
+		t.Errorf("%v", rpc.Shorten(fmt.Sprint(err)))
 	}
 	if n := len(st.Details()); n != 1024 {
 		t.Errorf("%d details", n)
@@ -167,7 +167,7 @@ func TestValuesAreCutWhenPrinted(t *testing.T) {
 	u.GetEntity().GetTableEntry().GetMatch()[0].GetExact().Value = bytes.Repeat([]byte{1}, 10<<20)
 	err := d.core.Write(&p4.WriteRequest{DeviceId: testDevice, ElectionId: &p4.Uint128{Low: 1}, Updates: []*p4.Update{u}})
 	if err == nil || len(err.Error()) > 1000 || !strings.Contains(err.Error(), "(10485760 bytes)") {
-		t.Errorf("an error of %d bytes: %v", len(err.Error()), rpc.Cut(err.Error()))
+		t.Errorf("an error of %d bytes: %v", len(err.Error()), rpc.Shorten(err.Error()))
 	}
 }
 
@@ -302,11 +302,11 @@ func TestDoor(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	b := rpc.Budget{Channels: 5, Connections: 2, Parts: 1000}
+	b := rpc.Budget{LastingRPCs: 5, Connections: 2, MessageParts: 1000}
 	srv := grpc.NewServer(rpc.Options(b, nil)...)
 	NewServer(&d.mu, d.core).Register(srv)
 	done := make(chan error, 1)
-	go func() { done <- srv.Serve(rpc.Limit(lis, b)) }()
+	go func() { done <- srv.Serve(rpc.LimitConnections(lis, b)) }()
 	defer func() { srv.Stop(); <-done }()
 	client := func() p4.P4RuntimeClient {
 		conn, err := grpc.NewClient(lis.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))

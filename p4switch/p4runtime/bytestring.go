@@ -48,7 +48,7 @@ func checkWidth(b []byte, width int, what string) error {
 		return rpc.Invalidf("%s: empty byte string; zero is written as \"\\x00\"", what)
 	}
 	if n := bitLen(b); n > width {
-		return rpc.Invalidf("%s: value %s needs %d bits, the field has %d", what, rpc.CutBytes(b), n, width)
+		return rpc.Invalidf("%s: value %s needs %d bits, the field has %d", what, rpc.ShortenBytes(b), n, width)
 	}
 	return nil
 }

@@ -98,7 +98,7 @@ type Core struct {
 	saved       *pipeline // saved and not committed; nil: none
 	stats       Stats
 	digestsLost atomic.Uint64 // before they reached the core
-	earlier     func()        // notifies the shell that NextDeadline has moved nearer
+	onDeadline  func()        // notifies the shell that NextDeadline has moved nearer
 
 	scratch scratch
 }
@@ -127,11 +127,11 @@ func (c *Core) Switch() *interp.Switch {
 
 // OnDeadline makes the core call f whenever packets or writes may have moved NextDeadline nearer. f must not call
 // back into the core.
-func (c *Core) OnDeadline(f func()) { c.earlier = f }
+func (c *Core) OnDeadline(f func()) { c.onDeadline = f }
 
-func (c *Core) deadline() {
-	if c.earlier != nil {
-		c.earlier()
+func (c *Core) reportDeadline() {
+	if c.onDeadline != nil {
+		c.onDeadline()
 	}
 }
 

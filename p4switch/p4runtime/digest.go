@@ -42,7 +42,7 @@ func (p *pipeline) writeDigest(r *role, typ p4.Update_Type, de *p4.DigestEntry) 
 	}
 	old := p.learning[ds.id]
 	if err := checkExistence(typ, old != nil, ds.id); err != nil {
-		return rpc.Within("digest", err)
+		return rpc.PrefixError("digest", err)
 	}
 	if typ == p4.Update_DELETE {
 		p.onUndo(func() { p.setDigest(ds, old) })
@@ -60,7 +60,7 @@ func (p *pipeline) writeDigest(r *role, typ p4.Update_Type, de *p4.DigestEntry) 
 		return nil
 	}
 	if ds.err != nil {
-		return rpc.Within("digest "+ds.name, ds.err)
+		return rpc.PrefixError("digest "+ds.name, ds.err)
 	}
 	p.onUndo(func() { p.setDigest(ds, nil) })
 	p.setDigest(ds, &digestState{digestSchema: ds, config: c, known: map[string]struct{}{}, nextList: 1})
@@ -142,7 +142,7 @@ func (p *pipeline) receiveDigest(rec interp.DigestRecord) {
 	}
 	if len(st.buffer) == 0 {
 		st.first = now
-		p.core.deadline()
+		p.core.reportDeadline()
 	}
 	st.known[string(key)] = struct{}{}
 	st.buffer = append(st.buffer, data)

@@ -141,10 +141,10 @@ func (p *pipeline) directTable(r *role, typ p4.Update_Type, te *p4.TableEntry) (
 		return nil, nil, err
 	}
 	if te.GetIsDefaultAction() {
-		return t, &t.miss, rpc.Within("table "+t.name, checkDefaultKey(te))
+		return t, &t.miss, rpc.PrefixError("table "+t.name, checkDefaultKey(te))
 	}
 	e, err := p.findEntry(t, te)
-	return t, e, rpc.Within("table "+t.name, err)
+	return t, e, rpc.PrefixError("table "+t.name, err)
 }
 
 func (p *pipeline) writeDirectCounter(r *role, typ p4.Update_Type, dc *p4.DirectCounterEntry) error {
@@ -156,7 +156,7 @@ func (p *pipeline) writeDirectCounter(r *role, typ p4.Update_Type, dc *p4.Direct
 		return rpc.Invalidf("table %s has no direct counter", t.name)
 	}
 	if err := checkCounter(dc.GetData()); err != nil {
-		return rpc.Within("table "+t.name, err)
+		return rpc.PrefixError("table "+t.name, err)
 	}
 	return p.setDirectCounter(t, e, dc.GetData())
 }
@@ -174,10 +174,10 @@ func (p *pipeline) writeDirectMeter(r *role, typ p4.Update_Type, dm *p4.DirectMe
 	}
 	if c := dm.GetConfig(); c != nil {
 		if err := t.directMeter.checkConfig(c); err != nil {
-			return rpc.Within("table "+t.name, err)
+			return rpc.PrefixError("table "+t.name, err)
 		}
 	}
-	return rpc.Within("table "+t.name, p.setDirectMeter(t, e, dm.GetConfig()))
+	return rpc.PrefixError("table "+t.name, p.setDirectMeter(t, e, dm.GetConfig()))
 }
 
 // counterData converts counts, limited to P4Runtime's signed range.

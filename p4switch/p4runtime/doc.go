@@ -42,7 +42,7 @@
 //     controllers only: packets may pass in the middle of a batch.
 //     After an error the other updates of either are ABORTED.
 //   - An answer that would be too large describes a part of the batch: one p4.Error
-//     for each of the first rpc.Budget.Details updates, with texts for the first failures.
+//     for each of the first rpc.Budget.ListedErrors updates, with texts for the first failures.
 //   - Reading one missing member, group, multicast group or clone session
 //     is NOT_FOUND; reading one missing table entry returns nothing.
 //   - VERIFY_AND_SAVE starts an empty pipeline beside the one in the data path;

@@ -67,7 +67,7 @@ func newDevice(t *testing.T, change func(*Config)) *device {
 func (d *device) serve(lis net.Listener, dial func(context.Context, string) (net.Conn, error)) *device {
 	t := d.t
 	t.Helper()
-	srv := grpc.NewServer(rpc.Options(rpc.Budget{Writes: 3}, nil)...) // three at a time, each of which waits for answers, are let in
+	srv := grpc.NewServer(rpc.Options(rpc.Budget{LargeRPCsPerClient: 3}, nil)...) // three at a time, each of which waits for answers, are let in
 	shell, telemetry := NewServer(&d.mu, d.core), gnmi.NewServer(&d.mu, d.gn)
 	shell.Register(srv)
 	telemetry.Register(srv)

@@ -101,7 +101,7 @@ func (f *fieldSchema) parseField(m *p4.FieldMatch, fm *program.FieldMatch) (bool
 		case n < 0 || n > f.width:
 			return false, rpc.Invalidf("match field %s: prefix length %d; it must be 1 to %d", f.name, n, f.width)
 		case !trailingZeros(fm.Value, f.width-n):
-			return false, rpc.Invalidf("match field %s: value %s has bits beyond its prefix length %d", f.name, rpc.CutBytes(fm.Value), n)
+			return false, rpc.Invalidf("match field %s: value %s has bits beyond its prefix length %d", f.name, rpc.ShortenBytes(fm.Value), n)
 		}
 	case p4config.MatchField_TERNARY:
 		x, ok := m.GetFieldMatchType().(*p4.FieldMatch_Ternary_)
@@ -119,7 +119,7 @@ func (f *fieldSchema) parseField(m *p4.FieldMatch, fm *program.FieldMatch) (bool
 			return false, rpc.Invalidf("match field %s: the mask is zero; leave the field out to match everything", f.name)
 		}
 		if bitsOutside(fm.Value, fm.Mask) {
-			return false, rpc.Invalidf("match field %s: value %s has bits outside its mask %s", f.name, rpc.CutBytes(fm.Value), rpc.CutBytes(fm.Mask))
+			return false, rpc.Invalidf("match field %s: value %s has bits outside its mask %s", f.name, rpc.ShortenBytes(fm.Value), rpc.ShortenBytes(fm.Mask))
 		}
 		return isCanonical(fm.Value) && isCanonical(fm.Mask), nil
 	case p4config.MatchField_RANGE:
@@ -135,7 +135,7 @@ func (f *fieldSchema) parseField(m *p4.FieldMatch, fm *program.FieldMatch) (bool
 			return false, err
 		}
 		if compareBytes(fm.Value, fm.High) > 0 {
-			return false, rpc.Invalidf("match field %s: low %s is above high %s", f.name, rpc.CutBytes(fm.Value), rpc.CutBytes(fm.High))
+			return false, rpc.Invalidf("match field %s: low %s is above high %s", f.name, rpc.ShortenBytes(fm.Value), rpc.ShortenBytes(fm.High))
 		}
 		if isZero(fm.Value) && compareBytes(fm.High, allOnes(f.width)) == 0 {
 			return false, rpc.Invalidf("match field %s: the range holds every value; leave the field out to match everything", f.name)

@@ -153,9 +153,9 @@ func (p *pipeline) answerValue(t *nameType, value []byte) ([]byte, error) {
 	return []byte(p.nameOfNumber(t, toNumber(value))), nil
 }
 
-// withNumbers returns a request's entity with numbers in place of names: the entity itself, if the program translates
-// none.
-func (p *pipeline) withNumbers(e *p4.Entity) (*p4.Entity, error) {
+// namesToNumbers returns a request's entity with numbers in place of names: the entity itself, if the program
+// translates none.
+func (p *pipeline) namesToNumbers(e *p4.Entity) (*p4.Entity, error) {
 	if len(p.nameTypes) == 0 {
 		return e, nil
 	}
@@ -163,8 +163,8 @@ func (p *pipeline) withNumbers(e *p4.Entity) (*p4.Entity, error) {
 	return e, p.eachName(e, p.requestValue)
 }
 
-// withNames returns an answer's entity with translated names in place of numbers.
-func (p *pipeline) withNames(e *p4.Entity) *p4.Entity {
+// numbersToNames returns an answer's entity with translated names in place of numbers.
+func (p *pipeline) numbersToNames(e *p4.Entity) *p4.Entity {
 	if len(p.nameTypes) == 0 {
 		return e
 	}
@@ -231,7 +231,7 @@ func (v *nameVisit) table(te *p4.TableEntry) {
 			}
 		}
 	}
-	v.err = rpc.Within("table "+t.name, v.err)
+	v.err = rpc.PrefixError("table "+t.name, v.err)
 }
 
 // match translates the fields that match one value. P4Runtime allows no other match kinds for such types.

@@ -272,7 +272,7 @@ func unsignedOf(b []byte, width int) ([]byte, error) {
 	}
 	for i := width - 1; i < len(b)*8; i++ {
 		if bit(i) != fill&1 {
-			return nil, rpc.Invalidf("bitstring: value %s does not fit int<%d>", rpc.CutBytes(b), width)
+			return nil, rpc.Invalidf("bitstring: value %s does not fit int<%d>", rpc.ShortenBytes(b), width)
 		}
 	}
 	out := make([]byte, (width+7)/8)

@@ -12,16 +12,16 @@ import (
 // A table of 100,000 routes would hold 1.4 million small messages, if each entry kept those of its request. So an entry
 // keeps its key alone, which has the match, and the switch has its action. Answers make messages of them again.
 
-// given returns what of an entry has to be kept, because key and switch do not tell it: nil, if its table has direct
-// actions and if fields and parameters were in P4Info's order. Match and action are in canonical form.
-func (t *tableState) given(match []*p4.FieldMatch, a *p4.TableAction) *p4.TableEntry {
-	if t.profile == nil && t.inOrder(match, a.GetAction()) {
+// givenEntry returns what of an entry has to be kept, because key and switch do not tell it: nil, if its table has
+// direct actions and if fields and parameters were in P4Info's order. Match and action are in canonical form.
+func (t *tableState) givenEntry(match []*p4.FieldMatch, a *p4.TableAction) *p4.TableEntry {
+	if t.profile == nil && t.keyInOrder(match, a.GetAction()) {
 		return nil
 	}
 	return &p4.TableEntry{Match: match, Action: a}
 }
 
-func (t *tableState) inOrder(match []*p4.FieldMatch, a *p4.Action) bool {
+func (t *tableState) keyInOrder(match []*p4.FieldMatch, a *p4.Action) bool {
 	last := -1
 	for _, m := range match {
 		i := t.fieldByID[m.GetFieldId()]

@@ -72,7 +72,7 @@ func (c *Core) compilePipeline(config *p4.ForwardingPipelineConfig) (*pipeline, 
 		p.profileStates = append(p.profileStates, newProfileState(ps))
 	}
 	for _, r := range sch.referents {
-		p.referentStates = append(p.referentStates, &referentState{referent: r, there: map[string]int{}, wanted: map[string]int{}})
+		p.referentStates = append(p.referentStates, &referentState{referent: r, present: map[string]int{}, wanted: map[string]int{}})
 	}
 	for _, ts := range sch.tables.list {
 		state := newTableState(ts)
@@ -82,7 +82,7 @@ func (c *Core) compilePipeline(config *p4.ForwardingPipelineConfig) (*pipeline, 
 			}
 		}
 		state.metadata = &p.metadata
-		state.ofPorts = slices.Contains(c.cfg.PortTables, ts.name)
+		state.affectsPortEvents = slices.Contains(c.cfg.PortTables, ts.name)
 		p.tableStates = append(p.tableStates, state)
 	}
 	if err := p.loadInitialEntries(); err != nil {

@@ -93,7 +93,7 @@ func (p *pipeline) inProfile(r *role, id uint32, f func(*profileState) error) er
 	}
 	ps := p.profileStates[s.index]
 	p.saveProfile(ps)
-	return rpc.Within("action profile "+ps.name, f(ps))
+	return rpc.PrefixError("action profile "+ps.name, f(ps))
 }
 
 func (p *pipeline) writeMember(r *role, typ p4.Update_Type, m *p4.ActionProfileMember) error {
@@ -134,11 +134,11 @@ func (p *pipeline) updateMember(ps *profileState, typ p4.Update_Type, msg *p4.Ac
 		return err
 	}
 	if err := p.permitAction(action); err != nil {
-		return rpc.Within(fmt.Sprintf("member %d", id), err)
+		return rpc.PrefixError(fmt.Sprintf("member %d", id), err)
 	}
 	refs := p.referencesOfAction(action)
 	if err := p.checkReferences(refs); err != nil {
-		return rpc.Within(fmt.Sprintf("member %d", id), err)
+		return rpc.PrefixError(fmt.Sprintf("member %d", id), err)
 	}
 	switch typ {
 	case p4.Update_INSERT:
@@ -373,7 +373,7 @@ func (p *pipeline) updateGroup(ps *profileState, typ p4.Update_Type, msg *p4.Act
 	}
 	uses, canon, err := p.parseGroup(ps, msg)
 	if err != nil {
-		return rpc.Within("group", err)
+		return rpc.PrefixError("group", err)
 	}
 	slots, err := p.acquireAll(ps, uses)
 	if err != nil {

@@ -34,8 +34,8 @@ func (c *Core) Read(req *p4.ReadRequest, send func(*p4.ReadResponse) error) erro
 	if p == nil {
 		return rpc.Status(errNoPipeline())
 	}
-	if n, most := len(req.GetEntities()), c.budget.Entities; n > most {
-		return rpc.Status(rpc.Over("entities", n, most, "split the request"))
+	if n, most := len(req.GetEntities()), c.budget.EntitiesPerRead; n > most {
+		return rpc.Status(rpc.LimitError("entities", n, most, "split the request"))
 	}
 	resp := &p4.ReadResponse{}
 	size := 0
@@ -49,7 +49,7 @@ func (c *Core) Read(req *p4.ReadRequest, send func(*p4.ReadResponse) error) erro
 		return sendErr
 	}
 	emit := func(e *p4.Entity) error {
-		e = p.withNames(e)
+		e = p.numbersToNames(e)
 		n := proto.Size(e)
 		if len(resp.GetEntities()) > 0 && size+n > maxReadBytes {
 			if err := flush(); err != nil {
@@ -65,7 +65,7 @@ func (c *Core) Read(req *p4.ReadRequest, send func(*p4.ReadResponse) error) erro
 	}
 	var errs []error // made at the first failure
 	for i, e := range req.GetEntities() {
-		e, err := p.withNumbers(e)
+		e, err := p.namesToNumbers(e)
 		if err == nil {
 			err = p.read(r, e, emit)
 		}
@@ -101,7 +101,7 @@ func readParts[V any](
 		ps := p.profileStates[s.index]
 		all := func() map[uint32]*V { return parts(ps) }
 		if err := eachObject(all, part, what, func(id uint32, v *V) error { return f(ps, id, v) }); err != nil {
-			return rpc.Within("action profile "+ps.name, err)
+			return rpc.PrefixError("action profile "+ps.name, err)
 		}
 	}
 	return nil

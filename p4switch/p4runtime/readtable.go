@@ -34,13 +34,13 @@ func (p *pipeline) selectEntries(r *role, q *p4.TableEntry, f func(*tableState, 
 		sc := &p.core.scratch
 		if t.needsPriority && q.GetPriority() == 0 { // priority 0 does not filter
 			if _, err := sc.parseMatch(t.fields, t.fieldByID, t.keyLen, q.GetMatch()); err != nil {
-				return rpc.Within("table "+t.name, err)
+				return rpc.PrefixError("table "+t.name, err)
 			}
 			prefix := string(sc.key)
 			pass = func(e *entry) bool { return e.key[:len(e.key)-4] == prefix && p.passesFilters(t, e, q) }
 		} else {
 			if _, err := p.parseKey(t, q); err != nil {
-				return rpc.Within("table "+t.name, err)
+				return rpc.PrefixError("table "+t.name, err)
 			}
 			if e := t.byKey[string(sc.key)]; e != nil && p.passesFilters(t, e, q) {
 				return f(t, []*entry{e})
@@ -56,7 +56,7 @@ func (p *pipeline) selectEntries(r *role, q *p4.TableEntry, f func(*tableState, 
 func (t *tableState) eachBlock(pass func(*entry) bool, f func(*tableState, []*entry) error) error {
 	var block []*entry
 	for _, e := range slices.Clone(t.list) {
-		if e.gone || !pass(e) {
+		if e.deleted || !pass(e) {
 			continue
 		}
 		if block = append(block, e); len(block) == readBlock {
@@ -69,7 +69,7 @@ func (t *tableState) eachBlock(pass func(*entry) bool, f func(*tableState, []*en
 	if len(block) == 0 {
 		return nil
 	}
-	return f(t, slices.DeleteFunc(block, func(e *entry) bool { return e.gone }))
+	return f(t, slices.DeleteFunc(block, func(e *entry) bool { return e.deleted }))
 }
 
 // passesFilters applies the filters of a wildcard read.
@@ -119,7 +119,7 @@ func (p *pipeline) readTable(r *role, q *p4.TableEntry, emit func(*p4.TableEntry
 			}
 		}
 		if q.GetTimeSinceLastHit() != nil && t.idleTimeout {
-			since, err := p.sinceHits(t, block)
+			since, err := p.timesSinceHit(t, block)
 			if err != nil {
 				return err
 			}

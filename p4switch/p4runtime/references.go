@@ -102,7 +102,7 @@ func (b *schemaBuilder) bindReferences() error {
 				}
 			}
 		}
-		b.ofReplicas = append(b.ofReplicas, b.gatherReferences(replicas)...)
+		b.replicaReferences = append(b.replicaReferences, b.gatherReferences(replicas)...)
 		ts.references = map[uint32][]reference{0: b.gatherReferences(own)}
 		for id := range ts.actions {
 			ts.references[id] = b.gatherReferences(slices.Concat(own, byAction[id]))
@@ -159,8 +159,8 @@ func (b *schemaBuilder) gatherReferences(links []refersTo) []reference {
 // refer to them.
 type referentState struct {
 	*referent
-	there, wanted map[string]int
-	initial       map[string]int // required by the program's own entries, which may refer to missing ones
+	present, wanted map[string]int
+	initial         map[string]int // required by the program's own entries, which may refer to missing ones
 }
 
 // entryReference is a reference (entryReferencerefers_to) of one entry to another table's entry.
@@ -201,10 +201,10 @@ func (p *pipeline) referencesOf(t *tableState, match []*p4.FieldMatch, a *p4.Tab
 	}
 	actions := actionsOf(a)
 	if len(actions) == 0 {
-		return p.wishes(t.references[0], func(s valueSource) []byte { return t.valueOf(match, s.index) })
+		return p.resolveReferences(t.references[0], func(s valueSource) []byte { return t.valueOf(match, s.index) })
 	}
 	for _, x := range actions {
-		out = append(out, p.wishes(t.references[x.GetActionId()], func(s valueSource) []byte {
+		out = append(out, p.resolveReferences(t.references[x.GetActionId()], func(s valueSource) []byte {
 			if s.param {
 				return paramOf(p.actions.byID[x.GetActionId()], x, s.index)
 			}
@@ -224,13 +224,13 @@ func (p *pipeline) referencesOfEntry(t *tableState, e *entry) []entryReference {
 
 func (p *pipeline) referencesOfAction(a *p4.Action) []entryReference {
 	as := p.actions.byID[a.GetActionId()]
-	return p.wishes(as.references, func(s valueSource) []byte { return paramOf(as, a, s.index) })
+	return p.resolveReferences(as.references, func(s valueSource) []byte { return paramOf(as, a, s.index) })
 }
 
 func (p *pipeline) referencesOfGroup(m *multicast) (out []entryReference) {
 	for _, chain := range m.replicas {
 		for _, r := range chain {
-			out = append(out, p.wishes(p.ofReplicas, func(s valueSource) []byte {
+			out = append(out, p.resolveReferences(p.replicaReferences, func(s valueSource) []byte {
 				if s.part == replicaPort {
 					return binary.BigEndian.AppendUint32(nil, r.Port)
 				}
@@ -250,7 +250,7 @@ func paramOf(as *actionSchema, a *p4.Action, index int) []byte {
 	return nil
 }
 
-func (p *pipeline) wishes(rs []reference, value func(valueSource) []byte) (out []entryReference) {
+func (p *pipeline) resolveReferences(rs []reference, value func(valueSource) []byte) (out []entryReference) {
 next:
 	for _, r := range rs {
 		w := entryReference{to: p.referentStates[r.to]}
@@ -273,7 +273,7 @@ func (p *pipeline) checkReferences(ws []entryReference) error {
 		return nil
 	}
 	for _, w := range ws {
-		if w.to.there[w.key()] == 0 && !w.implicit() {
+		if w.to.present[w.key()] == 0 && !w.implicit() {
 			return rpc.Invalidf("@refers_to: %s has no entry with %s; insert it first", w.to, w.describe())
 		}
 	}
@@ -301,7 +301,7 @@ func (w *entryReference) describe() string {
 		if w.to.table != nil {
 			name = w.to.table.fields[w.to.fields[i]].name
 		}
-		out = append(out, fmt.Sprintf("%s %s", name, rpc.CutBytes(v)))
+		out = append(out, fmt.Sprintf("%s %s", name, rpc.ShortenBytes(v)))
 	}
 	return strings.Join(out, ", ")
 }
@@ -334,7 +334,7 @@ func (t *tableState) countEntry(e *entry, by int) {
 	match := t.matchOf(e)
 	for _, r := range t.referents {
 		if w, ok := r.referenceTo(match); ok {
-			addCount(r.there, w.key(), by)
+			addCount(r.present, w.key(), by)
 		}
 	}
 }
@@ -370,7 +370,7 @@ func (t *tableState) refuseIfReferenced(e *entry) error {
 
 func (w *entryReference) refuseIfReferenced() error {
 	key := w.key()
-	if n := w.to.wanted[key]; n > 0 && w.to.there[key] <= 1 {
+	if n := w.to.wanted[key]; n > 0 && w.to.present[key] <= 1 {
 		return rpc.Errorf(codes.FailedPrecondition, "@refers_to: %d entries or members refer to %s; delete them first", n, w.describe())
 	}
 	return nil
@@ -380,8 +380,8 @@ func (w *entryReference) refuseIfReferenced() error {
 func (p *pipeline) indexGroup(id uint32, by int) {
 	for _, w := range p.groupReferents(id) {
 		key := w.key()
-		addCount(w.to.there, key, by)
-		p.onUndo(func() { addCount(w.to.there, key, -by) })
+		addCount(w.to.present, key, by)
+		p.onUndo(func() { addCount(w.to.present, key, -by) })
 	}
 }
 
@@ -415,7 +415,7 @@ func (p *pipeline) checkInherited() error {
 				size := binary.BigEndian.Uint32(b)
 				w.values, b = append(w.values, b[4:4+size]), b[4+size:]
 			}
-			if r.there[key] == 0 && !w.implicit() {
+			if r.present[key] == 0 && !w.implicit() {
 				return rpc.Invalidf("@refers_to: %s has no entry with %s, to which %d entries or members refer", r, w.describe(), n)
 			}
 		}

@@ -31,23 +31,23 @@ func newReplication() replication {
 	return replication{groups: map[uint32]*multicast{}, sessions: map[uint32]*p4.CloneSessionEntry{}}
 }
 
-// roomFor checks a new group or session, the n-th, against the budget.
-func (p *pipeline) roomFor(n int, there bool, replicas []*p4.Replica) error {
-	if b := &p.core.budget; !there && n >= b.Groups {
-		return rpc.Over("groups", n+1, b.Groups, "delete one first")
+// checkRoom checks a new group or session, the n-th, against the budget.
+func (p *pipeline) checkRoom(n int, there bool, replicas []*p4.Replica) error {
+	if b := &p.core.budget; !there && n >= b.ReplicationGroups {
+		return rpc.LimitError("groups", n+1, b.ReplicationGroups, "delete one first")
 	}
 	size := len(replicas)
 	for _, r := range replicas {
 		size += len(r.GetBackupReplicas())
 	}
-	if most := p.core.budget.Replicas; size > most {
-		return rpc.Over("replicas", size, most, "use more groups")
+	if most := p.core.budget.ReplicasPerGroup; size > most {
+		return rpc.LimitError("replicas", size, most, "use more groups")
 	}
 	return nil
 }
 
 func (p *pipeline) writeMulticast(_ *role, typ p4.Update_Type, e *p4.MulticastGroupEntry) error {
-	return rpc.Within("multicast group", p.updateMulticast(typ, e))
+	return rpc.PrefixError("multicast group", p.updateMulticast(typ, e))
 }
 
 func (p *pipeline) updateMulticast(typ p4.Update_Type, e *p4.MulticastGroupEntry) error {
@@ -74,7 +74,7 @@ func (p *pipeline) updateMulticast(typ p4.Update_Type, e *p4.MulticastGroupEntry
 		p.countReferences(p.referencesOfGroup(old), -1)
 		return nil
 	}
-	if err := p.roomFor(len(p.pre.groups), there, e.GetReplicas()); err != nil {
+	if err := p.checkRoom(len(p.pre.groups), there, e.GetReplicas()); err != nil {
 		return err
 	}
 	if err := p.checkMetadata(e.GetMetadata()); err != nil {
@@ -199,7 +199,7 @@ func (x *replication) portChanged(p *pipeline, _ uint32) {
 }
 
 func (p *pipeline) writeClone(_ *role, typ p4.Update_Type, e *p4.CloneSessionEntry) error {
-	return rpc.Within("clone session", p.updateClone(typ, e))
+	return rpc.PrefixError("clone session", p.updateClone(typ, e))
 }
 
 func (p *pipeline) updateClone(typ p4.Update_Type, e *p4.CloneSessionEntry) error {
@@ -224,7 +224,7 @@ func (p *pipeline) updateClone(typ p4.Update_Type, e *p4.CloneSessionEntry) erro
 	case e.GetClassOfService() > math.MaxUint8:
 		return rpc.Invalidf("class_of_service is %d; the most is %d", e.GetClassOfService(), math.MaxUint8)
 	}
-	if err := p.roomFor(len(p.pre.sessions), there, e.GetReplicas()); err != nil {
+	if err := p.checkRoom(len(p.pre.sessions), there, e.GetReplicas()); err != nil {
 		return err
 	}
 	cs := interp.CloneSession{Truncate: int(e.GetPacketLengthBytes()), Class: uint8(e.GetClassOfService())}

@@ -123,7 +123,7 @@ func (p *pipeline) permitAction(a *p4.Action) error {
 		values[as.paramByID[q.GetParamId()]].First = q.GetValue()
 	}
 	if err := as.restriction.Check(0, values); err != nil {
-		return rpc.Within("action "+as.name, rpc.Invalidf("%v", err))
+		return rpc.PrefixError("action "+as.name, rpc.Invalidf("%v", err))
 	}
 	return nil
 }

@@ -334,7 +334,7 @@ func TestReferenceCounts(t *testing.T) {
 					}
 				}
 			}
-			if diff := cmp.Diff([]map[string]int{there, wanted}, []map[string]int{r.there, r.wanted}); diff != "" {
+			if diff := cmp.Diff([]map[string]int{there, wanted}, []map[string]int{r.present, r.wanted}); diff != "" {
 				t.Fatalf("referent %d, %v (-counted +kept):\n%s", i, r, diff)
 			}
 			for key := range wanted {

@@ -28,8 +28,8 @@ type schema struct {
 
 	absent map[uint32]string // by id: objects of the P4Info that the program does not have
 
-	referents  []*referent
-	ofReplicas []reference // of every multicast replica
+	referents         []*referent
+	replicaReferences []reference // of every multicast replica
 
 	packetIn, packetOut *headerLayout // nil: the program declares none
 

@@ -68,7 +68,7 @@ func (s *Server) Read(req *p4.ReadRequest, stream p4.P4Runtime_ReadServer) error
 
 // StreamChannel implements p4.P4RuntimeServer.
 func (s *Server) StreamChannel(stream p4.P4Runtime_StreamChannelServer) error {
-	box := rpc.NewOutbox(func(m *p4.StreamMessageResponse) int { return proto.Size(m) }, s.core.budget.Queued)
+	box := rpc.NewOutbox(func(m *p4.StreamMessageResponse) int { return proto.Size(m) }, s.core.budget.QueuedBytesPerStream)
 	overrun := false // guarded by s.mu
 	s.mu.Lock()
 	st := s.core.OpenStream(func(m *p4.StreamMessageResponse) error {
@@ -82,7 +82,7 @@ func (s *Server) StreamChannel(stream p4.P4Runtime_StreamChannelServer) error {
 		overrun = overrun || m.GetArbitration() != nil
 		return errStalled
 	})
-	st.OnRank = func(defaultRole, primary bool) { rpc.Ranked(stream.Context(), defaultRole, primary) }
+	st.OnRank = func(defaultRole, primary bool) { rpc.RecordPrimary(stream.Context(), defaultRole, primary) }
 	s.mu.Unlock()
 	writer := make(chan struct{})
 	go func() {

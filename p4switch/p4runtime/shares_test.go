@@ -252,8 +252,8 @@ func TestLasting(t *testing.T) {
 		for _, m := range info.Methods {
 			method := "/" + name + "/" + m.Name
 			streams := (m.IsClientStream || m.IsServerStream) && method != "/p4.v1.P4Runtime/Read"
-			if rpc.Lasts(method) != streams {
-				t.Errorf("%s: lasts %v, want %v", method, rpc.Lasts(method), streams)
+			if rpc.IsLongLived(method) != streams {
+				t.Errorf("%s: lasts %v, want %v", method, rpc.IsLongLived(method), streams)
 			}
 		}
 	}

@@ -72,9 +72,9 @@ func (c *Core) batchError(what string, errs []error) error {
 		return nil
 	}
 	note := ""
-	if len(errs) > c.budget.Details {
-		note = fmt.Sprintf(" (the first %d are described, the budget details)", c.budget.Details)
-		errs = errs[:c.budget.Details]
+	if len(errs) > c.budget.ListedErrors {
+		note = fmt.Sprintf(" (the first %d are described, the budget details)", c.budget.ListedErrors)
+		errs = errs[:c.budget.ListedErrors]
 	}
 	st := status.Newf(codes.Unknown, "switch: %d of %d %s failed%s, the first: %v", failed, n, what, note, first)
 	details := make([]protoadapt.MessageV1, len(errs))

@@ -22,9 +22,9 @@ type tableState struct {
 	miss      entry            // has the default entry's direct counter and meter
 	metadata  *int             // bytes of stored metadata, the pipeline's
 	referents []*referentState // sets of its fields to which others refer
-	// ofPorts: a change of the table affects the results of port events.
-	ofPorts bool
-	initial []string // keys of the program's own entries that can be changed
+	// affectsPortEvents: a change of the table affects the results of port events.
+	affectsPortEvents bool
+	initial           []string // keys of the program's own entries that can be changed
 }
 
 // entry is one table entry.
@@ -34,7 +34,7 @@ type entry struct {
 	index    int // in tableState.list
 	priority int32
 	isConst  bool
-	gone     bool
+	deleted  bool
 
 	given    *p4.TableEntry // match and action, if key and switch do not tell them: see [pipeline.given]
 	group    *actionSet     // of a one-shot; nil otherwise
@@ -74,7 +74,7 @@ func (p *pipeline) loadInitialEntries() error {
 				}
 			}
 			if _, err := sc.parseMatch(t.fields, t.fieldByID, t.keyLen, match); err != nil {
-				return rpc.Within("initial entry of table "+t.name, err)
+				return rpc.PrefixError("initial entry of table "+t.name, err)
 			}
 			e.key = string(binary.BigEndian.AppendUint32(sc.key, uint32(e.priority)))
 			t.byKey[e.key] = e
@@ -148,7 +148,7 @@ func (p *pipeline) findEntry(t *tableState, te *p4.TableEntry) (*entry, error) {
 }
 
 func (t *tableState) addEntry(p *pipeline, e *entry) {
-	e.index, e.gone = len(t.list), false
+	e.index, e.deleted = len(t.list), false
 	t.list = append(t.list, e)
 	t.byKey[e.key] = e
 	t.countEntry(e, 1)
@@ -166,7 +166,7 @@ func (t *tableState) removeEntry(e *entry) {
 	delete(t.byKey, e.key)
 	t.countEntry(e, -1)
 	*t.metadata -= len(e.metadata)
-	e.gone = true
+	e.deleted = true
 }
 
 // restoreEntry undoes remove.
@@ -182,7 +182,7 @@ func (t *tableState) restoreEntry(e *entry) {
 	t.byKey[e.key] = e
 	t.countEntry(e, 1)
 	*t.metadata += len(e.metadata)
-	e.gone = false
+	e.deleted = false
 }
 
 // writeTable carries out one update of a table entry.
@@ -205,10 +205,10 @@ func (p *pipeline) writeTable(r *role, typ p4.Update_Type, te *p4.TableEntry) er
 	default:
 		err = rpc.Invalidf("update type %v", typ)
 	}
-	if err == nil && t.ofPorts {
+	if err == nil && t.affectsPortEvents {
 		p.portTables = true
 	}
-	return rpc.Within("table "+t.name, err)
+	return rpc.PrefixError("table "+t.name, err)
 }
 
 // checkEntry refuses fields that no INSERT or MODIFY of an entry may have.
@@ -229,11 +229,11 @@ func (p *pipeline) checkEntry(t *tableState, te *p4.TableEntry) error {
 
 // checkMetadata checks stored metadata against the budget.
 func (p *pipeline) checkMetadata(b []byte) error {
-	if n, most := len(b), p.core.budget.Metadata; n > most {
-		return rpc.Over("metadata", n, most, "keep it elsewhere")
+	if n, most := len(b), p.core.budget.MetadataBytesPerEntry; n > most {
+		return rpc.LimitError("metadata", n, most, "keep it elsewhere")
 	}
-	if n, most := p.metadata+len(b), p.core.budget.AllMetadata; n > most && len(b) > 0 {
-		return rpc.Over("all-metadata", n, most, "delete entries with metadata first")
+	if n, most := p.metadata+len(b), p.core.budget.MetadataBytes; n > most && len(b) > 0 {
+		return rpc.LimitError("all-metadata", n, most, "delete entries with metadata first")
 	}
 	return nil
 }
@@ -281,7 +281,7 @@ func (p *pipeline) insertEntry(t *tableState, te *p4.TableEntry) error {
 		p.releaseTarget(t, action, e.group)
 		return err
 	}
-	e.given = t.given(match, action)
+	e.given = t.givenEntry(match, action)
 	t.addEntry(p, e)
 	p.countReferences(p.referencesOf(t, match, action), 1)
 	p.armIdle(t, e)
@@ -319,7 +319,7 @@ func (p *pipeline) modifyEntry(t *tableState, te *p4.TableEntry) error {
 		}
 		given, group := e.given, e.group
 		p.onUndo(func() { e.given, e.group = given, group })
-		e.given, e.group = t.given(match, action), next.group
+		e.given, e.group = t.givenEntry(match, action), next.group
 		p.countReferences(p.referencesOf(t, match, action), 1)
 		p.countReferences(p.referencesOf(t, match, before), -1)
 		p.releaseTarget(t, before, group)
@@ -378,7 +378,7 @@ func (p *pipeline) writeDefault(t *tableState, typ p4.Update_Type, te *p4.TableE
 		return rpc.Invalidf("the default entry has no priority; leave it 0")
 	case te.GetIdleTimeoutNs() != 0 || te.GetTimeSinceLastHit() != nil:
 		return rpc.Invalidf("the default entry has no idle timeout")
-	case len(te.GetMetadata()) > p.core.budget.Metadata:
+	case len(te.GetMetadata()) > p.core.budget.MetadataBytesPerEntry:
 		return p.checkMetadata(te.GetMetadata())
 	}
 	if err := t.checkDirect(te); err != nil {

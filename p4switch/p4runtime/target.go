@@ -82,7 +82,7 @@ func (p *pipeline) acquireTarget(t *tableState, a *p4.TableAction, e *entry) (ta
 	case *p4.TableAction_ActionProfileActionSet:
 		set, canon, err := p.oneShot(ps, x.ActionProfileActionSet)
 		if err != nil {
-			return target, nil, rpc.Within("one-shot", err)
+			return target, nil, rpc.PrefixError("one-shot", err)
 		}
 		if canon != x.ActionProfileActionSet {
 			a = &p4.TableAction{Type: &p4.TableAction_ActionProfileActionSet{ActionProfileActionSet: canon}}

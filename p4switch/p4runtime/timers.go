@@ -30,7 +30,7 @@ func (x idleTimer) Before(o idleTimer) bool { return x.at < o.at || x.at == o.at
 
 func (q *idleQueue) isStale(i int) bool {
 	x := &q.timers[i]
-	return x.e.gone || x.seq != x.e.idleSeq
+	return x.e.deleted || x.seq != x.e.idleSeq
 }
 
 // removeStale removes stale timers: each modification of an entry leaves one.
@@ -51,7 +51,7 @@ func (q *idleQueue) removeStale() {
 func (p *pipeline) armIdle(t *tableState, e *entry) {
 	e.idleSeq++
 	if e.idleNs > 0 {
-		p.setTimer(t, e, rpc.After(e.idleFrom, e.idleNs))
+		p.setTimer(t, e, rpc.AddTime(e.idleFrom, e.idleNs))
 	}
 }
 
@@ -61,7 +61,7 @@ func (p *pipeline) setTimer(t *tableState, e *entry, at int64) {
 	}
 	p.idle.order++
 	p.idle.timers.Push(idleTimer{at: at, seq: e.idleSeq, order: p.idle.order, t: t, e: e})
-	p.core.deadline()
+	p.core.reportDeadline()
 }
 
 func (p *pipeline) lastHit(t *tableState, e *entry) (int64, error) {
@@ -70,8 +70,8 @@ func (p *pipeline) lastHit(t *tableState, e *entry) (int64, error) {
 	return p.sw.LastHit(t.tid, e.handle)
 }
 
-// sinceHits returns the time since entries were last hit, or at the earliest made.
-func (p *pipeline) sinceHits(t *tableState, block []*entry) ([]int64, error) {
+// timesSinceHit returns the time since entries were last hit, or at the earliest made.
+func (p *pipeline) timesSinceHit(t *tableState, block []*entry) ([]int64, error) {
 	out := make([]int64, len(block))
 	p.core.plane.lock()
 	defer p.core.plane.unlock()
@@ -91,26 +91,26 @@ func (p *pipeline) expireIdle(now int64) {
 	var order []*tableState
 	for len(p.idle.timers) > 0 && (p.idle.isStale(0) || p.idle.timers[0].at <= now) {
 		x := p.idle.timers.Pop()
-		if x.e.gone || x.seq != x.e.idleSeq {
+		if x.e.deleted || x.seq != x.e.idleSeq {
 			continue
 		}
 		hit, err := p.lastHit(x.t, x.e)
 		if err != nil {
 			continue
 		}
-		if due := rpc.After(max(hit, x.e.idleFrom), x.e.idleNs); due > now {
+		if due := rpc.AddTime(max(hit, x.e.idleFrom), x.e.idleNs); due > now {
 			p.setTimer(x.t, x.e, due)
 			continue
 		}
 		x.e.idleFrom = now
-		p.setTimer(x.t, x.e, rpc.After(now, x.e.idleNs))
+		p.setTimer(x.t, x.e, rpc.AddTime(now, x.e.idleNs))
 		n := notes[x.t]
 		if n == nil {
 			n = &p4.IdleTimeoutNotification{Timestamp: p.core.cfg.Epoch + now}
 			notes[x.t] = n
 			order = append(order, x.t)
 		}
-		n.TableEntry = append(n.TableEntry, p.withNames(&p4.Entity{Entity: &p4.Entity_TableEntry{TableEntry: &p4.TableEntry{
+		n.TableEntry = append(n.TableEntry, p.numbersToNames(&p4.Entity{Entity: &p4.Entity_TableEntry{TableEntry: &p4.TableEntry{
 			TableId: x.t.id, Match: x.t.matchOf(x.e), Priority: x.e.priority,
 			ControllerMetadata: x.e.cookie, Metadata: x.e.metadata, IdleTimeoutNs: x.e.idleNs,
 		}}}).GetTableEntry())
@@ -152,7 +152,7 @@ func (c *Core) NextDeadline() (int64, bool) {
 	next, ok := int64(math.MaxInt64), false
 	for _, st := range p.learning {
 		if len(st.buffer) > 0 {
-			next, ok = min(next, rpc.After(st.first, st.config.GetMaxTimeoutNs())), true
+			next, ok = min(next, rpc.AddTime(st.first, st.config.GetMaxTimeoutNs())), true
 		}
 	}
 	for len(p.idle.timers) > 0 && p.idle.isStale(0) {
@@ -161,7 +161,7 @@ func (c *Core) NextDeadline() (int64, bool) {
 	if len(p.idle.timers) > 0 {
 		at := p.idle.timers[0].at
 		if c.cfg.Epoch > 0 {
-			at = rpc.After(at, c.cfg.Epoch)
+			at = rpc.AddTime(at, c.cfg.Epoch)
 		} else {
 			at += c.cfg.Epoch
 		}

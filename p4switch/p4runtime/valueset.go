@@ -28,7 +28,7 @@ func (p *pipeline) writeValueSet(r *role, typ p4.Update_Type, ve *p4.ValueSetEnt
 	for _, m := range ve.GetMembers() {
 		match, err := sc.parseMatch(v.fields, v.fieldByID, len(v.fields), m.GetMatch())
 		if err != nil {
-			return rpc.Within("value set "+v.name, err)
+			return rpc.PrefixError("value set "+v.name, err)
 		}
 		if seen[string(sc.key)] {
 			return rpc.Errorf(codes.AlreadyExists, "value set %s: a member is given twice", v.name)

@@ -38,7 +38,7 @@ func (c *Core) Write(req *p4.WriteRequest) error {
 
 // checkUpdates checks a request against the budget.
 func (c *Core) checkUpdates(req *p4.WriteRequest) error {
-	name, most := "updates", c.budget.Updates
+	name, most := "updates", c.budget.UpdatesPerWrite
 	switch req.GetAtomicity() {
 	case p4.WriteRequest_ROLLBACK_ON_ERROR:
 		name, most = "rollback-updates", c.budget.RollbackUpdates
@@ -46,7 +46,7 @@ func (c *Core) checkUpdates(req *p4.WriteRequest) error {
 		name, most = "atomic-updates", c.budget.AtomicUpdates
 	}
 	if n := len(req.GetUpdates()); n > most {
-		return rpc.Over(name, n, most, "split the request")
+		return rpc.LimitError(name, n, most, "split the request")
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (p *pipeline) applyUpdate(r *role, u *p4.Update) error {
 	default:
 		return rpc.Invalidf("update type %v; it must be INSERT, MODIFY or DELETE", typ)
 	}
-	entity, err := p.withNumbers(u.GetEntity())
+	entity, err := p.namesToNumbers(u.GetEntity())
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func Capture(p Port, dir, name string) (*Captured, error) {
 	return &Captured{Port: p, files: files}, nil
 }
 
-// Receive implements [Port].
+// Receive calls f with the frames that have arrived, up to a limit, for [Port].
 func (c *Captured) Receive(limit int, f func([]byte)) int {
 	n := c.Port.Receive(limit, func(frame []byte) {
 		c.files.write(false, time.Now(), frame)
@@ -40,7 +40,7 @@ func (c *Captured) Receive(limit int, f func([]byte)) int {
 	return n
 }
 
-// Send implements [Port].
+// Send sends frames while there is room, and returns the number accepted, for [Port].
 func (c *Captured) Send(frames [][]byte) int {
 	n := c.Port.Send(frames)
 	for _, f := range frames[:n] {
@@ -52,7 +52,7 @@ func (c *Captured) Send(frames [][]byte) int {
 	return n
 }
 
-// Close implements [Port].
+// Close frees the port's resources, for [Port].
 func (c *Captured) Close() error { return errors.Join(c.Port.Close(), c.files.close()) }
 
 // pcapFiles are the two files of an interface.

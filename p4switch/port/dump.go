@@ -9,7 +9,7 @@ type Dumped struct {
 // Dump returns a port that calls show, from the port's goroutine, for every frame received and sent through p.
 func Dump(p Port, show func(sent bool, frame []byte)) *Dumped { return &Dumped{p, show} }
 
-// Receive implements [Port].
+// Receive calls f with the frames that have arrived, up to a limit, for [Port].
 func (d *Dumped) Receive(limit int, f func([]byte)) int {
 	return d.Port.Receive(limit, func(frame []byte) {
 		d.show(false, frame)
@@ -17,7 +17,7 @@ func (d *Dumped) Receive(limit int, f func([]byte)) int {
 	})
 }
 
-// Send implements [Port].
+// Send sends frames while there is room, and returns the number accepted, for [Port].
 func (d *Dumped) Send(frames [][]byte) int {
 	n := d.Port.Send(frames)
 	for _, f := range frames[:n] {

@@ -45,7 +45,7 @@ func OpenFiles(dir, name string) (*Files, error) {
 	return p, nil
 }
 
-// Attach implements [Port].
+// Attach adds the port to a poller, for [Port].
 func (p *Files) Attach(poller *Poller, id int) error {
 	p.poller, p.id = poller, id
 	return nil
@@ -58,7 +58,7 @@ func (p *Files) Start() {
 	p.poller.Notify(Event{ID: p.id, In: true})
 }
 
-// Receive implements [Port].
+// Receive calls f with the frames that have arrived, up to a limit, for [Port].
 func (p *Files) Receive(limit int, f func([]byte)) int {
 	n := 0
 	if !p.started.Load() {
@@ -76,7 +76,7 @@ func (p *Files) Receive(limit int, f func([]byte)) int {
 	return n
 }
 
-// Send implements [Port].
+// Send sends frames while there is room, and returns the number accepted, for [Port].
 func (p *Files) Send(frames [][]byte) int {
 	for _, f := range frames {
 		p.out.write(time.Now(), f)
@@ -87,10 +87,10 @@ func (p *Files) Send(frames [][]byte) int {
 	return len(frames)
 }
 
-// Counters implements [Port].
+// Counters returns the numbers of frames and bytes so far, for [Port].
 func (p *Files) Counters() Counters {
 	return Counters{InPkts: p.inPkts.Load(), InOctets: p.inOctets.Load(), OutPkts: p.outPkts.Load(), OutOctets: p.outOctets.Load()}
 }
 
-// Close implements [Port].
+// Close frees the port's resources, for [Port].
 func (p *Files) Close() error { return p.out.close() }

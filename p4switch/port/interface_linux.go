@@ -190,7 +190,7 @@ func (p *Interface) Move(to Link) error {
 	return nil
 }
 
-// Attach implements [Port].
+// Attach adds the port to a poller, for [Port].
 func (p *Interface) Attach(poller *Poller, id int) error {
 	clearError := func(events uint32) {
 		if events&unix.EPOLLERR != 0 { // the interface went down; reading the error clears it
@@ -208,7 +208,7 @@ func (p *Interface) Attach(poller *Poller, id int) error {
 	return nil
 }
 
-// Receive implements [Port].
+// Receive calls f with the frames that have arrived, up to a limit, for [Port].
 func (p *Interface) Receive(limit int, f func([]byte)) int {
 	n := 0
 	var octets, delivered uint64
@@ -343,7 +343,7 @@ func restoreTag(frame []byte, h *unix.Tpacket2Hdr, status uint32) {
 	binary.BigEndian.PutUint16(frame[14:], h.Vlan_tci)
 }
 
-// Send implements [Port].
+// Send sends frames while there is room, and returns the number accepted, for [Port].
 func (p *Interface) Send(frames [][]byte) int {
 	done := 0
 	for done < len(frames) {
@@ -400,7 +400,7 @@ func (c *castCounters) count(frame []byte) {
 	}
 }
 
-// Counters implements [Port].
+// Counters returns the numbers of frames and bytes so far, for [Port].
 func (p *Interface) Counters() Counters {
 	p.closing.Lock()
 	if !p.closed {
@@ -418,7 +418,7 @@ func (p *Interface) Counters() Counters {
 	}
 }
 
-// Close implements [Port].
+// Close frees the port's resources, for [Port].
 func (p *Interface) Close() error {
 	p.closing.Lock()
 	defer p.closing.Unlock()

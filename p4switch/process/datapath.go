@@ -21,34 +21,34 @@ type datapath interface {
 	port(e *egress)
 	// moved follows a port whose interface is another now; old is the index of the one before.
 	moved(e *egress, old int) error
-	// take takes a packet in the interpreter's place, if it does so.
-	take(number uint32, b []byte) bool
+	// processInstead takes a packet in the interpreter's place, if it does so.
+	processInstead(number uint32, b []byte) bool
 	// deliver sends the packets that were taken.
 	deliver()
 	// waits returns how long an interpreter's packet that leaves now will wait in the queue below the port, and the
 	// number of packets before it. sent adds one to that queue.
 	waits(e *egress) (ns int64, packets uint32)
-	sent(e *egress, bytes int)
-	// passed counts the packets of a port since the switch started. mu is not held.
-	passed(e *egress) port.Counters
+	noteSent(e *egress, bytes int)
+	// interfaceCounters counts the packets of a port since the switch started. mu is not held.
+	interfaceCounters(e *egress) port.Counters
 	// counted adds its packets to the device's.
 	counted(s *Stats)
 	// close ends it. mu is not held, and run has returned.
 	close() error
 }
 
-// interpreted is the data path of a switch that has the interpreter alone.
-type interpreted struct{}
+// interpreterDatapath is the data path of a switch that has the interpreter alone.
+type interpreterDatapath struct{}
 
-func (interpreted) run(context.Context) error          { return nil }
-func (interpreted) use(*interp.Switch) func()          { return func() {} }
-func (interpreted) sync()                              {}
-func (interpreted) port(*egress)                       {}
-func (interpreted) moved(*egress, int) error           { return nil }
-func (interpreted) take(uint32, []byte) bool           { return false }
-func (interpreted) deliver()                           {}
-func (interpreted) waits(*egress) (ns int64, n uint32) { return 0, 0 }
-func (interpreted) sent(*egress, int)                  {}
-func (interpreted) passed(e *egress) port.Counters     { return e.port.Counters() }
-func (interpreted) counted(*Stats)                     {}
-func (interpreted) close() error                       { return nil }
+func (interpreterDatapath) run(context.Context) error                 { return nil }
+func (interpreterDatapath) use(*interp.Switch) func()                 { return func() {} }
+func (interpreterDatapath) sync()                                     {}
+func (interpreterDatapath) port(*egress)                              {}
+func (interpreterDatapath) moved(*egress, int) error                  { return nil }
+func (interpreterDatapath) processInstead(uint32, []byte) bool        { return false }
+func (interpreterDatapath) deliver()                                  {}
+func (interpreterDatapath) waits(*egress) (ns int64, n uint32)        { return 0, 0 }
+func (interpreterDatapath) noteSent(*egress, int)                     {}
+func (interpreterDatapath) interfaceCounters(e *egress) port.Counters { return e.port.Counters() }
+func (interpreterDatapath) counted(*Stats)                            {}
+func (interpreterDatapath) close() error                              { return nil }

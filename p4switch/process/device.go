@@ -36,11 +36,11 @@ const maxRecirculated = 1024
 
 // Device is a P4 switch as a process: ports, data path, P4Runtime and gNMI.
 type Device struct {
-	cfg    Config
-	log    *slog.Logger
-	base   time.Time // when the data plane's clock was 0
-	start  int64     // the same, in ns since the Unix epoch
-	poller *port.Poller
+	cfg        Config
+	log        *slog.Logger
+	clockStart time.Time // when the data plane's clock was 0
+	start      int64     // the same, in ns since the Unix epoch
+	poller     *port.Poller
 
 	// control guards the control side: the P4Runtime and gNMI services. It is taken before mu, and never by
 	// forwarding.
@@ -55,7 +55,7 @@ type Device struct {
 	sw            *interp.Switch // in the data path; nil: none
 	notifications pendingNotices
 
-	path datapath
+	datapath datapath
 
 	ports    []*egress // by position
 	byNumber []*egress // by number, for small numbers
@@ -92,9 +92,9 @@ func New(cfg Config) (*Device, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	d := &Device{cfg: cfg, log: cfg.Log, path: interpreted{}, others: map[uint32]*egress{}, byIndex: map[int]*egress{}}
-	d.base = time.Now()
-	d.start = d.base.UnixNano()
+	d := &Device{cfg: cfg, log: cfg.Log, datapath: interpreterDatapath{}, others: map[uint32]*egress{}, byIndex: map[int]*egress{}}
+	d.clockStart = time.Now()
+	d.start = d.clockStart.UnixNano()
 	d.notifications.ready = make(chan struct{}, 1)
 	poller, err := port.NewPoller()
 	if err != nil {
@@ -106,7 +106,7 @@ func New(cfg Config) (*Device, error) {
 	}
 	if err != nil {
 		if d.cfg.Model == nil { // which stays the caller's
-			err = errors.Join(err, d.path.close())
+			err = errors.Join(err, d.datapath.close())
 		}
 		return nil, errors.Join(err, poller.Close())
 	}
@@ -146,7 +146,7 @@ func (d *Device) Run(ctx context.Context) error {
 	g.Go(func() error { return d.p4Server.Run(ctx) })
 	g.Go(func() error { return d.gnmiServer.Run(ctx) })
 	g.Go(func() error { return d.notifyLoop(ctx) })
-	g.Go(func() error { return d.path.run(ctx) })
+	g.Go(func() error { return d.datapath.run(ctx) })
 	g.Go(func() error {
 		defer whenDone(ctx, d.poller.Wake)()
 		return d.forward(ctx)
@@ -178,7 +178,7 @@ func (d *Device) Serve(ctx context.Context, l net.Listener, opts ...grpc.ServerO
 		stopping()
 		s.Stop()
 	})()
-	if err := s.Serve(rpc.Limit(l, d.cfg.Budget)); err != nil && ctx.Err() == nil {
+	if err := s.Serve(rpc.LimitConnections(l, d.cfg.Budget)); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("switch: serve: %w", err)
 	}
 	s.Stop() // waits for the handlers
@@ -228,13 +228,13 @@ func (d *Device) Stats() Stats {
 			s.PipelineDrops[i] += n
 		}
 	}
-	d.path.counted(&s)
+	d.datapath.counted(&s)
 	return s
 }
 
 // Close frees the ports and everything else. Run and Serve must have returned.
 func (d *Device) Close() error {
-	errs := []error{d.path.close()}
+	errs := []error{d.datapath.close()}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, e := range d.ports {
@@ -248,7 +248,7 @@ func (d *Device) Close() error {
 
 // useSwitch puts a new switch into the data path. Packets of the old one finish in the old one.
 func (d *Device) useSwitch(sw *interp.Switch) {
-	start := d.path.use(sw)
+	start := d.datapath.use(sw)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.sw != nil { // its counts are kept

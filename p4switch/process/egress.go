@@ -223,13 +223,13 @@ func (e *egress) nextRelease() (int64, bool) {
 func (e *egress) runEgress(x queued, depth uint32) {
 	d := e.d
 	at := len(d.batch.Packets)
-	waits, below := d.path.waits(e)
+	waits, below := d.datapath.waits(e)
 	state := interp.QueueState{EnqTime: max(x.at-waits, 0), DeqTime: d.now, EnqDepth: x.depth + below, DeqDepth: depth + below}
 	tag := x.p.Tag
 	o, ok := x.sw.Egress(x.p, state, &d.batch)
 	if ok {
 		e.addToBatch(o.Data, tag)
-		d.path.sent(e, len(o.Data))
+		d.datapath.noteSent(e, len(o.Data))
 	}
 	d.routeSpawned(x.sw, at, tag)
 }

@@ -11,5 +11,5 @@ func (d *Device) PortCounters(number uint32) portstate.Counters { return d.portC
 func (d *Device) RefuseKernel(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.path.(*inKernel).put(nil, err)
+	d.datapath.(*kernelDatapath).useProgram(nil, err)
 }

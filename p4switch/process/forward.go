@@ -87,7 +87,7 @@ func (d *Device) gatherTime() time.Duration {
 
 // monotonicNanoseconds returns the time on the data plane's clock, in ns. It does not jump when the system's wall clock
 // is set.
-func (d *Device) monotonicNanoseconds() int64 { return int64(time.Since(d.base)) }
+func (d *Device) monotonicNanoseconds() int64 { return int64(time.Since(d.clockStart)) }
 
 // unixNanoseconds returns the data plane's time in ns since the Unix epoch.
 func (d *Device) unixNanoseconds() int64 { return d.start + d.monotonicNanoseconds() }
@@ -150,7 +150,7 @@ func (d *Device) runRound() {
 		}
 	}
 	d.ready = keep
-	d.path.deliver()
+	d.datapath.deliver()
 	for n := d.portless.n; n > 0; n-- {
 		d.spawned = 0
 		d.dropWithoutPort(d.portless.pop(), uint32(d.portless.n))
@@ -209,7 +209,7 @@ func (d *Device) ingress(number uint32, b []byte, tag uint64) {
 		return
 	}
 	d.now = d.monotonicNanoseconds()
-	if d.path.take(number, b) {
+	if d.datapath.processInstead(number, b) {
 		return
 	}
 	at := len(d.batch.Packets)

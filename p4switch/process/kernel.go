@@ -13,18 +13,18 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/port"
 )
 
-// inKernel is the program in the kernel, if configured. The device's mu guards it.
-type inKernel struct {
-	interpreted
-	d      *Device
-	sw     *ebpf.Switch          // nil: the kernel does not accept the program
-	hooks  []ebpf.Hook           // by the ports' position
-	queues *ebpf.Queues          // below the ports
-	began  map[int]port.Counters // initial counters of the interfaces, by index
-	below  map[uint32]ebpf.Queue // their last readings
-	seen   *ebpf.Devices         // nil: the kernel's notifications of lost carriers must do
-	failed error                 // why it is not in use
-	past   Stats                 // counts of earlier programs; its Kernel is nil if the kernel is not used
+// kernelDatapath is the program in the kernel, if configured. The device's mu guards it.
+type kernelDatapath struct {
+	interpreterDatapath
+	d               *Device
+	sw              *ebpf.Switch          // nil: the kernel does not accept the program
+	hooks           []ebpf.Hook           // by the ports' position
+	queues          *ebpf.Queues          // below the ports
+	initialCounters map[int]port.Counters // initial counters of the interfaces, by index
+	queueReadings   map[uint32]ebpf.Queue // their last readings
+	devices         *ebpf.Devices         // nil: the kernel's notifications of lost carriers must do
+	failed          error                 // why it is not in use
+	earlierPrograms Stats                 // counts of earlier programs; its Kernel is nil if the kernel is not used
 }
 
 // KernelStats counts the packets that the kernel's data path forwarded or dropped itself, and those that it passed to
@@ -45,7 +45,7 @@ type PassedUp struct {
 
 // newKernel attaches to the ports' interfaces, while the calling thread is in their network namespace.
 func newKernel(d *Device) (datapath, error) {
-	k := &inKernel{d: d}
+	k := &kernelDatapath{d: d}
 	err := k.attach()
 	if err == nil {
 		return k, nil
@@ -59,8 +59,8 @@ func newKernel(d *Device) (datapath, error) {
 	return k, nil
 }
 
-func (k *inKernel) attach() error {
-	k.past.Kernel = &KernelStats{}
+func (k *kernelDatapath) attach() error {
+	k.earlierPrograms.Kernel = &KernelStats{}
 	for _, e := range k.d.ports {
 		if _, ok := e.port.(*port.Interface); !ok || e.index.Load() == 0 {
 			return fmt.Errorf("switch: port %s: the kernel's data path takes network interfaces only", e.name)
@@ -75,22 +75,23 @@ func (k *inKernel) attach() error {
 	if err != nil {
 		return err
 	}
-	if k.below, err = k.queues.Read(); err != nil {
+	if k.queueReadings, err = k.queues.Read(); err != nil {
 		return fmt.Errorf("switch: %w", err)
 	}
 	var indices []uint32
 	for _, e := range k.d.ports {
 		indices = append(indices, uint32(e.index.Load()))
 	}
-	if k.seen, err = ebpf.OpenDevices(indices); err != nil {
-		k.seen = nil
+	if k.devices, err = ebpf.OpenDevices(indices); err != nil {
+		k.devices = nil
 		k.d.log.Warn("packets do not see that a port has lost its carrier", "err", err)
 	}
 	return nil
 }
 
-// take processes the event of a port that has lost its carrier before the packet that the kernel passed up for that.
-func (k *inKernel) take(uint32, []byte) bool {
+// processInstead processes the event of a port that has lost its carrier before the packet that the kernel passed up
+// for that.
+func (k *kernelDatapath) processInstead(uint32, []byte) bool {
 	if k.sw == nil {
 		return false
 	}
@@ -109,8 +110,8 @@ func (k *inKernel) take(uint32, []byte) bool {
 	return false
 }
 
-// passed counts the packets of a port's interface since the switch started, including the kernel's.
-func (k *inKernel) passed(e *egress) port.Counters {
+// interfaceCounters counts the packets of a port's interface since the switch started, including the kernel's.
+func (k *kernelDatapath) interfaceCounters(e *egress) port.Counters {
 	c := e.port.Counters()
 	if k.queues == nil {
 		return c
@@ -120,7 +121,7 @@ func (k *inKernel) passed(e *egress) port.Counters {
 	if err != nil {
 		return c // the interface is gone
 	}
-	began := k.began[index]
+	began := k.initialCounters[index]
 	c.InPkts, c.InOctets = now.InPkts-began.InPkts, now.InOctets-began.InOctets
 	c.OutPkts, c.OutOctets = now.OutPkts-began.OutPkts, now.OutOctets-began.OutOctets
 	return c
@@ -131,7 +132,7 @@ func (k *inKernel) passed(e *egress) port.Counters {
 const queueReadInterval = time.Second
 
 // run passes the rates of the queues below the ports to the program in the kernel.
-func (k *inKernel) run(ctx context.Context) error {
+func (k *kernelDatapath) run(ctx context.Context) error {
 	if k.queues == nil {
 		return nil
 	}
@@ -148,8 +149,8 @@ func (k *inKernel) run(ctx context.Context) error {
 			continue
 		}
 		k.d.mu.Lock()
-		before := k.below
-		if k.below = below; k.sw != nil {
+		before := k.queueReadings
+		if k.queueReadings = below; k.sw != nil {
 			k.sw.SetQueues(below)
 		}
 		for _, e := range k.d.ports {
@@ -161,7 +162,7 @@ func (k *inKernel) run(ctx context.Context) error {
 	}
 }
 
-func (k *inKernel) close() error {
+func (k *kernelDatapath) close() error {
 	k.d.mu.Lock()
 	defer k.d.mu.Unlock()
 	var errs []error
@@ -180,33 +181,33 @@ func (k *inKernel) close() error {
 	return errors.Join(errs...)
 }
 
-func (k *inKernel) use(sw *interp.Switch) func() {
+func (k *kernelDatapath) use(sw *interp.Switch) func() {
 	if !k.d.cfg.Kernel {
 		return func() {}
 	}
 	d := k.d
 	cfg := ebpf.Config{
 		QueuesPerPort: d.cfg.Queues, DropPort: d.cfg.DropPort, CPUPort: d.cfg.CPUPort, Mark: ebpf.Mark,
-		Ports: map[uint32]uint32{}, Devices: k.seen, Epoch: uint64(monotonic.Now() - d.monotonicNanoseconds()),
+		Ports: map[uint32]uint32{}, Devices: k.devices, Epoch: uint64(monotonic.Now() - d.monotonicNanoseconds()),
 	}
 	for _, e := range d.ports {
 		cfg.Ports[e.number] = uint32(e.index.Load())
 	}
 	d.mu.Lock()
-	cfg.Queues = k.below
+	cfg.Queues = k.queueReadings
 	d.mu.Unlock()
 	next, err := ebpf.Load(sw, cfg)
-	return func() { k.put(next, err) }
+	return func() { k.useProgram(next, err) }
 }
 
-// put makes packets use the program next in the kernel from now on. After an error the interpreter forwards all
+// useProgram makes packets use the program next in the kernel from now on. After an error the interpreter forwards all
 // packets.
-func (k *inKernel) put(next *ebpf.Switch, err error) {
+func (k *kernelDatapath) useProgram(next *ebpf.Switch, err error) {
 	k.failed = err
 	old := k.sw
 	if err == nil {
 		k.sw = next
-		next.SetQueues(k.below) // they may have been read since it was loaded
+		next.SetQueues(k.queueReadings) // they may have been read since it was loaded
 		for _, e := range k.d.ports {
 			k.port(e)
 		}
@@ -216,7 +217,7 @@ func (k *inKernel) put(next *ebpf.Switch, err error) {
 		k.sw = nil
 	}
 	if old != nil {
-		countFates(old, &k.past)
+		countFates(old, &k.earlierPrograms)
 		old.Close()
 	}
 	if k.failed != nil {
@@ -227,7 +228,7 @@ func (k *inKernel) put(next *ebpf.Switch, err error) {
 // attachAll attaches a program to all interfaces, or with nil detaches it. A packet that arrives meanwhile may be
 // lost; none is processed twice: if the program cannot be detached, the port continues without the packets that the
 // kernel forwards.
-func (k *inKernel) attachAll(sw *ebpf.Switch) {
+func (k *kernelDatapath) attachAll(sw *ebpf.Switch) {
 	var errs []error
 	for i, h := range k.hooks {
 		p := k.d.ports[i].port.(*port.Interface)
@@ -250,7 +251,7 @@ func (k *inKernel) attachAll(sw *ebpf.Switch) {
 
 // sync copies the control side's changes to the kernel. After an error the program leaves the kernel; its
 // counters are kept.
-func (k *inKernel) sync() {
+func (k *kernelDatapath) sync() {
 	if k.sw == nil || k.failed != nil {
 		return
 	}
@@ -262,7 +263,7 @@ func (k *inKernel) sync() {
 }
 
 // port makes the kernel send through a port only while the port is up.
-func (k *inKernel) port(e *egress) {
+func (k *kernelDatapath) port(e *egress) {
 	if k.sw == nil {
 		return
 	}
@@ -291,7 +292,7 @@ func (noHook) Run(s *ebpf.Switch) error {
 }
 
 // moved attaches to a port's new interface. Its counters are the port's from then on.
-func (k *inKernel) moved(e *egress, old int) error {
+func (k *kernelDatapath) moved(e *egress, old int) error {
 	at := slices.Index(k.d.ports, e)
 	if at >= len(k.hooks) {
 		return nil
@@ -313,26 +314,26 @@ func (k *inKernel) moved(e *egress, old int) error {
 
 // waits returns how long an interpreter's packet that leaves now will wait in the queue below the port, which
 // also holds the kernel's packets, and the number of packets before it.
-func (k *inKernel) waits(e *egress) (ns int64, packets uint32) {
+func (k *kernelDatapath) waits(e *egress) (ns int64, packets uint32) {
 	if k.sw == nil {
 		return 0, 0
 	}
 	return k.sw.Waits(e.number, k.d.now)
 }
 
-// sent adds an interpreter's packet to that queue.
-func (k *inKernel) sent(e *egress, bytes int) {
+// noteSent adds an interpreter's packet to that queue.
+func (k *kernelDatapath) noteSent(e *egress, bytes int) {
 	if k.sw != nil {
 		k.sw.Sent(e.number, k.d.now, bytes)
 	}
 }
 
 // counted adds the kernel's counts.
-func (k *inKernel) counted(s *Stats) {
-	if k.past.Kernel == nil {
+func (k *kernelDatapath) counted(s *Stats) {
+	if k.earlierPrograms.Kernel == nil {
 		return
 	}
-	past := k.past.Kernel
+	past := k.earlierPrograms.Kernel
 	s.Kernel = &KernelStats{Forwarded: past.Forwarded, Dropped: past.Dropped, Up: []PassedUp{}, Err: past.Err}
 	if len(k.hooks) > 0 {
 		s.Kernel.Hook = string(k.hooks[0].Kind())
@@ -340,11 +341,11 @@ func (k *inKernel) counted(s *Stats) {
 	if k.failed != nil {
 		s.Kernel.Err = k.failed.Error()
 	}
-	s.Ingress += k.past.Ingress
-	s.Sent += k.past.Sent
-	s.NoPort += k.past.NoPort
-	s.PortDown += k.past.PortDown
-	for i, n := range k.past.PipelineDrops {
+	s.Ingress += k.earlierPrograms.Ingress
+	s.Sent += k.earlierPrograms.Sent
+	s.NoPort += k.earlierPrograms.NoPort
+	s.PortDown += k.earlierPrograms.PortDown
+	for i, n := range k.earlierPrograms.PipelineDrops {
 		s.PipelineDrops[i] += n
 	}
 	if k.sw == nil {
@@ -382,14 +383,14 @@ func countFates(sw *ebpf.Switch, s *Stats) []uint64 {
 }
 
 // countInterfaces makes the ports report the counters of their interfaces.
-func (k *inKernel) countInterfaces() (err error) {
+func (k *kernelDatapath) countInterfaces() (err error) {
 	if k.queues, err = ebpf.OpenQueues(); err != nil {
 		return fmt.Errorf("switch: %w", err)
 	}
-	k.began = map[int]port.Counters{}
+	k.initialCounters = map[int]port.Counters{}
 	for _, e := range k.d.ports {
 		index := int(e.index.Load())
-		if k.began[index], err = k.queues.Counters(index); err != nil {
+		if k.initialCounters[index], err = k.queues.Counters(index); err != nil {
 			return fmt.Errorf("switch: port %s: %w", e.name, err)
 		}
 	}

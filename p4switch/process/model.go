@@ -37,10 +37,10 @@ const (
 	modelBurst = 16
 )
 
-// onModel is the program on a model. Packets pass through it without the device's mu, under which the control side
-// works.
-type onModel struct {
-	interpreted
+// modelDatapath is the program on a model. Packets pass through it without the device's mu, under which the control
+// side works.
+type modelDatapath struct {
+	interpreterDatapath
 	d   *Device
 	in  chan interp.Input
 	out []interp.Output // packets from the model; the device's mu guards it
@@ -50,14 +50,14 @@ type onModel struct {
 	failed error // why packets are dropped
 }
 
-func newModel(d *Device) *onModel {
-	return &onModel{d: d, model: d.cfg.Model, in: make(chan interp.Input, modelQueue)}
+func newModel(d *Device) *modelDatapath {
+	return &modelDatapath{d: d, model: d.cfg.Model, in: make(chan interp.Input, modelQueue)}
 }
 
-func (m *onModel) close() error { return m.model.Close() }
+func (m *modelDatapath) close() error { return m.model.Close() }
 
 // use makes the model's tables follow a switch's.
-func (m *onModel) use(sw *interp.Switch) func() {
+func (m *modelDatapath) use(sw *interp.Switch) func() {
 	return func() {
 		m.do(func() error { return m.model.Use(sw) })
 		sw.AddCounting(m)
@@ -65,8 +65,8 @@ func (m *onModel) use(sw *interp.Switch) func() {
 	}
 }
 
-// Counted implements [interp.Counting].
-func (m *onModel) Counted(id program.CounterID, index int) (packets, bytes uint64, err error) {
+// Counted returns a cell of an indirect counter, for [interp.Counting].
+func (m *modelDatapath) Counted(id program.CounterID, index int) (packets, bytes uint64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.failed != nil {
@@ -75,14 +75,14 @@ func (m *onModel) Counted(id program.CounterID, index int) (packets, bytes uint6
 	return m.model.Counted(id, index)
 }
 
-// CountedAt implements [interp.Counting].
-func (m *onModel) CountedAt(id program.TableID, place int) (packets, bytes uint64, err error) {
+// CountedAt returns the direct counter of a table entry, for [interp.Counting].
+func (m *modelDatapath) CountedAt(id program.TableID, place int) (packets, bytes uint64, err error) {
 	return m.model.CountedAt(id, place)
 }
 
 // do makes a call of the model. After an error the model forwards nothing, because its tables are not those that
 // controllers read.
-func (m *onModel) do(call func() error) {
+func (m *modelDatapath) do(call func() error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.failed != nil {
@@ -94,10 +94,10 @@ func (m *onModel) do(call func() error) {
 	}
 }
 
-func (m *onModel) sync() { m.do(m.model.Sync) }
+func (m *modelDatapath) sync() { m.do(m.model.Sync) }
 
-// take queues a packet for the model.
-func (m *onModel) take(number uint32, b []byte) bool {
+// processInstead queues a packet for the model.
+func (m *modelDatapath) processInstead(number uint32, b []byte) bool {
 	select {
 	case m.in <- interp.Input{Port: number, Data: slices.Clone(b)}:
 	default:
@@ -107,7 +107,7 @@ func (m *onModel) take(number uint32, b []byte) bool {
 }
 
 // run passes packets to the model.
-func (m *onModel) run(ctx context.Context) error {
+func (m *modelDatapath) run(ctx context.Context) error {
 	for {
 		var batch []interp.Input
 		select {
@@ -138,7 +138,7 @@ func (m *onModel) run(ctx context.Context) error {
 }
 
 // deliver sends the model's output.
-func (m *onModel) deliver() {
+func (m *modelDatapath) deliver() {
 	d := m.d
 	for _, p := range m.out {
 		e := d.egressOf(p.Port)

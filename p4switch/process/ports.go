@@ -65,11 +65,11 @@ func (d *Device) addPorts() error {
 		if err != nil {
 			return err
 		}
-		d.path = path
+		d.datapath = path
 	case d.cfg.Model != nil:
-		d.path = newModel(d)
+		d.datapath = newModel(d)
 	}
-	d.mu.leaving = d.path.sync
+	d.mu.leaving = d.datapath.sync
 	d.states.OnAdmin = d.setAdmin
 	d.states.Watch(d.portChanged)
 	return nil
@@ -84,7 +84,7 @@ func (d *Device) portChanged(ev portstate.Event) {
 		return
 	}
 	e.up = ev.State.Oper
-	d.path.port(e)
+	d.datapath.port(e)
 	if !e.up {
 		e.dropQueued()
 	} else {
@@ -125,7 +125,7 @@ func (d *Device) linkChanged(l port.Link) {
 	if !l.Up && e.up {
 		e.up = false
 		if !l.OnlyUp { // its packets become the event first
-			d.path.port(e)
+			d.datapath.port(e)
 		}
 		e.dropQueued()
 		d.portEvent(e, false)
@@ -151,7 +151,7 @@ func (d *Device) replaceInterface(l port.Link) *egress {
 			delete(d.byIndex, old)
 			d.byIndex[l.Index] = e
 			e.index.Store(int64(l.Index))
-			err = d.path.moved(e, old)
+			err = d.datapath.moved(e, old)
 		}
 		if err != nil {
 			d.log.Error("port's interface was made again", "name", e.name, "err", err)
@@ -223,7 +223,7 @@ func (d *Device) portCounters(number uint32) portstate.Counters {
 	if e == nil {
 		return portstate.Counters{}
 	}
-	c := d.path.passed(e)
+	c := d.datapath.interfaceCounters(e)
 	d.mu.Lock()
 	drops := e.drops
 	if d.sw != nil {

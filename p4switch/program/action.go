@@ -77,10 +77,10 @@ func (c *compiler) compilePrimitives(ps []jPrimitive) error {
 			if err != nil {
 				return fmt.Errorf("primitive %d: %w", i, err)
 			}
-			if o.konst == nil || !o.konst.IsInt64() || o.konst.Int64() < 0 || o.konst.Int64() > int64(len(ps)) {
+			if o.constant == nil || !o.constant.IsInt64() || o.constant.Int64() < 0 || o.constant.Int64() > int64(len(ps)) {
 				return fmt.Errorf("primitive %d: %s to a place outside the action", i, p.Op)
 			}
-			t := int(o.konst.Int64())
+			t := int(o.constant.Int64())
 			op := OpJmp
 			var a uint32
 			if p.Op == "_jump_if_zero" {

@@ -18,12 +18,12 @@ const maxExprBits = 4096 // intermediate results are exact up to here
 
 // operand is a compiled data value.
 type operand struct {
-	slot  uint32
-	words int
-	lo    *big.Int // of the exact value
-	hi    *big.Int
-	exact bool     // the slots hold the exact value, else its low bits
-	konst *big.Int // the value when it is constant
+	slot     uint32
+	words    int
+	lo       *big.Int // of the exact value
+	hi       *big.Int
+	exact    bool     // the slots hold the exact value, else its low bits
+	constant *big.Int // the value when it is constant
 }
 
 var (
@@ -60,7 +60,7 @@ func bitsFor(lo, hi *big.Int) int {
 func WordsFor(bits int) int { return max(1, (bits+63)/64) }
 
 func constOperandRange(v *big.Int) operand {
-	return operand{lo: v, hi: v, konst: v, exact: true}
+	return operand{lo: v, hi: v, constant: v, exact: true}
 }
 
 // wordsOf returns v in two's complement in n words.

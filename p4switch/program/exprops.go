@@ -191,10 +191,10 @@ func (c *compiler) compileCast(e *jVal) (operand, error) {
 	if err != nil {
 		return wo, err
 	}
-	if wo.konst == nil || !wo.konst.IsInt64() || wo.konst.Int64() < 1 || wo.konst.Int64() > maxExprBits-64 {
+	if wo.constant == nil || !wo.constant.IsInt64() || wo.constant.Int64() < 1 || wo.constant.Int64() > maxExprBits-64 {
 		return wo, fmt.Errorf("%w: %s to a width that is not a constant of 1 to %d", ErrUnsupported, e.Op, maxExprBits-64)
 	}
-	n := int(wo.konst.Int64())
+	n := int(wo.constant.Int64())
 	need := exactBits
 	if e.Op == "two_comp_mod" {
 		need = n

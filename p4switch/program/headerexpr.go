@@ -50,10 +50,10 @@ func (c *compiler) headerOperand(e *jVal) (hdrOperand, error) {
 		if err != nil {
 			return hdrOperand{}, err
 		}
-		if k := ix.konst; k != nil && k.IsInt64() && k.Int64() >= 0 && k.Int64() < int64(len(s.Headers)) {
+		if k := ix.constant; k != nil && k.IsInt64() && k.Int64() >= 0 && k.Int64() < int64(len(s.Headers)) {
 			return hdrOperand{id: s.Headers[k.Int64()], typ: s.typ}, nil
 		}
-		c.wholeAll(s.Headers)
+		c.noteWholeHeaders(s.Headers)
 		t := c.tempSlots(1)
 		c.emitInst(Inst{Op: OpHdrID, Dst: t, A: ix.slot, Imm: uint64(si)})
 		return hdrOperand{dynamic: true, slot: t, typ: s.typ}, nil
@@ -156,7 +156,7 @@ func (c *compiler) unionOperand(e *jVal) (uint32, error) {
 		if !ok {
 			return 0, fmt.Errorf("there is no header union %q", n)
 		}
-		c.wholeUnions([]int{i})
+		c.noteWholeUnions([]int{i})
 		return c.constantSlot(uint64(i)), nil
 	case e.Op == "dereference_union_stack":
 		si, err := c.unionStackOperand(e.Left)
@@ -167,7 +167,7 @@ func (c *compiler) unionOperand(e *jVal) (uint32, error) {
 		if err != nil {
 			return 0, err
 		}
-		c.wholeUnions(c.unionStacks[si].Unions)
+		c.noteWholeUnions(c.unionStacks[si].Unions)
 		t := c.tempSlots(1)
 		c.emitInst(Inst{Op: OpUnionID, Dst: t, A: ix.slot, Imm: uint64(si)})
 		return t, nil
@@ -242,7 +242,7 @@ func (c *compiler) lastOf(e *jVal) (hid uint32, t *HeaderType, fn string, err er
 	if !ok {
 		return 0, nil, "", fmt.Errorf("there is no header stack %q", s[0])
 	}
-	c.wholeAll(c.stacks[i].Headers)
+	c.noteWholeHeaders(c.stacks[i].Headers)
 	hid = c.tempSlots(1)
 	c.emitInst(Inst{Op: OpLast, Dst: hid, Imm: uint64(i)})
 	return hid, c.stacks[i].typ, s[1], nil

@@ -59,7 +59,7 @@ type HeaderType struct {
 	lenExp   *jVal
 }
 
-// Header is one header or metadata instance.
+// Header is a header or metadata instance of the program.
 type Header struct {
 	name    string
 	Type    *HeaderType

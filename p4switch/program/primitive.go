@@ -299,9 +299,9 @@ func (c *compiler) stackPrimitive(op string, a, b *jVal) error {
 	}
 	mark := func(id int) {
 		if isUnion {
-			c.wholeUnions(c.unionStacks[id].Unions)
+			c.noteWholeUnions(c.unionStacks[id].Unions)
 		} else {
-			c.wholeAll(c.stacks[id].Headers)
+			c.noteWholeHeaders(c.stacks[id].Headers)
 		}
 	}
 	mark(id)

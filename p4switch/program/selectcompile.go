@@ -84,7 +84,7 @@ func (c *compiler) lastUnionField(e *jVal) (slot uint32, width int, err error) {
 			break
 		}
 		f := &t.Fields[k]
-		c.wholeUnions(us.Unions)
+		c.noteWholeUnions(us.Unions)
 		ix, u, h := c.tempSlots(1), c.tempSlots(1), c.tempSlots(1)
 		c.emitInst(Inst{Op: OpSub, Dst: ix, A: us.Next, B: SlotOne, Imm: ^uint64(0)})
 		c.emitInst(Inst{Op: OpUnionID, Dst: u, A: ix, Imm: uint64(i)})

@@ -57,16 +57,16 @@ func (c *compiler) writtenOutside(h *Header, f *Field) {
 // noteWholeHeader records that the program uses header h as a whole.
 func (c *compiler) noteWholeHeader(h int) { c.useOf(h).whole = true }
 
-func (c *compiler) wholeAll(hs []int) {
+func (c *compiler) noteWholeHeaders(hs []int) {
 	for _, h := range hs {
 		c.noteWholeHeader(h)
 	}
 }
 
-// wholeUnions does so for the members of unions.
-func (c *compiler) wholeUnions(us []int) {
+// noteWholeUnions does so for the members of unions.
+func (c *compiler) noteWholeUnions(us []int) {
 	for _, u := range us {
-		c.wholeAll(c.unions[u].Headers)
+		c.noteWholeHeaders(c.unions[u].Headers)
 	}
 }
 
@@ -76,7 +76,7 @@ func (c *compiler) mayStayInPacket(h int) bool {
 	return !hd.Meta && hd.Type.Varbit < 0 && !c.useOf(h).whole
 }
 
-// Part is a run of bits of one slot and its place in a header's bytes: within the eight bytes from a byte on, shifted.
+// Part is a run of bits of one slot, with its place in a header's bytes: a 64-bit word that begins at Byte, shifted.
 type Part struct {
 	Slot  uint32
 	Byte  uint16

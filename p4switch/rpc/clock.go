@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// Timed is a state machine with timers, without goroutine or clock.
-type Timed interface {
+// TimedCore is a state machine with timers, without goroutine or clock.
+type TimedCore interface {
 	// Advance processes timers that have expired at now (ns since the Unix epoch).
 	Advance(now int64)
 	// NextDeadline returns when to call Advance next; ok is false if nothing is pending.
 	NextDeadline() (next int64, ok bool)
 }
 
-// Clock calls a [Timed] when its timers expire.
+// Clock calls a [TimedCore] when its timers expire.
 type Clock struct {
 	mu   sync.Locker
 	now  func() int64
-	core Timed
+	core TimedCore
 	wake chan struct{}
 }
 
 // NewClock returns a clock for core, whose calls mu serialises. now returns the time in ns since the Unix epoch.
-func NewClock(mu sync.Locker, now func() int64, core Timed) *Clock {
+func NewClock(mu sync.Locker, now func() int64, core TimedCore) *Clock {
 	return &Clock{mu: mu, now: now, core: core, wake: make(chan struct{}, 1)}
 }
 
@@ -65,8 +65,8 @@ func (c *Clock) Kick() {
 	}
 }
 
-// After returns a+b without overflow: the time b ns after a. b is not negative.
-func After(a, b int64) int64 {
+// AddTime returns a+b without overflow: the time b ns after a. b is not negative.
+func AddTime(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
 	}

@@ -33,18 +33,18 @@ const (
 // only.
 func Options(b Budget, role func(context.Context) string) []grpc.ServerOption {
 	b = b.WithDefaults()
-	d := newDoor(b, role)
+	d := newRPCAdmission(b, role)
 	return []grpc.ServerOption{
-		grpc.MaxRecvMsgSize(b.Message),
-		grpc.MaxConcurrentStreams(uint32(b.Streams)),
+		grpc.MaxRecvMsgSize(b.MessageBytes),
+		grpc.MaxConcurrentStreams(uint32(b.RPCsPerConnection)),
 		grpc.MaxHeaderListSize(64 << 10),
 		grpc.ConnectionTimeout(handshakeTime),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTime, Time: probeTime, Timeout: probeTime}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
 		grpc.InTapHandle(d.admitRPC),
-		grpc.ChainUnaryInterceptor(releaseBeforeAnswer, checkUnary(b.Parts)),
-		grpc.ChainStreamInterceptor(checkStream(b.Parts)),
-		grpc.ForceServerCodecV2(codec{CodecV2: encoding.GetCodecV2("proto"), parts: b.Parts}),
+		grpc.ChainUnaryInterceptor(releaseBeforeAnswer, checkUnary(b.MessageParts)),
+		grpc.ChainStreamInterceptor(checkStream(b.MessageParts)),
+		grpc.ForceServerCodecV2(codec{CodecV2: encoding.GetCodecV2("proto"), parts: b.MessageParts}),
 	}
 }
 
@@ -164,8 +164,8 @@ func countParts(b []byte, md protoreflect.MessageDescriptor, left, depth int) in
 	return left
 }
 
-// Limit returns a listener that closes new connections while too many are open.
-func Limit(l net.Listener, b Budget) net.Listener {
+// LimitConnections returns a listener that closes new connections while too many are open.
+func LimitConnections(l net.Listener, b Budget) net.Listener {
 	return &limitedStream{Listener: l, most: int64(b.WithDefaults().Connections)}
 }
 

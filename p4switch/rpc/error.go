@@ -49,8 +49,8 @@ func Status(err error) error {
 	return status.Error(codes.Internal, "switch: "+err.Error())
 }
 
-// Within prefixes an error with the object's name and keeps its code.
-func Within(what string, err error) error {
+// PrefixError prefixes an error with the object's name and keeps its code.
+func PrefixError(what string, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -58,9 +58,9 @@ var kindOf = map[string]rpcKind{
 	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": channel,
 }
 
-// Lasts reports whether an RPC, by its full gRPC method name, is one that lasts, and so counts against
-// [Budget].Channels.
-func Lasts(method string) bool { return kindOf[method] == channel }
+// IsLongLived reports whether an RPC, by its full gRPC method name, is one that lasts, and so counts against
+// [Budget].LastingRPCs.
+func IsLongLived(method string) bool { return kindOf[method] == channel }
 
 // partyUse is a party's number of RPCs in progress, by kind.
 type partyUse [rpcKinds]int
@@ -68,17 +68,17 @@ type partyUse [rpcKinds]int
 // checkShare returns an error if n RPCs of a kind are more than a party's share.
 func (b Budget) checkShare(p party, k rpcKind, n int) error {
 	share := func(n int) int { return max(1, (n*budgetShares[p]+15)/16) }
-	name, most, remedy := "requests", share(b.Requests), "wait for answers"
+	name, most, remedy := "requests", share(b.ShortRPCs), "wait for answers"
 	switch k {
 	case write:
-		name, most = "writes", b.Writes
+		name, most = "writes", b.LargeRPCsPerClient
 	case channel:
-		name, most, remedy = "channels", share(b.Channels), "end one first"
+		name, most, remedy = "channels", share(b.LastingRPCs), "end one first"
 	}
 	if n <= most {
 		return nil
 	}
-	return Over(fmt.Sprintf("%s of %s", name, p), n, most, remedy)
+	return LimitError(fmt.Sprintf("%s of %s", name, p), n, most, remedy)
 }
 
 // rpcAdmission admits a server's RPCs and counts those in progress.
@@ -88,18 +88,18 @@ type rpcAdmission struct {
 
 	mu    sync.Mutex
 	used  map[party]*partyUse
-	conns map[*peer.Peer]*conn // with RPCs in progress, or ranks
+	conns map[*peer.Peer]*clientConnection // with RPCs in progress, or ranks
 }
 
-// conn is a connection with RPCs in progress.
-type conn struct {
+// clientConnection is a connection with RPCs in progress.
+type clientConnection struct {
 	party party         // by its certificate
 	ranks map[party]int // its streams that are a primary's
 	used  partyUse
 }
 
 // chargedParty returns the party that a connection's RPCs count for.
-func (c *conn) chargedParty() party {
+func (c *clientConnection) chargedParty() party {
 	for _, p := range []party{primary, rolePrimary} {
 		if c.ranks[p] > 0 {
 			return p
@@ -108,11 +108,11 @@ func (c *conn) chargedParty() party {
 	return c.party
 }
 
-func newDoor(b Budget, role func(context.Context) string) *rpcAdmission {
+func newRPCAdmission(b Budget, role func(context.Context) string) *rpcAdmission {
 	if role == nil {
 		role = func(context.Context) string { return "" }
 	}
-	d := &rpcAdmission{budget: b, role: role, used: map[party]*partyUse{}, conns: map[*peer.Peer]*conn{}}
+	d := &rpcAdmission{budget: b, role: role, used: map[party]*partyUse{}, conns: map[*peer.Peer]*clientConnection{}}
 	for p := range budgetShares {
 		d.used[p] = &partyUse{}
 	}
@@ -149,7 +149,7 @@ func (x *activeRPC) beginRPC() error {
 	defer d.mu.Unlock()
 	c := d.conns[x.at]
 	if c == nil {
-		c = &conn{party: x.party, ranks: map[party]int{}}
+		c = &clientConnection{party: x.party, ranks: map[party]int{}}
 	}
 	u := d.used[c.chargedParty()]
 	if err := d.budget.checkShare(c.chargedParty(), x.kind, u[x.kind]+1); err != nil {
@@ -179,9 +179,9 @@ func (d *rpcAdmission) forgetConnection(at *peer.Peer) {
 	}
 }
 
-// Ranked records that a P4Runtime stream, given by its context, became the primary of a role or stopped being it. RPCs
-// of a primary's connection have a share of the budget that no other client can use.
-func Ranked(ctx context.Context, defaultRole, isPrimary bool) {
+// RecordPrimary records that a P4Runtime stream, given by its context, became the primary of a role or stopped being
+// it. RPCs on a primary's connection have a share of the budget that no other client can use.
+func RecordPrimary(ctx context.Context, defaultRole, isPrimary bool) {
 	x, ok := ctx.Value(callKey{}).(*activeRPC)
 	if !ok {
 		return // the server has no door
@@ -198,7 +198,7 @@ func Ranked(ctx context.Context, defaultRole, isPrimary bool) {
 	defer d.mu.Unlock()
 	c := d.conns[x.at]
 	if c == nil { // the stream has ended, and its handler has not noticed
-		c = &conn{party: x.party, ranks: map[party]int{}}
+		c = &clientConnection{party: x.party, ranks: map[party]int{}}
 		d.conns[x.at] = c
 	}
 	before := c.chargedParty()

@@ -346,7 +346,7 @@ func (s *Sidecar) counters(number uint32) portstate.Counters {
 
 // Serve answers gNMI requests on the listener, which it closes, until ctx ends.
 func (s *Sidecar) Serve(ctx context.Context, l net.Listener, opts ...grpc.ServerOption) error {
-	srv := grpc.NewServer(append(append(rpc.Options(rpc.Budget{Message: 1 << 20}, nil), grpc.WaitForHandlers(true)), opts...)...)
+	srv := grpc.NewServer(append(append(rpc.Options(rpc.Budget{MessageBytes: 1 << 20}, nil), grpc.WaitForHandlers(true)), opts...)...)
 	s.server.Register(srv)
 	stopping := introspect.Register(srv)
 	done := make(chan struct{})
@@ -355,7 +355,7 @@ func (s *Sidecar) Serve(ctx context.Context, l net.Listener, opts ...grpc.Server
 		stopping()
 		srv.Stop()
 	})
-	err := srv.Serve(rpc.Limit(l, rpc.Budget{}))
+	err := srv.Serve(rpc.LimitConnections(l, rpc.Budget{}))
 	if cancel() {
 		srv.Stop() // waits for the handlers
 	} else {

@@ -34,25 +34,26 @@ type run struct {
 	process  Process
 	report   Report
 	now      int64
-	got      map[uint32][]string // hex
-	want     map[uint32][]expectation
+	received map[uint32][]string // hex
+	expected map[uint32][]expectation
 	mentions map[uint32]bool
-	nodes    []node
+	nodes    []multicastNode
 	groups   map[uint32][]int
-	mirrors  map[uint32]mirror
-	labels   map[string]label // of entries: add ... = NAME
-	sent     []sent
+	mirrors  map[uint32]mirrorSession
+	labels   map[string]entryLabel // of entries: add ... = NAME
+	sent     []injectedPacket
 	from     map[uint32][]int // by port: the packet of sent that each of got comes from
 }
 
-// sent is a packet of the script and the ways of it and its copies; none if the interpreter did not process it.
-type sent struct {
-	line int
-	ways []*interp.PacketTrace
+// injectedPacket is a packet of the script and the ways of it and its copies; none if the interpreter did not process
+// it.
+type injectedPacket struct {
+	line   int
+	traces []*interp.PacketTrace
 }
 
-// label is an entry that has a name.
-type label struct {
+// entryLabel is an entry that has a name.
+type entryLabel struct {
 	table program.TableID
 	entry interp.Handle
 }
@@ -63,13 +64,13 @@ type expectation struct {
 	any  bool   // every packet of the port is fine
 }
 
-// node is a multicast node: a replication id and its ports.
-type node struct {
+// multicastNode is a multicast node: a replication id and its ports.
+type multicastNode struct {
 	rid   uint16
 	ports []uint32
 }
 
-type mirror struct {
+type mirrorSession struct {
 	port    uint32
 	hasPort bool
 	group   uint32 // 0: none
@@ -86,19 +87,19 @@ func (s *Script) Run(p *program.Program) (*Report, error) {
 	})
 }
 
-// Process processes one packet, and calls emit for each packet that leaves.
+// Process passes one packet through a data path, and calls emit for each packet that leaves.
 type Process func(in interp.Input, emit func(interp.Output)) error
 
 // RunThrough is [Script.Run] with another data path: through returns it for a switch that has the script's entries.
 func (s *Script) RunThrough(p *program.Program, through func(*interp.Switch) (Process, error)) (*Report, error) {
 	r := &run{
-		script: s, prog: p, got: map[uint32][]string{}, want: map[uint32][]expectation{},
-		mentions: map[uint32]bool{}, groups: map[uint32][]int{}, mirrors: map[uint32]mirror{}, labels: map[string]label{},
+		script: s, prog: p, received: map[uint32][]string{}, expected: map[uint32][]expectation{},
+		mentions: map[uint32]bool{}, groups: map[uint32][]int{}, mirrors: map[uint32]mirrorSession{}, labels: map[string]entryLabel{},
 		from: map[uint32][]int{},
 	}
 	tracer := &interp.Tracer{Done: func(t *interp.PacketTrace) {
 		last := &r.sent[len(r.sent)-1]
-		last.ways = append(last.ways, t)
+		last.traces = append(last.traces, t)
 	}}
 	r.sw = interp.NewSwitch(p, interp.Config{
 		Log: func(l interp.LogRecord) { r.report.Log = append(r.report.Log, l.Text) }, Tracer: tracer,
@@ -132,10 +133,10 @@ func (r *run) command(c *command) error {
 		r.mentions[port] = true
 		r.report.Sent++
 		r.now += 1_000_000 // one packet per millisecond
-		r.sent = append(r.sent, sent{line: c.line})
+		r.sent = append(r.sent, injectedPacket{line: c.line})
 		return r.process(interp.Input{Port: port, Data: data, Now: r.now}, func(o interp.Output) {
 			r.report.Received++
-			r.got[o.Port] = append(r.got[o.Port], hex.EncodeToString(o.Data))
+			r.received[o.Port] = append(r.received[o.Port], hex.EncodeToString(o.Data))
 			r.from[o.Port] = append(r.from[o.Port], len(r.sent)-1)
 		})
 	case "expect":
@@ -144,7 +145,7 @@ func (r *run) command(c *command) error {
 			return err
 		}
 		r.mentions[port] = true
-		r.want[port] = append(r.want[port], expectation{line: c.line, data: w[1], any: w[1] == ""})
+		r.expected[port] = append(r.expected[port], expectation{line: c.line, data: w[1], any: w[1] == ""})
 	case "no_packet", "wait":
 	case "add":
 		return r.add(w)
@@ -166,10 +167,10 @@ func (r *run) command(c *command) error {
 // compare checks what came out of each port against what was expected.
 func (r *run) compare() {
 	for _, port := range slices.Sorted(maps.Keys(r.mentions)) {
-		want, got := r.want[port], r.got[port]
+		want, got := r.expected[port], r.received[port]
 		if slices.ContainsFunc(want, func(e expectation) bool { return e.any }) {
 			if len(got) == 0 {
-				r.failf("port %d: expected some packet, got none%s%s", port, r.quoted(port, want), r.ways(nil))
+				r.failf("port %d: expected some packet, got none%s%s", port, r.quoted(port, want), r.traceTexts(nil))
 			}
 			continue
 		}
@@ -179,13 +180,13 @@ func (r *run) compare() {
 			if len(got) > len(want) {
 				came = r.from[port]
 			}
-			r.failf("port %d: expected %d packets, got %d %s%s%s", port, len(want), len(got), short(got), r.quoted(port, want), r.ways(came))
+			r.failf("port %d: expected %d packets, got %d %s%s%s", port, len(want), len(got), short(got), r.quoted(port, want), r.traceTexts(came))
 			continue
 		}
 		for i, e := range want {
 			if why := differ(e.data, got[i]); why != "" {
 				r.failf("port %d: packet %d (line %d): %s%s\n  got  %s%s", port, i, e.line, why, r.quoted(port, want[i:i+1]), got[i],
-					r.ways(r.from[port][i:i+1]))
+					r.traceTexts(r.from[port][i:i+1]))
 			}
 		}
 	}
@@ -194,11 +195,11 @@ func (r *run) compare() {
 // tracesShown is the maximum number of packet traces that a failure prints.
 const tracesShown = 4
 
-// ways returns the traces of sent packets, or of those that lost all their copies if a packet is missing (nil).
-func (r *run) ways(of []int) string {
+// traceTexts returns the traces of sent packets, or of those that lost all their copies if a packet is missing (nil).
+func (r *run) traceTexts(of []int) string {
 	if of == nil {
 		for i, s := range r.sent {
-			if !slices.ContainsFunc(s.ways, func(t *interp.PacketTrace) bool { return t.Sent != nil }) {
+			if !slices.ContainsFunc(s.traces, func(t *interp.PacketTrace) bool { return t.Sent != nil }) {
 				of = append(of, i)
 			}
 		}
@@ -210,7 +211,7 @@ func (r *run) ways(of []int) string {
 	}
 	var b strings.Builder
 	for _, i := range of[:min(len(of), tracesShown)] {
-		for _, t := range r.sent[i].ways {
+		for _, t := range r.sent[i].traces {
 			fmt.Fprintf(&b, "\n  way of line %d's packet: %s", r.sent[i].line, packettrace.Text(t))
 		}
 	}
@@ -289,7 +290,7 @@ func (r *run) replication(verb string, w []string) error {
 	case "mc_node_create":
 		ports := slices.Clone(n[1:])
 		slices.Sort(ports)
-		r.nodes = append(r.nodes, node{uint16(n[0]), ports})
+		r.nodes = append(r.nodes, multicastNode{uint16(n[0]), ports})
 	case "mc_node_update", "mc_node_associate":
 		at := n[0]
 		if verb == "mc_node_associate" {
@@ -304,9 +305,9 @@ func (r *run) replication(verb string, w []string) error {
 			r.nodes[at].ports = slices.Clone(n[1:])
 		}
 	case "mirroring_add":
-		r.mirrors[n[0]] = mirror{port: n[1], hasPort: true}
+		r.mirrors[n[0]] = mirrorSession{port: n[1], hasPort: true}
 	case "mirroring_add_mc":
-		r.mirrors[n[0]] = mirror{group: n[1]}
+		r.mirrors[n[0]] = mirrorSession{group: n[1]}
 	case "mirroring_delete":
 		delete(r.mirrors, n[0])
 		return r.sw.DeleteCloneSession(n[0])

@@ -64,7 +64,7 @@ func (r *run) add(w []string) error {
 	}
 	h, err := r.sw.Insert(t, e)
 	if name, ok := strings.CutPrefix(strings.TrimSpace(text[end+1:]), "="); ok {
-		r.labels[strings.TrimSpace(name)] = label{t, h}
+		r.labels[strings.TrimSpace(name)] = entryLabel{t, h}
 	}
 	return err
 }

@@ -57,8 +57,8 @@ type accessEnd struct {
 	err error
 }
 
-// accessAside has accesses to files made in goroutines, from now on.
-func (n *NIC) accessAside() (end func(), err error) {
+// accessInGoroutines has accesses to files made in goroutines, from now on.
+func (n *NIC) accessInGoroutines() (end func(), err error) {
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
 		return nil, fmt.Errorf("nic: eventfd: %w", err)
@@ -78,10 +78,10 @@ func (c *client) readsByThread(now fabric.Time, places []sge) bool {
 	for i := 0; i < len(places) && !c.lendsFiles; i++ {
 		c.lendsFiles = c.mapped.mapsFile(now, places[i].addr, uint64(places[i].length))
 	}
-	return c.runsAside()
+	return c.accessesInGoroutines()
 }
 
-func (c *client) runsAside() bool { return c.lendsFiles && c.n.accessed.wake >= 0 }
+func (c *client) accessesInGoroutines() bool { return c.lendsFiles && c.n.accessed.wake >= 0 }
 
 // queueAccess queues a memory access in its lane.
 func (c *client) queueAccess(l *lane, a access) {
@@ -114,8 +114,8 @@ func (c *client) advanceLane(l *lane) {
 	}
 }
 
-// takeEnded continues the flows and messages whose memory accesses have ended.
-func (n *NIC) takeEnded(now fabric.Time) {
+// continueEndedAccesses continues the flows and messages whose memory accesses have ended.
+func (n *NIC) continueEndedAccesses(now fabric.Time) {
 	if !n.accessed.any.Load() {
 		return
 	}
@@ -137,8 +137,8 @@ func (n *NIC) takeEnded(now fabric.Time) {
 	}
 }
 
-// ofMemory returns the program in whose memory a flow's bytes are, at least in part, and where; nil: none are.
-func (f *flow) ofMemory() (c *client, places []sge) {
+// payloadPlaces returns the program in whose memory a flow's bytes are, at least in part, and where; nil: none are.
+func (f *flow) payloadPlaces() (c *client, places []sge) {
 	end := f.span.at + uint64(f.span.n)
 	for i := f.s.segmentAt(f.span.at); i < len(f.s.segs) && int64(end-f.s.segs[i].at) > 0; i++ {
 		if g := &f.s.segs[i]; g.memory != nil {
@@ -208,9 +208,9 @@ func (n *NIC) dropFlow(f *flow) {
 	}
 }
 
-// postponeTimers posts pieces again as flows whose bytes are read by another thread, because the program has begun to
-// lend memory that is mapped from files.
-func (n *NIC) postponeTimers(now fabric.Time) {
+// repostForGoroutines posts pieces again as flows whose bytes are read by another thread, because the program has begun
+// to lend memory that is mapped from files.
+func (n *NIC) repostForGoroutines(now fabric.Time) {
 	pieces := n.postponed
 	n.postponed = nil
 	for _, p := range pieces {

@@ -121,7 +121,7 @@ func (n *NIC) open(memory int, pid int32, m memoryMap) (*client, []int, error) {
 		return nil, nil, unix.EMFILE
 	}
 	if err := checkMemory(memory); err != nil {
-		n.turned.Warn("a program was refused", "err", err)
+		n.refusalLog.Warn("a program was refused", "err", err)
 		return nil, nil, unix.EINVAL
 	}
 	c := n.newClient(memory)

@@ -20,7 +20,7 @@ type datagramMessage struct {
 
 // sendGram sends a datagram's bytes, which are not the program's, to a host.
 func (n *NIC) sendGram(now fabric.Time, q *queuePair, key uint32, dst fabric.NodeID, b []byte, g *datagramMessage) {
-	s := &outStream{q: q, key: key, dst: dst, moved: now}
+	s := &outStream{q: q, key: key, dst: dst, lastAckedAt: now}
 	s.appendContent(messageContent{local: b})
 	f := &flow{s: s, span: byteSpan{0, int64(s.next)}, left: int64(s.next), gram: g}
 	if len(n.sending) == 0 {
@@ -163,7 +163,7 @@ func (n *NIC) placeGram(now fabric.Time, p *transport.Placement, kind uint32, q 
 	case b == nil:
 	case kind == kindCM:
 		if err := n.manager.Receive(now, p.Src, b); err != nil {
-			n.cut.Warn("dropped what another host sent", "host", n.cfg.Fabric.Name(p.Src), "err", err)
+			n.truncationLog.Warn("dropped what another host sent", "host", n.cfg.Fabric.Name(p.Src), "err", err)
 		}
 	case len(b) >= headerSize && q != nil && q.typ == qptUD && q.state >= uverbs.QPSRTR && q.state != uverbs.QPSErr:
 		q.datagram(now, p.Src, parseHeader(b), b[headerSize:])
@@ -241,8 +241,8 @@ func (q *queuePair) datagram(now fabric.Time, src fabric.NodeID, h header, data 
 		done(now, write())
 		return
 	}
-	life := q.life
-	q.c.queueAccess(&q.c.accesses.stores, access{wanted: func() bool { return q.life == life }, do: write, done: done})
+	life := q.generation
+	q.c.queueAccess(&q.c.accesses.stores, access{wanted: func() bool { return q.generation == life }, do: write, done: done})
 }
 
 // maxStores bounds a program's accesses that wait for others. Datagrams may be lost.

@@ -170,7 +170,7 @@ func TestHungMemory(t *testing.T) {
 			fd, release := hungFile(t)
 			w := newWire(t)
 			for _, n := range w.nics {
-				end, err := n.accessAside()
+				end, err := n.accessInGoroutines()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -231,7 +231,7 @@ func TestHungMemory(t *testing.T) {
 func TestRemappedMemory(t *testing.T) {
 	const size = 1 << 20
 	w := newWire(t)
-	end, err := w.nics[0].accessAside()
+	end, err := w.nics[0].accessInGoroutines()
 	if err != nil {
 		t.Fatal(err)
 	}

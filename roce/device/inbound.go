@@ -178,7 +178,7 @@ func (s *inStream) write(now fabric.Time, b []byte) bool {
 // whether it has not failed. fault is called if it fails.
 func (s *inStream) runAccess(now fabric.Time, in *inMessage, do func() error, fault func()) bool {
 	c := s.q.c
-	if !c.runsAside() {
+	if !c.accessesInGoroutines() {
 		err := do()
 		if err != nil {
 			fault()

@@ -59,19 +59,19 @@ type NIC struct {
 	pieces     map[transport.QP]*piece
 	grams      map[gramKey][]byte // datagrams of which the end is missing
 
-	dirty   []*queuePair // see touch
-	waiting map[*queuePair]struct{}
-	checkAt fabric.Time                // when queue pairs are checked next
-	checked fabric.Time                // when they were checked last; never: not since one waits
-	local   []*flow                    // to this host itself
-	copied  []byte                     // of them, a part at a time
-	sending []*flow                    // datagrams, some of which have arrived meanwhile
-	leaving map[*outStream]fabric.Time // answers of queue pairs that are gone, and until when they are sent
-	stages  []*stagedBytes             // free ones
+	dirty     []*queuePair // see touch
+	waiting   map[*queuePair]struct{}
+	checkAt   fabric.Time                // when queue pairs are checked next
+	checked   fabric.Time                // when they were checked last; never: not since one waits
+	local     []*flow                    // to this host itself
+	copied    []byte                     // of them, a part at a time
+	sending   []*flow                    // datagrams, some of which have arrived meanwhile
+	lingering map[*outStream]fabric.Time // answers of queue pairs that are gone, and until when they are sent
+	stages    []*stagedBytes             // free ones
 
-	manager *cm.Manager
-	cut     *loglimit.Limiter // of what other hosts send
-	turned  *loglimit.Limiter // of programs that are refused
+	manager       *cm.Manager
+	truncationLog *loglimit.Limiter // of what other hosts send
+	refusalLog    *loglimit.Limiter // of programs that are refused
 }
 
 // maxStages bounds what is kept of streams out of turn: 256 MiB.
@@ -92,8 +92,8 @@ func New(c Config, h Host) *NIC {
 		cfg: c, host: h, addr: uint32(a[0])<<24 | uint32(a[1])<<16 | uint32(a[2])<<8 | uint32(a[3]),
 		clients: map[*client]struct{}{}, qps: map[uint32]*queuePair{}, regions: map[uint32]*memoryRegion{}, windows: map[uint32]*memoryWindow{}, flows: map[uint64]*flow{},
 		copied: make([]byte, 64<<10), pieces: map[transport.QP]*piece{}, grams: map[gramKey][]byte{}, waiting: map[*queuePair]struct{}{},
-		leaving: map[*outStream]fabric.Time{}, pools: newPools(), cut: loglimit.New(c.Log, time.Second),
-		turned: loglimit.New(c.Log, time.Second),
+		lingering: map[*outStream]fabric.Time{}, pools: newPools(), truncationLog: loglimit.New(c.Log, time.Second),
+		refusalLog: loglimit.New(c.Log, time.Second),
 	}
 	n.accessed.wake = -1
 	n.manager = cm.New(cm.Config{Fabric: c.Fabric, Host: c.Host, GUID: n.guid(), MTU: mtu(c.Payload), Send: n.sendMessage})
@@ -114,7 +114,7 @@ func (n *NIC) Reset(now fabric.Time) {
 		c.accesses.kept = 0
 	}
 	clear(n.pieces)
-	clear(n.leaving)
+	clear(n.lingering)
 	for _, q := range n.qps {
 		q.failWith(now, retryExcErr)
 	}
@@ -157,7 +157,7 @@ func (n *NIC) shareOf(pid int32) uint16 {
 // Acked processes the endpoint's report that payload bytes of a queue pair are acknowledged.
 func (n *NIC) Acked(now fabric.Time, qp transport.QP) {
 	if p := n.pieces[qp]; p != nil {
-		p.f.s.moved = now
+		p.f.s.lastAckedAt = now
 	}
 }
 
@@ -188,15 +188,15 @@ func (n *NIC) flowArrived(now fabric.Time, f *flow, bytes int64) {
 			n.dropFlow(f.of)
 		}
 	}
-	f.s.patience = 0
+	f.s.retryWait = 0
 	f.s.acknowledge(now)
 	n.touchQueuePair(f.s.q)
 }
 
 // repostStream sends refused bytes again, in as few pieces as possible.
 func (n *NIC) repostStream(now fabric.Time, s *outStream) {
-	again := s.again
-	s.again = nil
+	again := s.refused
+	s.refused = nil
 	slices.SortFunc(again, func(a, b repeatedRequest) int { return int(int64(a.span.at-s.base) - int64(b.span.at-s.base)) })
 	for i := 0; i < len(again); {
 		r := again[i]
@@ -217,7 +217,7 @@ func (n *NIC) Refused(now fabric.Time, qp transport.QP, s frame.Syndrome) {
 	delete(n.pieces, qp)
 	switch s {
 	case frame.NAKRemoteOperation:
-		p.f.s.moved = now
+		p.f.s.lastAckedAt = now
 	case frame.NAKInvalidRequest:
 		n.pieceEnded(now, p)
 		return
@@ -264,11 +264,11 @@ func (n *NIC) pieceRefused(now fabric.Time, p *piece) {
 			n.dropFlow(f)
 		}
 	}
-	if len(s.again) == 0 {
-		s.patience = min(max(2*s.patience, refuseMinWait), refuseMaxWait)
+	if len(s.refused) == 0 {
+		s.retryWait = min(max(2*s.retryWait, refuseMinWait), refuseMaxWait)
 	}
-	s.again = append(s.again, r)
-	s.againAt = now + s.patience
+	s.refused = append(s.refused, r)
+	s.againAt = now + s.retryWait
 	n.waitForSession(s.q)
 }
 
@@ -295,7 +295,7 @@ func (n *NIC) waitForSession(q *queuePair) {
 func (n *NIC) sendStream(now fabric.Time, s *outStream) {
 	for s.sent != s.next && s.sent-s.base < mapWindow {
 		if s.base == s.sent {
-			s.moved = now
+			s.lastAckedAt = now
 		}
 		k := min(s.next-s.sent, maxFlow, mapWindow-(s.sent-s.base))
 		f := &flow{s: s, span: byteSpan{s.sent, int64(k)}, left: int64(k)}
@@ -312,7 +312,7 @@ func (n *NIC) postFlow(now fabric.Time, f *flow) {
 	n.lastID++
 	f.id = n.lastID
 	n.flows[f.id] = f
-	if c, places := f.ofMemory(); c != nil && c.readsByThread(now, places) {
+	if c, places := f.payloadPlaces(); c != nil && c.readsByThread(now, places) {
 		c.fetchPayload(f)
 		return
 	}
@@ -341,13 +341,13 @@ func (n *NIC) closeStream(now fabric.Time, s *outStream) {
 			n.dropFlow(f)
 		}
 	}
-	delete(n.leaving, s)
-	s.segs, s.flows, s.again, s.probing = nil, nil, nil, false
+	delete(n.lingering, s)
+	s.segs, s.flows, s.refused, s.probing = nil, nil, nil, false
 	s.base, s.sent = s.next, s.next
 }
 
-// carryLocal does the endpoint's work for flows to this host itself.
-func (n *NIC) carryLocal(now fabric.Time) {
+// carryLocalFlows does the endpoint's work for flows to this host itself.
+func (n *NIC) carryLocalFlows(now fabric.Time) {
 	if len(n.local) == 0 {
 		return
 	}
@@ -357,7 +357,7 @@ func (n *NIC) carryLocal(now fabric.Time) {
 		if n.flows[f.id] != f {
 			continue
 		}
-		if c, _ := f.ofMemory(); c != nil && f.data == nil && c.runsAside() {
+		if c, _ := f.payloadPlaces(); c != nil && f.data == nil && c.accessesInGoroutines() {
 			c.fetchPayload(f)
 			continue
 		}
@@ -391,8 +391,8 @@ func (n *NIC) carryLocal(now fabric.Time) {
 
 // Tick processes requests that programs have posted, and expired timers.
 func (n *NIC) Tick(now fabric.Time) {
-	n.takeEnded(now)
-	n.postponeTimers(now)
+	n.continueEndedAccesses(now)
+	n.repostForGoroutines(now)
 	for c := range n.clients {
 		c.lookAtRings(n)
 	}
@@ -404,13 +404,13 @@ func (n *NIC) Tick(now fabric.Time) {
 			q.touched = false
 			q.processRequests(now)
 		}
-		n.carryLocal(now)
+		n.carryLocalFlows(now)
 	}
-	if len(n.waiting)+len(n.sending)+len(n.leaving) > 0 && now >= n.checkAt {
-		n.excuseTimers(now, now-checkInterval-n.checked)
+	if len(n.waiting)+len(n.sending)+len(n.lingering) > 0 && now >= n.checkAt {
+		n.subtractMissedTime(now, now-checkInterval-n.checked)
 		n.checkAt, n.checked = now+checkInterval, now
 		n.forgetDatagrams(now)
-		for s, until := range n.leaving {
+		for s, until := range n.lingering {
 			if s.base == s.next || now >= until {
 				n.closeStream(now, s)
 			}
@@ -423,15 +423,15 @@ func (n *NIC) Tick(now fabric.Time) {
 	}
 }
 
-// excuseTimers subtracts, from the peer's silence, the time in which this process was not scheduled: answers may have
-// arrived meanwhile. An RNIC is never descheduled.
-func (n *NIC) excuseTimers(now, missed fabric.Time) {
+// subtractMissedTime subtracts, from the peer's silence, the time in which this process was not scheduled: answers may
+// have arrived meanwhile. An RNIC is never descheduled.
+func (n *NIC) subtractMissedTime(now, missed fabric.Time) {
 	if missed <= 0 {
 		return
 	}
 	for q := range n.waiting {
 		for _, s := range []*outStream{&q.requests, &q.responses} {
-			s.moved = min(s.moved+missed, now)
+			s.lastAckedAt = min(s.lastAckedAt+missed, now)
 		}
 		if q.rnrAt != 0 {
 			q.rnrAt += missed
@@ -450,7 +450,7 @@ func (n *NIC) Wake() (at fabric.Time, ok bool) {
 	if len(n.dirty)+len(n.local)+len(n.postponed) > 0 || n.accessed.any.Load() {
 		return 0, true
 	}
-	if at, ok = n.manager.Wake(); len(n.waiting)+len(n.sending)+len(n.leaving) == 0 {
+	if at, ok = n.manager.Wake(); len(n.waiting)+len(n.sending)+len(n.lingering) == 0 {
 		return at, ok
 	}
 	if !ok || n.checkAt < at {

@@ -259,8 +259,8 @@ func TestLeaves(t *testing.T) {
 		p[1].call(opDestroyQP, uint64(p[1].h[2]))
 		w.run(3 * fabric.Second)
 		p[0].statuses(wcSuccess)
-		if n := w.nics[1]; len(n.leaving)+len(n.flows)+len(n.pieces) != 0 {
-			t.Errorf("kept: %d streams, %d flows, %d pieces", len(n.leaving), len(n.flows), len(n.pieces))
+		if n := w.nics[1]; len(n.lingering)+len(n.flows)+len(n.pieces) != 0 {
+			t.Errorf("kept: %d streams, %d flows, %d pieces", len(n.lingering), len(n.flows), len(n.pieces))
 		}
 	}
 }

@@ -209,10 +209,10 @@ func TestRefused(t *testing.T) {
 	p[0].send(sendWR{opcode: wrWrite, rkey: p[1].key, sges: []sge{{0, 100, p[0].key}}})
 	w.run(fabric.Second)
 	q := p[0].q
-	if len(q.requests.again) == 0 {
+	if len(q.requests.refused) == 0 {
 		t.Fatal("nothing was refused")
 	}
-	q.requests.againAt, q.requests.moved = w.now, w.now-q.silenceLimit()-1
+	q.requests.againAt, q.requests.lastAckedAt = w.now, w.now-q.silenceLimit()-1
 	q.checkRequests(w.now)
 	p[0].statuses(retryExcErr)
 }

@@ -42,10 +42,10 @@ type queuePair struct {
 	sqPSN    uint32
 	rqPSN    uint32
 
-	touched bool
-	grams   int          // datagrams under way
-	gram    *sendRequest // whose bytes are read aside; the requests behind it wait
-	life    int          // grows when the queue pair is destroyed or reset
+	touched    bool
+	grams      int          // datagrams under way
+	gram       *sendRequest // whose bytes are read aside; the requests behind it wait
+	generation int          // grows when the queue pair is destroyed or reset
 
 	// As requester.
 	requests outStream
@@ -223,7 +223,7 @@ func (q *queuePair) leaveDevice(now fabric.Time) {
 	}
 	last := q.responses
 	ofProgram := func(s segment) bool { return s.memory != nil }
-	if last.base == last.next || len(last.again) > 0 || len(q.n.leaving) >= maxLeaving || slices.ContainsFunc(last.segs, ofProgram) {
+	if last.base == last.next || len(last.refused) > 0 || len(q.n.lingering) >= maxLeaving || slices.ContainsFunc(last.segs, ofProgram) {
 		return
 	}
 	last.q = nil
@@ -233,7 +233,7 @@ func (q *queuePair) leaveDevice(now fabric.Time) {
 		}
 	}
 	q.responses = outStream{q: q}
-	q.n.leaving[&last] = now + sessionTimeout
+	q.n.lingering[&last] = now + sessionTimeout
 	q.n.checkAt = 0
 	q.n.sendStream(now, &last)
 }
@@ -349,17 +349,17 @@ func (q *queuePair) checkRequests(now fabric.Time) bool {
 			q.c.event(q.cookie, eventQPFatal)
 			return true
 		}
-		if limit := q.silenceLimit(); limit > 0 && s.waitsForAcks() && now-s.moved > limit {
+		if limit := q.silenceLimit(); limit > 0 && s.waitsForAcks() && now-s.lastAckedAt > limit {
 			switch {
 			case s.queued():
-				s.moved = now
+				s.lastAckedAt = now
 			case s == &q.requests:
 				q.failWith(now, retryExcErr)
 			default:
 				q.n.closeStream(now, s)
 			}
 		}
-		if len(s.again) > 0 && now >= s.againAt { // after the limit: what is posted now is queued, but not unanswered for that
+		if len(s.refused) > 0 && now >= s.againAt { // after the limit: what is posted now is queued, but not unanswered for that
 			q.n.repostStream(now, s)
 		}
 		s.probePeer(now)
@@ -376,7 +376,7 @@ func (q *queuePair) checkRequests(now fabric.Time) bool {
 // queued reports whether all that is under way still waits for its turn in this host's endpoint: nobody can have
 // answered.
 func (s *outStream) queued() bool {
-	if s.base == s.sent || len(s.again) > 0 || !s.q.n.host.Connected(s.dst) {
+	if s.base == s.sent || len(s.refused) > 0 || !s.q.n.host.Connected(s.dst) {
 		return false
 	}
 	for _, p := range s.q.n.pieces {
@@ -389,12 +389,12 @@ func (s *outStream) queued() bool {
 
 // waitsForAcks reports whether an answer to something in the stream is missing.
 func (s *outStream) waitsForAcks() bool {
-	return s.base != s.next || len(s.again) > 0 || s == &s.q.requests && len(s.q.sent) > 0
+	return s.base != s.next || len(s.refused) > 0 || s == &s.q.requests && len(s.q.sent) > 0
 }
 
 // probePeer probes the peer if all bytes have been acknowledged but an answer is missing.
 func (s *outStream) probePeer(now fabric.Time) {
-	if s != &s.q.requests || s.probing || s.base != s.next || !s.waitsForAcks() || now-s.moved < probeAfter {
+	if s != &s.q.requests || s.probing || s.base != s.next || !s.waitsForAcks() || now-s.lastAckedAt < probeAfter {
 		return
 	}
 	s.probing = true

@@ -16,7 +16,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/loglimit"
 )
 
-// Driver is the event loop that runs a NIC, in one goroutine. A soft.Shell is one.
+// Driver is the event loop that runs a NIC, in one goroutine. A soft.EventLoop is one.
 type Driver interface {
 	// Call calls f in the driver's goroutine and waits for it. The error is ctx's, or means that the driver has ended.
 	Call(ctx context.Context, f func(now fabric.Time)) error
@@ -30,7 +30,7 @@ type Driver interface {
 func (n *NIC) Serve(ctx context.Context, lis *net.UnixListener, d Driver) error {
 	var end func()
 	var failed error
-	if err := d.Call(ctx, func(fabric.Time) { end, failed = n.accessAside() }); err != nil || failed != nil {
+	if err := d.Call(ctx, func(fabric.Time) { end, failed = n.accessInGoroutines() }); err != nil || failed != nil {
 		return errors.Join(err, failed, lis.Close())
 	}
 	defer d.Call(context.WithoutCancel(ctx), func(fabric.Time) { end() }) //nolint:errcheck // else the process ends

@@ -161,11 +161,11 @@ type outStream struct {
 	// agent, next the first not there yet.
 	base, sent, next uint64
 	flows            []*flow           // under way, in order; probes are not among them
-	again            []repeatedRequest // what was refused, to be retransmitted
+	refused          []repeatedRequest // what was refused, to be retransmitted
 	probing          bool
 	againAt          fabric.Time // and when
-	patience         fabric.Time // how long that waits
-	moved            fabric.Time // when bytes were last acknowledged
+	retryWait        fabric.Time // how long that waits
+	lastAckedAt      fabric.Time // when bytes were last acknowledged
 	broken           bool        // the program's memory could not be read
 }
 
@@ -223,7 +223,7 @@ type piece struct {
 // errAside means that bytes cannot be read at once.
 var errAside = errors.New("nic: the program's memory is read aside")
 
-// Read implements [soft.Source].
+// Read fills b with the payload from byte off on, for [soft.Source].
 func (p *piece) Read(b []byte, off int64) error {
 	p.begun = true
 	if p.f.data != nil {
@@ -239,7 +239,7 @@ func (p *piece) Read(b []byte, off int64) error {
 	}
 	for i := s.segmentAt(at); i < len(s.segs) && len(b) > 0; i++ {
 		g := &s.segs[i]
-		if g.memory != nil && g.memory.runsAside() {
+		if g.memory != nil && g.memory.accessesInGoroutines() {
 			g.memory.n.postponed = append(g.memory.n.postponed, p)
 			return errAside
 		}
@@ -270,7 +270,7 @@ func (s *outStream) segmentAt(at uint64) int {
 // acknowledge takes note that a flow has arrived, and forgets what is not needed
 // any more.
 func (s *outStream) acknowledge(now fabric.Time) {
-	s.moved = now
+	s.lastAckedAt = now
 	for len(s.flows) > 0 && s.flows[0].left == 0 {
 		f := s.flows[0]
 		s.base = f.span.at + uint64(f.span.n)

@@ -132,7 +132,7 @@ func (q *queuePair) reset(now fabric.Time) {
 	q.inbound.close()
 	q.answers.close()
 	taken := uint32(len(q.sent))
-	if q.life++; q.gram != nil {
+	if q.generation++; q.gram != nil {
 		q.gram = nil
 		taken++
 	}

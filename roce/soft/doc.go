@@ -18,8 +18,8 @@
 //
 // # Shell
 //
-// A [Shell] drives an engine on a port by the monotonic clock, one goroutine on one thread. Everything that touches
-// the engine runs there: hand it over with [Shell.Do]. The shell paces frames at the link's rate, because a virtual
+// A [EventLoop] drives an engine on a port by the monotonic clock, one goroutine on one thread. Everything that touches
+// the engine runs there: hand it over with [EventLoop.Do]. The shell paces frames at the link's rate, because a virtual
 // interface accepts every frame at once. A thread that was not scheduled in time may catch up by at most
-// [ShellConfig].Burst.
+// [EventLoopConfig].Burst.
 package soft

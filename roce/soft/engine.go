@@ -15,7 +15,7 @@ import (
 // Errors of this package.
 var (
 	ErrConfig = errors.New("endpoint: bad configuration")
-	ErrMemory = errors.New("endpoint: bad memory region")
+	ErrRegion = errors.New("endpoint: bad memory region")
 )
 
 // Handler receives an [Engine]'s events, in the engine's goroutine. It may call the engine's Write, Relabel, Register
@@ -66,24 +66,24 @@ type Stats struct {
 // Engine is a RoCEv2 endpoint that sends and receives whole frames, with payload: a transport endpoint, registered
 // memory and ICRC. See the package comment.
 type Engine struct {
-	ep       *transport.Endpoint
-	sessions *sessions // nil: none
-	handler  Handler
-	mtu      int
-	addr     netip.Addr
-	ipv6     bool
-	span     fabric.Label
-	flow     bool
+	ep        *transport.Endpoint
+	sessions  *sessions // nil: none
+	handler   Handler
+	mtu       int
+	addr      netip.Addr
+	ipv6      bool
+	labelSpan fabric.Label
+	flow      bool
 
-	sources map[transport.QP]outgoingPacket // of open queue pairs
-	foreign func(now fabric.Time, p *transport.Placement, payload []byte) transport.Placing
-	regions map[uint32][]byte
-	raw     frame.Frame         // in the hands of the endpoint
-	last    transport.Placement // placed last
-	stats   Stats
-	byLabel []uint64 // data frames' bytes out, by label
-	other   uint64   // those whose label names no path
-	toHost  []uint64 // payload since it was taken last, by destination
+	sources         map[transport.QP]outgoingPacket // of open queue pairs
+	placeForeign    func(now fabric.Time, p *transport.Placement, payload []byte) transport.Placing
+	regions         map[uint32][]byte
+	raw             frame.Frame         // in the hands of the endpoint
+	last            transport.Placement // placed last
+	stats           Stats
+	byLabel         []uint64 // data frames' bytes out, by label
+	unlabelledBytes uint64   // those whose label names no path
+	toHost          []uint64 // payload since it was taken last, by destination
 }
 
 // outgoingPacket is what an open queue pair sends.
@@ -99,7 +99,7 @@ func New(c Config, h Handler) (*Engine, error) {
 	}
 	e := &Engine{
 		handler: h, mtu: c.NIC.MTU, ipv6: c.NIC.IPv6, flow: c.NIC.FlowLabel,
-		foreign: c.Place, sources: map[transport.QP]outgoingPacket{}, regions: map[uint32][]byte{},
+		placeForeign: c.Place, sources: map[transport.QP]outgoingPacket{}, regions: map[uint32][]byte{},
 	}
 	if e.mtu == 0 {
 		e.mtu = transport.DefaultMTU
@@ -107,7 +107,7 @@ func New(c Config, h Handler) (*Engine, error) {
 	c.NIC.Place = e.place
 	var err error
 	if c.Random != nil {
-		e.sessions = &sessions{random: c.Random, shared: c.Nonce}
+		e.sessions = &sessions{random: c.Random, commonNonce: c.Nonce}
 		c.NIC.Connect, c.NIC.Stale = e.sessions.connect, e.sessions.sessionStale
 	}
 	if e.ep, err = transport.New(c.NIC, (*events)(e)); err != nil {
@@ -120,8 +120,8 @@ func New(c Config, h Handler) (*Engine, error) {
 	if e.ipv6 {
 		e.addr = c.NIC.Fabric.HostAddr6(c.NIC.Host)
 	}
-	e.span = c.NIC.Fabric.LabelSpan()
-	e.byLabel, e.toHost = make([]uint64, e.span), make([]uint64, c.NIC.Fabric.Hosts())
+	e.labelSpan = c.NIC.Fabric.LabelSpan()
+	e.byLabel, e.toHost = make([]uint64, e.labelSpan), make([]uint64, c.NIC.Fabric.Hosts())
 	return e, nil
 }
 
@@ -139,7 +139,7 @@ func (e *Engine) Stats() Stats {
 
 // LabelBytes returns the bytes of data frames sent so far: by path label, and of those whose label names no path. The
 // slice belongs to the engine.
-func (e *Engine) LabelBytes() (byLabel []uint64, other uint64) { return e.byLabel, e.other }
+func (e *Engine) LabelBytes() (byLabel []uint64, other uint64) { return e.byLabel, e.unlabelledBytes }
 
 // TakeSent returns the bytes of payload sent to each host since the last call, retransmissions included.
 func (e *Engine) TakeSent() []uint64 {
@@ -223,10 +223,10 @@ func (e *Engine) Ask(dst fabric.NodeID, l fabric.Label, question uint32) error {
 // [transport.Endpoint.Hold].
 func (e *Engine) Hold(qp transport.QP, until fabric.Time) error { return e.ep.Hold(qp, until) }
 
-// Register lets other hosts write to buf under a key. The error wraps [ErrMemory].
+// Register lets other hosts write to buf under a key. The error wraps [ErrRegion].
 func (e *Engine) Register(key uint32, buf []byte) error {
 	if _, taken := e.regions[key]; taken {
-		return fmt.Errorf("%w: key %#x is in use", ErrMemory, key)
+		return fmt.Errorf("%w: key %#x is in use", ErrRegion, key)
 	}
 	e.regions[key] = buf
 	return nil
@@ -301,7 +301,7 @@ func (e *Engine) Next(now fabric.Time, buf []byte) (s Sent, ok bool) {
 		if l, ok := e.labelOf(&raw); ok {
 			e.byLabel[l] += uint64(n)
 		} else {
-			e.other += uint64(n)
+			e.unlabelledBytes += uint64(n)
 		}
 	}
 	return Sent{Len: n, Control: f.Control, QP: f.QP}, true
@@ -312,7 +312,7 @@ func (e *Engine) labelOf(f *frame.Frame) (fabric.Label, bool) {
 	if e.flow {
 		l, ok = frame.LabelOfFlowLabel(f.FlowLabel())
 	}
-	return l, ok && l < e.span
+	return l, ok && l < e.labelSpan
 }
 
 // Receive processes an Ethernet frame from the wire. The engine may change its bytes during the call, and does not keep
@@ -377,9 +377,9 @@ func (e *Engine) place(now fabric.Time, p *transport.Placement) transport.Placin
 		return transport.Refused
 	}
 	region, ok := e.regions[p.RKey]
-	if !ok && e.foreign != nil {
+	if !ok && e.placeForeign != nil {
 		e.last = *p
-		return e.foreign(now, p, payload)
+		return e.placeForeign(now, p, payload)
 	}
 	end := p.Address + uint64(p.Length)
 	if !ok || end < p.Address || end > uint64(len(region)) {

@@ -16,33 +16,32 @@ var (
 	_ transport.FailureHandler = (*events)(nil)
 )
 
-// Acked implements [transport.Handler].
+// Acked processes newly acknowledged payload bytes of a queue pair, for [transport.Handler].
 func (x *events) Acked(now fabric.Time, qp transport.QP, bytes int64) {
 	x.handler.Acked(now, qp, bytes)
 }
 
-// Done implements [transport.Handler].
+// Done processes the acknowledgement of a queue pair's last bytes, for [transport.Handler].
 func (x *events) Done(now fabric.Time, qp transport.QP) {
 	delete(x.sources, qp)
 	x.handler.Done(now, qp)
 }
 
-// Timeout implements [transport.Handler].
+// Timeout processes the expiry of a queue pair's retransmission timer, for [transport.Handler].
 func (x *events) Timeout(now fabric.Time, qp transport.QP) { x.handler.Timeout(now, qp) }
 
-// Failed implements [transport.FailureHandler].
+// Failed processes the receiver's refusal of a queue pair's message, for [transport.FailureHandler].
 func (x *events) Failed(now fabric.Time, qp transport.QP, s frame.Syndrome) {
 	delete(x.sources, qp)
 	x.ep.Close(qp) //nolint:errcheck // it is open: it just failed
 	x.handler.Failed(now, qp, s)
 }
 
-// Delivered implements [transport.Handler]: the placement before it was the message's
-// last.
+// Delivered processes the complete arrival of a queue pair's bytes, for [transport.Handler]. The placement before it
+// was the message's last.
 func (x *events) Delivered(now fabric.Time, src fabric.NodeID, _ uint64, bytes int64) {
 	x.handler.Written(now, src, x.last.RKey, x.last.Address, bytes)
 }
 
-// Quench implements [transport.Handler]. The engine reads quenches itself: the
-// endpoint would not check their lengths.
+// Quench does nothing: the engine reads quenches itself, since the endpoint would not check their lengths.
 func (x *events) Quench(fabric.Time, []byte, netip.Addr) {}

@@ -26,14 +26,14 @@ import (
 //	h0: ask, mine a, yours b, stored    h0 has the session
 //	h1: mine b, yours a, stored         h1 has it, and h0 knows that
 type sessions struct {
-	ep     *transport.Endpoint
-	cfg    *transport.Config
-	random func() uint64
-	shared uint64 // a nonce that all hosts have; 0: none
-	span   fabric.Label
-	peers  map[fabric.NodeID]*sessionPeer
-	out    []sessionFrame // to be sent
-	next   fabric.Time    // when something is due; never: nothing
+	ep          *transport.Endpoint
+	cfg         *transport.Config
+	random      func() uint64
+	commonNonce uint64 // a nonce that all hosts have; 0: none
+	labelSpan   fabric.Label
+	peers       map[fabric.NodeID]*sessionPeer
+	out         []sessionFrame // to be sent
+	next        fabric.Time    // when something is due; never: nothing
 }
 
 // sessionPeer is what is known of another host's process.
@@ -109,13 +109,13 @@ const (
 
 // fillConfig prepares the sessions with all hosts. With a shared nonce there are sessions with all that have it.
 func (s *sessions) fillConfig(ep *transport.Endpoint, c *transport.Config) {
-	s.ep, s.cfg, s.span, s.peers, s.next = ep, c, c.Fabric.LabelSpan(), map[fabric.NodeID]*sessionPeer{}, never
-	if s.shared == 0 {
+	s.ep, s.cfg, s.labelSpan, s.peers, s.next = ep, c, c.Fabric.LabelSpan(), map[fabric.NodeID]*sessionPeer{}, never
+	if s.commonNonce == 0 {
 		return
 	}
 	for h := range fabric.NodeID(c.Fabric.Hosts()) {
 		if h != c.Host {
-			ep.SetSession(0, h, sessionOf(s.shared, s.shared), true)
+			ep.SetSession(0, h, sessionOf(s.commonNonce, s.commonNonce), true)
 		}
 	}
 }
@@ -134,7 +134,7 @@ func sessionOf(low, high uint64) transport.Session {
 func (s *sessions) partner(h fabric.NodeID) *sessionPeer {
 	p := s.peers[h]
 	if p == nil {
-		p = &sessionPeer{mine: s.shared, theirs: s.shared, stored: s.shared != 0, askedAt: fabric.LongAgo}
+		p = &sessionPeer{mine: s.commonNonce, theirs: s.commonNonce, stored: s.commonNonce != 0, askedAt: fabric.LongAgo}
 		s.drawNumbers(p)
 		s.peers[h] = p
 	}
@@ -143,7 +143,7 @@ func (s *sessions) partner(h fabric.NodeID) *sessionPeer {
 
 // drawNumbers draws the nonce of the next session.
 func (s *sessions) drawNumbers(p *sessionPeer) {
-	for p.next = 0; p.next == 0 || p.next == s.shared; {
+	for p.next = 0; p.next == 0 || p.next == s.commonNonce; {
 		p.next = s.random()
 	}
 }
@@ -159,7 +159,7 @@ func (s *sessions) connect(now fabric.Time, h fabric.NodeID) {
 // sessionStale is called for a packet that is not of its sender's session: it, or this process, may have begun anew.
 // Late packets of a former run are not a reason to ask.
 func (s *sessions) sessionStale(now fabric.Time, h fabric.NodeID) {
-	if s.shared != 0 {
+	if s.commonNonce != 0 {
 		return
 	}
 	if p := s.partner(h); now-p.askedAt >= staleRetryWait {
@@ -170,7 +170,7 @@ func (s *sessions) sessionStale(now fabric.Time, h fabric.NodeID) {
 // sendRequest asks a host whether it has the session, or for its nonce, each time on another path.
 func (s *sessions) sendRequest(now fabric.Time, h fabric.NodeID, p *sessionPeer) {
 	p.askedAt = now
-	label := fabric.Label((uint64(h) + uint64(p.tries)) % uint64(max(1, s.span)))
+	label := fabric.Label((uint64(h) + uint64(p.tries)) % uint64(max(1, s.labelSpan)))
 	m := sessionMessage{ask: true, stored: p.theirs != 0, mine: p.mine, yours: p.theirs}
 	if !m.stored {
 		m.mine = p.next

@@ -12,7 +12,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4switch/port"
 )
 
-// Driven is a state machine that a [Shell] runs in the shell's goroutine: an [Engine] with the host's other logic.
+// Driven is a state machine that a [EventLoop] runs in the shell's goroutine: an [Engine] with the host's other logic.
 type Driven interface {
 	// Next writes the frame to send now into buf, and returns its length; ok is false if there is none.
 	Next(now fabric.Time, buf []byte) (n int, ok bool)
@@ -29,8 +29,8 @@ type Driven interface {
 	LineRate() fabric.Rate
 }
 
-// ShellConfig sets up a [Shell].
-type ShellConfig struct {
+// EventLoopConfig sets up a [EventLoop].
+type EventLoopConfig struct {
 	Port port.Port   // the port, which the shell closes
 	Rate fabric.Rate // of the link, frame overheads included; 0: as fast as the port takes frames
 	// Burst is how much sending a shell that woke late may catch up at once, as time at the link's rate. 0: 2 ms.
@@ -56,30 +56,30 @@ const (
 // everything else.
 const maxBatch = 32
 
-// Shell is the event loop of a host: it runs a [Driven] on a network port. Do is safe for concurrent use; call Run
+// EventLoop is the event loop of a host: it runs a [Driven] on a network port. Do is safe for concurrent use; call Run
 // once.
-type Shell struct {
-	cfg    ShellConfig
+type EventLoop struct {
+	cfg    EventLoopConfig
 	d      Driven
 	poller *port.Poller
 
-	mu    sync.Mutex
-	queue []func(now fabric.Time)
-	ended bool
-	over  chan struct{} // closed when Run has ended
+	mu       sync.Mutex
+	queue    []func(now fabric.Time)
+	ended    bool
+	runEnded chan struct{} // closed when Run has ended
 
 	// What follows belongs to Run's goroutine.
-	run     []func(now fabric.Time)
-	free    fabric.Time // when the link is idle
-	size    int         // of a frame at most
-	arena   []byte
-	frames  [][]byte    // to be sent
-	blocked bool        // the port took less than it was offered
-	emptied fabric.Time // when the port held nothing more that had arrived before
+	running     []func(now fabric.Time)
+	linkIdleAt  fabric.Time // when the link is idle
+	size        int         // of a frame at most
+	arena       []byte
+	frames      [][]byte    // to be sent
+	blocked     bool        // the port took less than it was offered
+	portEmptyAt fabric.Time // when the port held nothing more that had arrived before
 }
 
-// NewShell returns an event loop for d; call [Shell.Run] to start it.
-func NewShell(cfg ShellConfig, d Driven) (*Shell, error) {
+// NewEventLoop returns an event loop for d; call [EventLoop.Run] to start it.
+func NewEventLoop(cfg EventLoopConfig, d Driven) (*EventLoop, error) {
 	if cfg.Burst == 0 {
 		cfg.Burst = 2 * fabric.Millisecond
 	}
@@ -91,17 +91,17 @@ func NewShell(cfg ShellConfig, d Driven) (*Shell, error) {
 		poller.Close() //nolint:errcheck // the first error is reported
 		return nil, fmt.Errorf("endpoint: %w", err)
 	}
-	return &Shell{cfg: cfg, d: d, poller: poller, over: make(chan struct{})}, nil
+	return &EventLoop{cfg: cfg, d: d, poller: poller, runEnded: make(chan struct{})}, nil
 }
 
-// Now returns the time since [ShellConfig].Origin. It is safe for concurrent use.
-func (s *Shell) Now() fabric.Time {
+// Now returns the time since [EventLoopConfig].Origin. It is safe for concurrent use.
+func (s *EventLoop) Now() fabric.Time {
 	return fabric.Time(time.Since(s.cfg.Origin)) * fabric.Nanosecond
 }
 
 // Do has the shell call f in its goroutine, and does not wait for it. It returns false if Run has ended; f is then not
 // called.
-func (s *Shell) Do(f func(now fabric.Time)) bool {
+func (s *EventLoop) Do(f func(now fabric.Time)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
@@ -117,7 +117,7 @@ var errEnded = errors.New("endpoint: the shell has ended")
 
 // Call has the shell call f in its goroutine, and waits until f has returned. Do not call it in that goroutine. The
 // error is ctx's, or says that the shell has ended; then f is never called, and what it uses may be freed.
-func (s *Shell) Call(ctx context.Context, f func(now fabric.Time)) error {
+func (s *EventLoop) Call(ctx context.Context, f func(now fabric.Time)) error {
 	var taken atomic.Bool // by the shell, which calls f, or by the caller, who gives it up
 	done := make(chan struct{})
 	if !s.Do(func(now fabric.Time) {
@@ -134,7 +134,7 @@ func (s *Shell) Call(ctx context.Context, f func(now fabric.Time)) error {
 		return nil
 	case <-ctx.Done():
 		err = ctx.Err()
-	case <-s.over:
+	case <-s.runEnded:
 		err = errEnded
 	}
 	if taken.CompareAndSwap(false, true) {
@@ -145,27 +145,27 @@ func (s *Shell) Call(ctx context.Context, f func(now fabric.Time)) error {
 }
 
 // Watch makes the shell call [Driven].Wake whenever the file descriptor becomes readable, until Unwatch.
-func (s *Shell) Watch(fd int) error { return s.poller.Watch(fd) }
+func (s *EventLoop) Watch(fd int) error { return s.poller.Watch(fd) }
 
-// Unwatch ends what [Shell.Watch] began.
-func (s *Shell) Unwatch(fd int) { s.poller.Unwatch(fd) }
+// Unwatch ends what [EventLoop.Watch] began.
+func (s *EventLoop) Unwatch(fd int) { s.poller.Unwatch(fd) }
 
 // Run runs the event loop until ctx ends or something fails, and closes the port. It returns that error.
-func (s *Shell) Run(ctx context.Context) error {
+func (s *EventLoop) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, s.poller.Wake)
 	err := s.loop(ctx)
 	stop()
 	s.mu.Lock()
 	s.ended, s.queue = true, nil
 	s.mu.Unlock()
-	close(s.over)
+	close(s.runEnded)
 	if closed := s.cfg.Port.Close(); err == nil {
 		err = closed
 	}
 	return err
 }
 
-func (s *Shell) loop(ctx context.Context) error {
+func (s *EventLoop) loop(ctx context.Context) error {
 	defer port.LockThread()()
 	var events []port.Event
 	for ctx.Err() == nil {
@@ -197,46 +197,46 @@ func (s *Shell) loop(ctx context.Context) error {
 
 // receive hands over frames that have arrived. It reports whether there may be more. After a pause it hands over all
 // that the port held before it looks at timers: a thread that was not scheduled finds the answers behind other frames.
-func (s *Shell) receive(now fabric.Time) (more bool) {
+func (s *EventLoop) receive(now fabric.Time) (more bool) {
 	take := func(frame []byte) { s.d.Receive(now, frame) }
 	more = s.cfg.Port.Receive(maxBatch, take) == maxBatch
-	for taken := maxBatch; more && now-s.emptied > idlePause && taken < maxHeld; taken += maxBatch {
+	for taken := maxBatch; more && now-s.portEmptyAt > idlePause && taken < maxHeld; taken += maxBatch {
 		more = s.cfg.Port.Receive(maxBatch, take) == maxBatch
 	}
-	if !more || now-s.emptied > idlePause {
-		s.emptied = now
+	if !more || now-s.portEmptyAt > idlePause {
+		s.portEmptyAt = now
 	}
 	return more
 }
 
 // runCommands does what others asked for.
-func (s *Shell) runCommands() fabric.Time {
+func (s *EventLoop) runCommands() fabric.Time {
 	s.mu.Lock()
-	s.run, s.queue = s.queue, s.run[:0]
+	s.running, s.queue = s.queue, s.running[:0]
 	s.mu.Unlock()
 	now := s.Now()
-	for i, f := range s.run {
+	for i, f := range s.running {
 		f(now)
-		s.run[i] = nil
+		s.running[i] = nil
 	}
 	return now
 }
 
 // transmit sends what the link has room for. It reports whether there is more to
 // do at once.
-func (s *Shell) transmit(now fabric.Time) bool {
+func (s *EventLoop) transmit(now fabric.Time) bool {
 	if s.blocked {
 		return false
 	}
-	if s.free < now-s.cfg.Burst {
-		s.free = now - s.cfg.Burst
+	if s.linkIdleAt < now-s.cfg.Burst {
+		s.linkIdleAt = now - s.cfg.Burst
 	}
 	size := s.d.MaxFrame()
 	if s.size != size { // another endpoint; what the last one had to send is void
 		s.size, s.arena, s.frames = size, make([]byte, maxBatch*size), s.frames[:0]
 	}
 	rate := s.sendRate()
-	for len(s.frames) < maxBatch && (rate == 0 || s.free <= now) {
+	for len(s.frames) < maxBatch && (rate == 0 || s.linkIdleAt <= now) {
 		i := len(s.frames)
 		buf := s.arena[i*size : (i+1)*size]
 		n, ok := s.d.Next(now, buf)
@@ -245,7 +245,7 @@ func (s *Shell) transmit(now fabric.Time) bool {
 		}
 		s.frames = append(s.frames, buf[:n])
 		if rate != 0 {
-			s.free += rate.TimeFor(int64(n + fabric.FrameOverhead))
+			s.linkIdleAt += rate.TimeFor(int64(n + fabric.FrameOverhead))
 		}
 	}
 	if len(s.frames) == 0 {
@@ -266,7 +266,7 @@ func (s *Shell) transmit(now fabric.Time) bool {
 }
 
 // sendRate returns the lesser of the link's rate and the endpoint's; 0: neither has one.
-func (s *Shell) sendRate() fabric.Rate {
+func (s *EventLoop) sendRate() fabric.Rate {
 	line := s.d.LineRate()
 	if line == 0 || s.cfg.Rate != 0 && s.cfg.Rate < line {
 		return s.cfg.Rate
@@ -275,7 +275,7 @@ func (s *Shell) sendRate() fabric.Rate {
 }
 
 // idleTime returns how long there is nothing to do but to listen.
-func (s *Shell) idleTime() time.Duration {
+func (s *EventLoop) idleTime() time.Duration {
 	s.mu.Lock()
 	pending := len(s.queue) > 0
 	s.mu.Unlock()
@@ -287,7 +287,7 @@ func (s *Shell) idleTime() time.Duration {
 		return -1
 	}
 	if s.sendRate() != 0 {
-		at = max(at, s.free)
+		at = max(at, s.linkIdleAt)
 	}
 	if s.blocked {
 		// Timers still run; what is due to be sent waits for the port.
@@ -297,4 +297,4 @@ func (s *Shell) idleTime() time.Duration {
 }
 
 // Close frees the shell's resources, after Run has returned.
-func (s *Shell) Close() error { return s.poller.Close() }
+func (s *EventLoop) Close() error { return s.poller.Close() }

@@ -18,7 +18,7 @@ func TestCallGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer poller.Close() //nolint:errcheck // it was only used here
-	s := &Shell{poller: poller, over: make(chan struct{})}
+	s := &EventLoop{poller: poller, runEnded: make(chan struct{})}
 	f := func(fabric.Time) { t.Error("it was called") }
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -26,7 +26,7 @@ func TestCallGivenUp(t *testing.T) {
 		t.Errorf("given up: %v", err)
 	}
 	s.runCommands()
-	close(s.over)
+	close(s.runEnded)
 	if err := s.Call(t.Context(), f); !errors.Is(err, errEnded) {
 		t.Errorf("queued behind the shell's end: %v", err)
 	}
@@ -73,7 +73,7 @@ func TestArrivedBeforeTimers(t *testing.T) {
 	const frames = 3*maxBatch + 5
 	ctx, cancel := context.WithCancel(t.Context())
 	d := &late{end: cancel}
-	s, err := NewShell(ShellConfig{Port: &full{frames: frames}, Origin: time.Now().Add(-time.Hour)}, d)
+	s, err := NewEventLoop(EventLoopConfig{Port: &full{frames: frames}, Origin: time.Now().Add(-time.Hour)}, d)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,16 +12,16 @@ type Balancer interface {
 	Echo(now fabric.Time, qp QP, e Echo)
 }
 
-// PathLosses is a [Balancer] that learns the paths of lost packets, as later packets or the timer reveal losses.
-// Trimmed packets are not lost. Its method must not call the endpoint.
+// PathLosses is a [Balancer] that learns which paths lose packets. LostBy is called when later packets' ACKs, or the
+// timer, reveal a loss. Trimmed packets are not lost. LostBy must not call the endpoint.
 type PathLosses interface {
 	LostBy(now fabric.Time, qp QP, l fabric.Label)
 }
 
-// Roomy is a [Balancer] with a window per path. Room reports whether a QP with onTheWay packets in flight has a path
-// whose window has room for another packet. If not, the QP sends nothing until an ACK comes. An ACK may acknowledge
-// packets for which there is no Echo.
-type Roomy interface {
+// WindowedBalancer is a [Balancer] with a window per path. Room reports whether a QP with inFlight packets in flight
+// has a path whose window has room for another packet. If not, the QP sends nothing until an ACK comes. An ACK may
+// acknowledge packets for which there is no Echo.
+type WindowedBalancer interface {
 	Room(qp QP, onTheWay int32) bool
 }
 

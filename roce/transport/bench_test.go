@@ -53,7 +53,7 @@ func pair(tb testing.TB, n int, bytes int64, c Config) (exchange func()) {
 	var buf [MaxHeader]byte
 	now := fabric.Time(0)
 	return func() {
-		now += ends[0].fullGap
+		now += ends[0].fullPacketTime
 		fr, ok := ends[0].Next(now, buf[:])
 		if !ok {
 			tb.Fatalf("nothing to send at %v", now)
@@ -107,7 +107,7 @@ func BenchmarkPaced(b *testing.B) {
 		}
 		q := e.qps[i]
 		q.rate.now = e.cfg.LineRate / fabric.Rate(n+i)
-		q.rate.gap = q.rate.now.TimeFor(int64(e.full))
+		q.rate.gap = q.rate.now.TimeFor(int64(e.fullPacketBytes))
 	}
 	var buf [MaxHeader]byte
 	now := fabric.Time(0)
@@ -119,7 +119,7 @@ func BenchmarkPaced(b *testing.B) {
 			}
 			now, _ = e.NextWake()
 		}
-		now += e.fullGap
+		now += e.fullPacketTime
 	}
 }
 

@@ -25,7 +25,7 @@ func csigSpec() Spec {
 		control: func(a *params.Reader) controlMaker {
 			target := readTargetDelay(a)
 			return func(e *Endpoint) rateControl {
-				c := &csig{swift{delayMeter: newDelays(e, target)}}
+				c := &csig{swift{delayMeter: newDelayMeter(e, target)}}
 				return rateControl{pacer: c, losses: c, ack: intReflection{}}
 			}
 		},

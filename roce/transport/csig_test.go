@@ -69,7 +69,7 @@ func TestCSIG(t *testing.T) {
 	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 1 << 30})
 	e := w.hosts[0].e
 	q, c := e.qps[0], e.control.pacer.(*csig)
-	s, packet, now := c.qps.at(q), int64(e.full), fabric.Millisecond
+	s, packet, now := c.qps.at(q), int64(e.fullPacketBytes), fabric.Millisecond
 	if whole := c.bandwidthDelay(c.trip); s.Window != whole {
 		t.Errorf("begins with %d bytes, want a round trip's %d", s.Window, whole)
 	}

@@ -12,7 +12,7 @@ import (
 func TestDCQCN(t *testing.T) {
 	w := newWorld(t, 2, func(c *Config) { c.Control = DCQCN })
 	e := w.hosts[0].e
-	q := &qp{rate: rateState{e.cfg.LineRate, e.fullGap}}
+	q := &qp{rate: rateState{e.cfg.LineRate, e.fullPacketTime}}
 	e.control.pacer.open(q)
 	d := e.control.pacer.(*dcqcn).qps.at(q)
 	at := func(us, want int64) {
@@ -21,7 +21,7 @@ func TestDCQCN(t *testing.T) {
 		if got := int64(q.rate.now / fabric.Mbps); got < want-1 || got > want+1 {
 			t.Fatalf("at %d us: %d Mb/s, want %d", us, got, want)
 		}
-		if q.rate.gap != q.rate.now.TimeFor(int64(e.full)) {
+		if q.rate.gap != q.rate.now.TimeFor(int64(e.fullPacketBytes)) {
 			t.Fatalf("at %d us: gap %v", us, q.rate.gap)
 		}
 	}

@@ -21,7 +21,7 @@ func readTargetDelay(a *params.Reader) fabric.Time {
 	return a.Time(targetDelay.Name, 0, 6*fabric.Microsecond)
 }
 
-func newDelays(e *Endpoint, target fabric.Time) delayMeter {
+func newDelayMeter(e *Endpoint, target fabric.Time) delayMeter {
 	d := delayMeter{e, e.idleTrip(), target}
 	if d.target == 0 {
 		d.target = d.trip * 3 / 4
@@ -32,7 +32,7 @@ func newDelays(e *Endpoint, target fabric.Time) delayMeter {
 // measure returns the round trip of the answered packet, and whether it was retransmitted. ok is false if the round
 // trip is unknown.
 func (c delayMeter) measure(now fabric.Time, q *qp, p *packet, at int32) (trip fabric.Time, again, ok bool) {
-	sent, ok := q.state.sends.take(c.transport.answeredBy(q, p, at))
+	sent, ok := q.state.sentPackets.take(c.transport.lastAcked(q, p, at))
 	trip = now - sent.at
 	return trip, sent.again, ok && (!sent.again || trip >= c.trip)
 }

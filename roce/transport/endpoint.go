@@ -83,24 +83,24 @@ type Endpoint struct {
 
 	transport reliability
 	control   rateControl
-	roomy     Roomy // the balancer, if it has windows; otherwise nil
+	windowed  WindowedBalancer // the balancer, if it has windows; otherwise nil
 	// keepsSends: the rate control, or another part, needs the packets' sending times.
 	keepsSends bool
 	inOrder    bool // receivers accept packets in order only
 
-	stack   headerStack
-	full    int         // bytes of a full data packet without RETH, headers and tail
-	fullGap fabric.Time // their transmission time at line rate
-	span    int32       // largest number of packets that a responder can be sent from the first missing one
-	ask     int         // number of packets per requested ACK
+	stack           headerStack
+	fullPacketBytes int         // bytes of a full data packet without RETH, headers and tail
+	fullPacketTime  fabric.Time // their transmission time at line rate
+	maxPacketSpan   int32       // largest number of packets that a responder can be sent from the first missing one
+	ackInterval     int         // number of packets per requested ACK
 	// dataField and ackField are as in [Needs].
 	dataField, ackField int
 
-	stats    Stats
-	paused   bool // sending of data is stopped
-	overdues overdueQueue
-	longest  fabric.Time // round trip of a full packet over the longest path of the idle fabric
-	lates    lateDetectors
+	stats         Stats
+	paused        bool // sending of data is stopped
+	overdueQueue  overdueQueue
+	longestTrip   fabric.Time // round trip of a full packet over the longest path of the idle fabric
+	lateDetectors lateDetectors
 
 	ports    []sendPort // one per plane
 	incoming packet     // scratch of Receive
@@ -128,7 +128,7 @@ func New(c Config, h Handler) (*Endpoint, error) {
 		return nil, err
 	}
 	e.dataField, e.ackField = control.Needs.DataField, control.Needs.AckField
-	e.roomy, _ = e.cfg.Balancer.(Roomy)
+	e.windowed, _ = e.cfg.Balancer.(WindowedBalancer)
 	e.keepsSends = control.Needs.SendTimes || e.cfg.Losses != nil
 	e.inOrder = receiver.Needs.InOrder
 	for range e.cfg.Fabric.Planes() {
@@ -138,14 +138,14 @@ func New(c Config, h Handler) (*Endpoint, error) {
 	if e.cfg.Connect != nil {
 		e.sessions = make([]session, e.cfg.Fabric.Hosts())
 	}
-	e.span = unlimited
+	e.maxPacketSpan = unlimited
 	if receiver.Needs.ReorderWindow {
-		e.span = int32(e.cfg.ReorderWindow)
+		e.maxPacketSpan = int32(e.cfg.ReorderWindow)
 	}
 	// A sender that has filled the span waits for an ACK: half of the span may be in flight.
-	e.ask = min(e.cfg.AckEvery, max(1, int(e.span/2)))
-	e.full = e.stack.len + e.cfg.MTU + padBytes(e.cfg.MTU) + frame.ICRCSize + e.cfg.Outer + e.dataField
-	e.fullGap = e.cfg.LineRate.TimeFor(int64(e.full))
+	e.ackInterval = min(e.cfg.AckEvery, max(1, int(e.maxPacketSpan/2)))
+	e.fullPacketBytes = e.stack.len + e.cfg.MTU + padBytes(e.cfg.MTU) + frame.ICRCSize + e.cfg.Outer + e.dataField
+	e.fullPacketTime = e.cfg.LineRate.TimeFor(int64(e.fullPacketBytes))
 	if err := e.stack.encode(e.template[:], &e.cfg, e.cfg.Host, frame.WriteMiddle, ecnECT0); err != nil {
 		return nil, fmt.Errorf("endpoint: header template: %w", err)
 	}
@@ -156,7 +156,7 @@ func New(c Config, h Handler) (*Endpoint, error) {
 		return nil, fmt.Errorf("endpoint: header template: %w", err)
 	}
 	e.transport = receiver.transport(e)
-	e.longest = IdleTrip(e.cfg.Fabric, e.cfg.MTU+e.cfg.Outer)
+	e.longestTrip = IdleTrip(e.cfg.Fabric, e.cfg.MTU+e.cfg.Outer)
 	e.peerDirectory.tripOf = e.tripOf
 	e.control = newControl(e)
 	if e.control.losses == nil {
@@ -229,7 +229,7 @@ func (e *Endpoint) NextWakeBy(number int) (at fabric.Time, ok bool) {
 // Pause stops the sending of data, as a switch's pause frame does, or resumes it. ACKs and timers are not stopped.
 func (e *Endpoint) Pause(paused bool) { e.paused = paused }
 
-// Sending returns the payload bytes in flight of all open QPs, and the mean of the rates that rate control allows them;
+// Sending returns, over all open QPs, the payload bytes in flight and the mean of the rates that rate control allows;
 // 0 if no QP is open.
 func (e *Endpoint) Sending() (inFlight int64, allowed fabric.Rate) {
 	open := fabric.Rate(0)

@@ -11,7 +11,7 @@ func falconSpec() Spec {
 	return Spec{
 		Kind: Transport, Name: string(Falcon), Summary: "always keeps the packet; with packets on several paths, senders detect losses path by path",
 		transport: func(e *Endpoint) reliability {
-			e.lates.byPath = true
+			e.lateDetectors.byPath = true
 			return selectiveRepeat{e}
 		},
 	}
@@ -22,10 +22,10 @@ func falconSpec() Spec {
 
 // rackTime returns RACK.rtt + RACK.reo_wnd: the round trip of the latest answered packet, and a quarter of the least.
 func (e *Endpoint) rackTime() fabric.Time {
-	if e.lates.latest == 0 {
+	if e.lateDetectors.latest == 0 {
 		return e.cfg.Trip * 5 / 4
 	}
-	return e.lates.latest + min(e.lates.latest, e.cfg.Trip)/4
+	return e.lateDetectors.latest + min(e.lateDetectors.latest, e.cfg.Trip)/4
 }
 
 // newestAnswer is when the latest answered packet of a path was sent.

@@ -25,8 +25,8 @@ func (t goBackN) open(q *qp) { q.cwnd = unlimited }
 // pick allows one packet more than the window for a probe, and if no packet in flight asks for an ACK, as after a cut
 // of the window; that one asks.
 func (t goBackN) pick(q *qp) (packet int32, ok bool) {
-	most := max(q.sndUna+q.cwnd, q.tail.most)
-	if t.ask > 1 && t.cfg.Watcher != nil && q.tail.asked <= q.sndUna {
+	most := max(q.sndUna+q.cwnd, q.tail.sendLimit)
+	if t.ackInterval > 1 && t.cfg.Watcher != nil && q.tail.ackAskedBy <= q.sndUna {
 		most = max(most, q.sndNxt+1)
 	}
 	return q.sndNxt, q.sndNxt < min(q.totalPackets(), most) && !q.failed
@@ -40,7 +40,7 @@ func (t goBackN) sent(now fabric.Time, q *qp, i int32, asks bool) (more bool) {
 	case q.expireAt == never:
 		q.timerFrom = now
 		t.restart(now, q)
-	case i < q.data && now-q.timerFrom < t.cfg.RTO: // probes do not hide a loss from the timer
+	case i < q.dataPackets && now-q.timerFrom < t.cfg.RTO: // probes do not hide a loss from the timer
 		t.restart(now, q)
 	}
 	_, more = t.pick(q)
@@ -52,7 +52,7 @@ func (t goBackN) sent(now fabric.Time, q *qp, i int32, asks bool) (more bool) {
 // QP may not send: a window that is cut may have no packet in it that asks.
 func (t goBackN) answerDue(q *qp) bool {
 	_, more := t.pick(q)
-	return !more || t.cfg.Watcher == nil || q.tail.asked > q.sndUna || q.sndUna < q.once
+	return !more || t.cfg.Watcher == nil || q.tail.ackAskedBy > q.sndUna || q.sndUna < q.once
 }
 
 func (t goBackN) expired(now fabric.Time, q *qp) {
@@ -155,8 +155,8 @@ func (t goBackN) refused(now fabric.Time, q *qp, p *packet, s frame.Syndrome) {
 
 func (t goBackN) repeat(*qp, int32) {} // its receivers have no window
 
-// answeredBy returns the last packet that is acknowledged.
-func (t goBackN) answeredBy(_ *qp, _ *packet, at int32) int32 { return at - 1 }
+// lastAcked returns the last packet that is acknowledged.
+func (t goBackN) lastAcked(_ *qp, _ *packet, at int32) int32 { return at - 1 }
 
 func (t goBackN) outstanding(q *qp) int32 { return q.sndNxt - q.sndUna }
 
@@ -177,8 +177,8 @@ func (t goBackN) receive(now fabric.Time, c *context, p *packet) {
 		if ahead > 0 {
 			t.stats.OutOfOrder++
 		}
-		if !c.gap {
-			c.gap = true
+		if !c.nakSent {
+			c.nakSent = true
 			t.stats.NaksSent++
 			t.reply(now, c, p, frame.NAKSequenceError)
 		}
@@ -196,15 +196,15 @@ func (t goBackN) receive(now fabric.Time, c *context, p *packet) {
 	if t.cfg.Place != nil && payload > 0 {
 		if as := t.place(now, c, p, payload); as != Placed {
 			*c = was
-			c.gap = true // later packets need no NAK
+			c.nakSent = true // later packets need no NAK
 			t.stats.Refused++
 			t.reply(now, c, p, as.syndrome())
 			return
 		}
 	}
-	c.gap = false
+	c.nakSent = false
 	c.rcvNxt = (c.rcvNxt + 1) & psnMask
-	c.got += int64(payload)
+	c.received += int64(payload)
 	t.stats.BytesDelivered += uint64(payload)
 	complete := !c.writing
 	if complete {
@@ -230,7 +230,7 @@ func (c *context) take(p *packet) bool {
 	if first == c.writing {
 		return false
 	}
-	length, got := c.length, c.got
+	length, got := c.length, c.received
 	if first {
 		if len(p.rest) < frame.RETHSize {
 			return false
@@ -241,7 +241,7 @@ func (c *context) take(p *packet) bool {
 		return false
 	}
 	if first {
-		c.message, c.length, c.got = frame.RETH(p.rest).VirtualAddress(), length, 0
+		c.message, c.length, c.received = frame.RETH(p.rest).VirtualAddress(), length, 0
 		c.rkey = frame.RETH(p.rest).RKey()
 	}
 	c.writing = !last
@@ -267,7 +267,7 @@ func (e *Endpoint) lostBy(q *qp, upTo int32, nak bool) (l Loss) {
 	if nak {
 		l.Packets = 1
 	}
-	if e.ask == 1 && q.sndUna >= q.once && upTo > q.sndUna {
+	if e.ackInterval == 1 && q.sndUna >= q.once && upTo > q.sndUna {
 		l.Acks = int(upTo-q.sndUna) - 1 + l.Packets
 	}
 	return l

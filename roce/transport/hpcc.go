@@ -64,7 +64,7 @@ func (c *hpcc) open(q *qp) {
 
 // bound keeps the window within its bounds, and applies it to the queue pair.
 func (c *hpcc) bound(q *qp, s *hpccState) {
-	packet, whole := int64(c.full), c.bandwidthDelay(c.trip)
+	packet, whole := int64(c.fullPacketBytes), c.bandwidthDelay(c.trip)
 	s.window = min(max(s.window, whole/1000), max(whole, packet))
 	q.cwnd = int32(max(1, (s.window+packet-1)/packet))
 	c.setRate(q, min(c.cfg.LineRate, max(c.cfg.MinRate, fabric.Rate(int64(c.cfg.LineRate)/1000*s.window/whole*1000))))
@@ -78,7 +78,7 @@ func (c *hpcc) acked(now fabric.Time, q *qp, p *packet, _, at int32, _ bool) {
 	if !c.measure(now, s, &report) {
 		return
 	}
-	renew := c.transport.answeredBy(q, p, at) >= s.renewed
+	renew := c.transport.lastAcked(q, p, at) >= s.renewed
 	grown := max(1, c.bandwidthDelay(c.trip)/hpccShare)
 	if s.utilisation >= hpccTarget || s.stage >= hpccStages {
 		if s.window = s.reference*hpccTarget/max(s.utilisation, 1) + grown; renew {

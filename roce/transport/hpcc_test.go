@@ -184,15 +184,15 @@ func TestStamp(t *testing.T) {
 	if hops != maxHops || id != 16^17^18^19^20 || !ok {
 		t.Errorf("%d hops, path %d, %v", hops, id, ok)
 	}
-	want := hop{sent: 1280, queue: 8000, at: 1_000_012_345 % (1 << hopTSBits), rate: 400 * fabric.Gbps}
+	want := intHop{sent: 1280, queue: 8000, at: 1_000_012_345 % (1 << hopTSBits), rate: 400 * fabric.Gbps}
 	if got := stamped.hop(maxHops - 1); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	before := hop{at: 1<<hopTSBits - 100, sent: 1<<27 - 1280, rate: want.rate}
-	if ns, sent, ok := (hop{at: 200, sent: 2560, rate: want.rate}).since(before); ns != 300 || sent != 3840 || !ok {
+	before := intHop{at: 1<<hopTSBits - 100, sent: 1<<27 - 1280, rate: want.rate}
+	if ns, sent, ok := (intHop{at: 200, sent: 2560, rate: want.rate}).since(before); ns != 300 || sent != 3840 || !ok {
 		t.Errorf("%d ns, %d bytes, %v; want 300 and 3840", ns, sent, ok)
 	}
-	if _, _, ok := before.since(hop{at: 200, rate: want.rate}); ok {
+	if _, _, ok := before.since(intHop{at: 200, rate: want.rate}); ok {
 		t.Error("what is older counts")
 	}
 	ack := make([]byte, MaxHeader)

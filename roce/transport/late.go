@@ -21,21 +21,21 @@ type lateDetectors struct {
 
 // lateDetector has a QP's packets in flight.
 type lateDetector struct {
-	at     fabric.Time // when to check again; never: nothing is in flight
-	newest fabric.Time // sending time of the latest answered packet
-	probed int8        // number of waits without an answer to anything sent later
-	listed bool        // in lates.waiting, by queued or earlier
-	queued fabric.Time
-	out    []departedPacket // in order of sending
-	paths  []newestAnswer   // by path, if lates.byPath
+	at         fabric.Time // when to check again; never: nothing is in flight
+	newest     fabric.Time // sending time of the latest answered packet
+	emptyWaits int8        // number of waits without an answer to anything sent later
+	listed     bool        // in lates.waiting, by queued or earlier
+	queued     fabric.Time
+	inFlight   []departedPacket // in order of sending
+	paths      []newestAnswer   // by path, if lates.byPath
 }
 
 // departedPacket is a packet in flight.
 type departedPacket struct {
-	packet int32        // -1: answered
-	again  bool         // it is a retransmission
-	label  fabric.Label // if lates.byPath
-	at     fabric.Time
+	packet        int32        // -1: answered
+	retransmitted bool         // it is a retransmission
+	label         fabric.Label // if lates.byPath
+	at            fabric.Time
 }
 
 // maxSilence bounds the doublings of the time allowed.
@@ -47,27 +47,27 @@ func (e *Endpoint) isLate(q *qp) bool {
 }
 
 func (l *lateDetector) open() {
-	l.at, l.newest, l.probed, l.out, l.paths = never, fabric.LongAgo, 0, l.out[:0], l.paths[:0]
+	l.at, l.newest, l.emptyWaits, l.inFlight, l.paths = never, fabric.LongAgo, 0, l.inFlight[:0], l.paths[:0]
 }
 
 // latePatience returns the time allowed for a packet's answer.
 func (e *Endpoint) latePatience() fabric.Time {
-	if e.lates.SRTT == 0 {
+	if e.lateDetectors.SRTT == 0 {
 		return 4 * e.cfg.Trip
 	}
-	return 2*max(e.cfg.Trip, e.lates.SRTT) + 4*e.lates.RTTVar
+	return 2*max(e.cfg.Trip, e.lateDetectors.SRTT) + 4*e.lateDetectors.RTTVar
 }
 
 // lateSent records that a packet was sent.
 func (e *Endpoint) lateSent(now fabric.Time, q *qp, packet int32, again bool) {
 	l := &q.state.late
-	d := departedPacket{packet: packet, again: again, at: now}
-	if e.lates.byPath {
-		if s := q.state.sends.find(packet); s != nil {
+	d := departedPacket{packet: packet, retransmitted: again, at: now}
+	if e.lateDetectors.byPath {
+		if s := q.state.sentPackets.find(packet); s != nil {
 			d.label = s.label
 		}
 	}
-	l.out = append(l.out, d)
+	l.inFlight = append(l.inFlight, d)
 	if l.at == never {
 		e.lateAt(q, now+e.soonestLoss())
 	}
@@ -75,7 +75,7 @@ func (e *Endpoint) lateSent(now fabric.Time, q *qp, packet int32, again bool) {
 
 // soonestLoss returns the time after which a packet can count as lost.
 func (e *Endpoint) soonestLoss() fabric.Time {
-	if e.lates.byPath {
+	if e.lateDetectors.byPath {
 		return min(e.rackTime(), e.latePatience())
 	}
 	return e.latePatience()
@@ -85,35 +85,35 @@ func (e *Endpoint) lateAt(q *qp, at fabric.Time) {
 	l := &q.state.late
 	if l.at = at; !l.listed || at < l.queued {
 		l.listed, l.queued = true, at
-		e.lates.waiting.push(at, q)
+		e.lateDetectors.waiting.push(at, q)
 	}
 }
 
 // lateAnswered records the answer to a packet, before the packet counts as acknowledged.
 func (e *Endpoint) lateAnswered(now fabric.Time, q *qp, packet int32) {
 	l := &q.state.late
-	for i := range l.out {
-		d := &l.out[i]
+	for i := range l.inFlight {
+		d := &l.inFlight[i]
 		if d.packet != packet {
 			continue
 		}
 		trip := now - d.at
-		if d.again && trip < e.cfg.Trip {
+		if d.retransmitted && trip < e.cfg.Trip {
 			return // the answer is to an earlier copy of the packet
 		}
-		if l.newest = max(l.newest, d.at); l.probed > 0 {
-			l.probed = 0
+		if l.newest = max(l.newest, d.at); l.emptyWaits > 0 {
+			l.emptyWaits = 0
 			e.lateAt(q, now)
 		}
 		d.packet = -1
-		if e.lates.byPath {
+		if e.lateDetectors.byPath {
 			l.answeredOn(d.label, d.at)
 		}
-		if d.again {
+		if d.retransmitted {
 			return
 		}
-		e.lates.Sample(trip)
-		e.lates.latest = trip
+		e.lateDetectors.Sample(trip)
+		e.lateDetectors.latest = trip
 		return
 	}
 }
@@ -121,11 +121,11 @@ func (e *Endpoint) lateAnswered(now fabric.Time, q *qp, packet int32) {
 // forget removes a packet, or all if it is -1, from those in flight: it will be retransmitted.
 func (l *lateDetector) forget(packet int32) {
 	if packet < 0 {
-		l.out = l.out[:0]
+		l.inFlight = l.inFlight[:0]
 	}
-	for i := range l.out {
-		if l.out[i].packet == packet {
-			l.out[i].packet = -1
+	for i := range l.inFlight {
+		if l.inFlight[i].packet == packet {
+			l.inFlight[i].packet = -1
 		}
 	}
 }
@@ -133,11 +133,11 @@ func (l *lateDetector) forget(packet int32) {
 // settle drops answered packets from the front of those in flight.
 func (l *lateDetector) settle(q *qp) {
 	n := 0
-	for n < len(l.out) && (l.out[n].packet < q.sndUna || q.state.selective.acked.has(l.out[n].packet)) {
+	for n < len(l.inFlight) && (l.inFlight[n].packet < q.sndUna || q.state.selective.acked.has(l.inFlight[n].packet)) {
 		n++
 	}
 	if n > 0 {
-		l.out = l.out[:copy(l.out, l.out[n:])]
+		l.inFlight = l.inFlight[:copy(l.inFlight, l.inFlight[n:])]
 	}
 }
 
@@ -148,7 +148,7 @@ func (e *Endpoint) findLate(now fabric.Time) {
 		if !ok || at > now {
 			return
 		}
-		q := e.lates.waiting.pop()
+		q := e.lateDetectors.waiting.pop()
 		q.state.late.listed, q.state.late.at = false, never
 		e.lookForLate(now, q)
 	}
@@ -157,10 +157,10 @@ func (e *Endpoint) findLate(now fabric.Time) {
 // lookForLate detects a QP's lost packets.
 func (e *Endpoint) lookForLate(now fabric.Time, q *qp) {
 	l := &q.state.late
-	if l.settle(q); len(l.out) == 0 {
+	if l.settle(q); len(l.inFlight) == 0 {
 		return // the next packets will be waited for
 	}
-	patience, soonest, first := e.latePatience(), e.soonestLoss(), l.out[0].at
+	patience, soonest, first := e.latePatience(), e.soonestLoss(), l.inFlight[0].at
 	if due := first + soonest; now < due {
 		e.lateAt(q, due)
 		return
@@ -176,8 +176,8 @@ func (e *Endpoint) lookForLate(now fabric.Time, q *qp) {
 			e.lateAt(q, now+patience)
 			return
 		}
-		l.probed = min(l.probed+1, maxSilence)
-		if l.probed == 1 {
+		l.emptyWaits = min(l.emptyWaits+1, maxSilence)
+		if l.emptyWaits == 1 {
 			if q.sndNxt == q.totalPackets() { // otherwise the window is full
 				e.stats.TailProbes++
 				e.wakeQP(q)
@@ -187,8 +187,8 @@ func (e *Endpoint) lookForLate(now fabric.Time, q *qp) {
 		}
 	}
 	lost, next := int32(0), never
-	for i := range l.out {
-		d := &l.out[i]
+	for i := range l.inFlight {
+		d := &l.inFlight[i]
 		if d.at+soonest > now {
 			next = min(next, d.at+soonest)
 			break
@@ -212,9 +212,9 @@ func (e *Endpoint) lookForLate(now fabric.Time, q *qp) {
 		e.activate(q)
 	}
 	if silent {
-		e.lateAt(q, now+patience<<l.probed)
-	} else if l.settle(q); len(l.out) > 0 {
-		e.lateAt(q, max(now, min(next, l.out[0].at+patience)))
+		e.lateAt(q, now+patience<<l.emptyWaits)
+	} else if l.settle(q); len(l.inFlight) > 0 {
+		e.lateAt(q, max(now, min(next, l.inFlight[0].at+patience)))
 	}
 }
 
@@ -222,21 +222,21 @@ func (e *Endpoint) lookForLate(now fabric.Time, q *qp) {
 func (e *Endpoint) sendLateAgain(now fabric.Time, q *qp, packet int32) {
 	s := &q.state.selective
 	e.reportLost(now, q, packet)
-	s.cut = append(s.cut, packet)
+	s.trimmed = append(s.trimmed, packet)
 	s.reportedCut.add(packet)
-	s.onTheWay = max(0, s.onTheWay-1)
+	s.inFlight = max(0, s.inFlight-1)
 }
 
 // nextLate returns the time of the next check.
 func (e *Endpoint) nextLate() (fabric.Time, bool) {
-	for len(e.lates.waiting) > 0 {
-		t := e.lates.waiting[0]
+	for len(e.lateDetectors.waiting) > 0 {
+		t := e.lateDetectors.waiting[0]
 		switch {
 		case !t.qp.live || t.qp.state.late.at == never:
 			t.qp.state.late.listed = false
-			e.lates.waiting.pop()
+			e.lateDetectors.waiting.pop()
 		case t.qp.state.late.at > t.at:
-			e.lates.waiting.postpone(t.qp.state.late.at)
+			e.lateDetectors.waiting.postpone(t.qp.state.late.at)
 		default:
 			return t.at, true
 		}

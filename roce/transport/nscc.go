@@ -58,7 +58,7 @@ func nsccSpec() Spec {
 		control: func(a *params.Reader) controlMaker {
 			target := readTargetDelay(a)
 			return func(e *Endpoint) rateControl {
-				c := &nscc{delayMeter: newDelays(e, target)}
+				c := &nscc{delayMeter: newDelayMeter(e, target)}
 				c.scale = c.bandwidthDelay(c.trip)
 				return rateControl{pacer: c, losses: c}
 			}
@@ -77,14 +77,14 @@ func (c *nscc) open(q *qp) {
 
 // bound keeps the window within its bounds, and applies it to the queue pair.
 func (c *nscc) bound(q *qp, n *nsccState) {
-	packet := int64(c.full)
+	packet := int64(c.fullPacketBytes)
 	n.window = min(max(n.window, packet), max(n.most, packet))
 	q.cwnd = int32(n.window / packet)
 }
 
 func (c *nscc) acked(now fabric.Time, q *qp, p *packet, packets, at int32, _ bool) {
 	n := c.qps.at(q)
-	bytes := int64(packets) * int64(c.full)
+	bytes := int64(packets) * int64(c.fullPacketBytes)
 	n.achieved += bytes
 	n.answered += bytes
 	n.ignored += bytes
@@ -96,7 +96,7 @@ func (c *nscc) acked(now fabric.Time, q *qp, p *packet, packets, at int32, _ boo
 		c.adjust(now, n, p.becn, delay, bytes)
 	}
 	c.bound(q, n)
-	if n.answered > nsccAdjust*int64(c.full) || now-n.adjusted > c.trip {
+	if n.answered > nsccAdjust*int64(c.fullPacketBytes) || now-n.adjusted > c.trip {
 		n.window += n.gain / n.window
 		if now-n.adjusted >= c.trip {
 			n.window += c.scaleToTarget(int64(c.cfg.MTU) * 3 / 20)
@@ -166,7 +166,7 @@ func (c *nscc) quickAdapt(now fabric.Time, q *qp, n *nsccState, cut, marked bool
 	case now > n.periodEnd:
 		if n.periodEnd != 0 && (n.cut || cut || delay > nsccAdaptDelay*c.target) && n.achieved < n.most>>nsccAdaptGate {
 			n.window = n.achieved
-			n.ignores, n.ignored = int64(c.transport.outstanding(q))*int64(c.full), 0
+			n.ignores, n.ignored = int64(c.transport.outstanding(q))*int64(c.fullPacketBytes), 0
 			n.cut, done = false, true
 		}
 		n.achieved = 0
@@ -181,12 +181,12 @@ func (c *nscc) quickAdapt(now fabric.Time, q *qp, n *nsccState, cut, marked bool
 // cut implements [lossObserver]: a packet was trimmed at a queue as long as a round trip.
 func (c *nscc) cut(now fabric.Time, q *qp, packet int32) {
 	n := c.qps.at(q)
-	q.state.sends.take(packet)
-	n.ignored += int64(c.full)
+	q.state.sentPackets.take(packet)
+	n.ignored += int64(c.fullPacketBytes)
 	n.delay += (c.trip - n.delay) / nsccDelayGain
 	n.cut = true
 	if !c.quickAdapt(now, q, n, true, true, 0) {
-		n.window -= int64(c.full)
+		n.window -= int64(c.fullPacketBytes)
 	}
 	c.bound(q, n)
 }
@@ -194,7 +194,7 @@ func (c *nscc) cut(now fabric.Time, q *qp, packet int32) {
 // lost implements [lossObserver].
 func (c *nscc) lost(_ fabric.Time, q *qp, packets int32) {
 	n := c.qps.at(q)
-	n.window -= int64(packets) * int64(c.full)
+	n.window -= int64(packets) * int64(c.fullPacketBytes)
 	c.bound(q, n)
 }
 

@@ -58,7 +58,7 @@ func TestWindowsDeliver(t *testing.T) {
 			f.cut = rng.Float64() < 0.1
 			for _, q := range e.qps {
 				if cc, ok := e.control.pacer.(*nscc); ok && q.live {
-					if n := cc.qps.at(q); n.window < int64(e.full) || n.window > n.most || int64(q.cwnd) != n.window/int64(e.full) {
+					if n := cc.qps.at(q); n.window < int64(e.fullPacketBytes) || n.window > n.most || int64(q.cwnd) != n.window/int64(e.fullPacketBytes) {
 						t.Fatalf("seed %d: window of %d bytes, %d packets; the most is %d", seed, n.window, q.cwnd, n.most)
 					}
 				}
@@ -99,7 +99,7 @@ func TestNSCCQuadrants(t *testing.T) {
 		window, now := n.window, fabric.Millisecond
 		for range 20 { // within a round trip
 			now += cc.trip / 30
-			cc.adjust(now, n, c.marked, cc.target*c.delay/100, int64(e.full))
+			cc.adjust(now, n, c.marked, cc.target*c.delay/100, int64(e.fullPacketBytes))
 		}
 		n.window += n.gain / n.window
 		if got := sign(n.window - window); got != c.sign {
@@ -135,12 +135,12 @@ func TestNSCCQuickAdapt(t *testing.T) {
 	for i := range packets - 1 {
 		cc.cut(2*fabric.Microsecond, q, i)
 	}
-	if n.window >= 2*int64(e.full) {
+	if n.window >= 2*int64(e.fullPacketBytes) {
 		t.Errorf("%d bytes when all but one packet was cut", n.window)
 	}
-	n.window, n.achieved = n.most, 3*int64(e.full)
+	n.window, n.achieved = n.most, 3*int64(e.fullPacketBytes)
 	cc.cut(n.periodEnd+1, q, packets)
-	if n.window != 3*int64(e.full) || q.cwnd != 3 {
+	if n.window != 3*int64(e.fullPacketBytes) || q.cwnd != 3 {
 		t.Errorf("%d bytes, %d packets when three arrived in a period with cuts", n.window, q.cwnd)
 	}
 }
@@ -153,8 +153,8 @@ func TestRetransmittedTrip(t *testing.T) {
 	e := w.hosts[0].e
 	q, c := e.qps[0], e.control.pacer.(*swift)
 	for after, want := range map[fabric.Time]bool{c.trip - 1: false, c.trip: true, 9 * c.trip: true} {
-		q.state.sends.put(0, 0, 0, 0)
-		q.state.sends.put(0, fabric.Millisecond, 0, 0)
+		q.state.sentPackets.put(0, 0, 0, 0)
+		q.state.sentPackets.put(0, fabric.Millisecond, 0, 0)
 		if trip, again, ok := c.measure(fabric.Millisecond+after, q, ackOf(q, 0), 1); ok != want || ok && (trip != after || !again) {
 			t.Errorf("answered %v after the last copy: %v, %v; want %v", after, trip, ok, want)
 		}
@@ -220,7 +220,7 @@ func TestRCCCGrants(t *testing.T) {
 	if len(granted) != senders {
 		t.Fatalf("grants for %d hosts", len(granted))
 	}
-	if took, least := last-begun, fabric.Time(total-rcccGrant)*e.fullGap; took < least || took > least*11/10 {
+	if took, least := last-begun, fabric.Time(total-rcccGrant)*e.fullPacketTime; took < least || took > least*11/10 {
 		t.Errorf("%d packets were granted within %v, which the link takes in in %v", total, took, least)
 	}
 }

@@ -42,7 +42,7 @@ func (p Placing) syndrome() frame.Syndrome {
 func (e *Endpoint) place(now fabric.Time, c *context, p *packet, payload int) Placing {
 	e.placement = Placement{
 		Src: p.src, QPN: p.qpn, Address: c.message, RKey: c.rkey,
-		Length: c.length, Offset: c.got, Payload: payload, Last: !c.writing,
+		Length: c.length, Offset: c.received, Payload: payload, Last: !c.writing,
 	}
 	return e.cfg.Place(now, &e.placement)
 }

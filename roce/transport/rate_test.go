@@ -19,7 +19,7 @@ func feed(t *testing.T, c Config, rounds, packets int, marked func(round, i int)
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := &qp{rate: rateState{e.cfg.LineRate, e.fullGap}}
+	q := &qp{rate: rateState{e.cfg.LineRate, e.fullPacketTime}}
 	e.control.pacer.open(q)
 	q.sndNxt = int32(packets)
 	var rates []int64
@@ -31,7 +31,7 @@ func feed(t *testing.T, c Config, rounds, packets int, marked func(round, i int)
 		}
 		rates = append(rates, int64(q.rate.now/fabric.Gbps))
 	}
-	if want := q.rate.now.TimeFor(int64(e.full)); q.rate.gap != want {
+	if want := q.rate.now.TimeFor(int64(e.fullPacketBytes)); q.rate.gap != want {
 		t.Errorf("gap is %v, want %v", q.rate.gap, want)
 	}
 	return rates
@@ -68,7 +68,7 @@ func TestRateAfterGoingBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		q := &qp{rate: rateState{e.cfg.LineRate, e.fullGap}, sndNxt: 100, sent: 100, data: 100}
+		q := &qp{rate: rateState{e.cfg.LineRate, e.fullPacketTime}, sndNxt: 100, sent: 100, dataPackets: 100}
 		e.control.pacer.open(q)
 		q.sndUna = 10
 		e.control.pacer.acked(0, q, &packet{}, 10, q.sndUna, false)
@@ -270,7 +270,7 @@ func TestPauseShortens(t *testing.T) {
 		}
 		e.setRate(q, e.cfg.LineRate)
 		e.shortenPause(fabric.Microsecond, q)
-		want := max(c.want, fabric.Microsecond+e.fullGap)
+		want := max(c.want, fabric.Microsecond+e.fullPacketTime)
 		if at, ok := e.NextWake(); !ok || at != want {
 			t.Errorf("held until %v: sends at %v, %v; want %v", c.held, at, ok, want)
 		}

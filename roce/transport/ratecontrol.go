@@ -124,14 +124,14 @@ type rateState struct {
 
 func (e *Endpoint) setRate(q *qp, to fabric.Rate) {
 	if q.rate.now != to {
-		q.rate = rateState{to, to.TimeFor(int64(e.full))}
+		q.rate = rateState{to, to.TimeFor(int64(e.fullPacketBytes))}
 	}
 }
 
 // setWindow applies a window of bytes to a queue pair. Below one packet it sends one, and then pauses for its share of
 // a round trip.
 func (e *Endpoint) setWindow(q *qp, window int64, trip fabric.Time) {
-	packet, rate := int64(e.full), e.cfg.LineRate
+	packet, rate := int64(e.fullPacketBytes), e.cfg.LineRate
 	q.cwnd = int32(min(max(1, window/packet), math.MaxInt32))
 	if window < packet {
 		rate = min(rate, max(e.cfg.MinRate, fabric.Rate(8*window*int64(fabric.Microsecond)/max(1, int64(trip))*1e6)))
@@ -141,14 +141,14 @@ func (e *Endpoint) setWindow(q *qp, window int64, trip fabric.Time) {
 
 // paceGap returns the time after a packet of that many bytes until the next may follow.
 func (e *Endpoint) paceGap(q *qp, bytes int) fabric.Time {
-	if bytes >= e.full && bytes <= e.full+frame.RETHSize {
+	if bytes >= e.fullPacketBytes && bytes <= e.fullPacketBytes+frame.RETHSize {
 		return q.rate.gap
 	}
 	return q.rate.now.TimeFor(int64(bytes))
 }
 
-// shortenPause ends a pause between two packets when the present rate would. The pause of a window that was a small part
-// of a packet may be many round trips long.
+// shortenPause ends a pause between two packets when the present rate would. The pause of a window that was a small
+// part of a packet may be many round trips long.
 func (e *Endpoint) shortenPause(now fabric.Time, q *qp) {
 	at := max(now+q.rate.gap, q.heldTo)
 	if q.sendAt <= at {

@@ -53,7 +53,7 @@ func rcccSpec() Spec {
 
 // firstCredit returns the initial credit in packets.
 func (c *rccc) firstCredit() int32 {
-	return max(1, int32(c.bandwidthDelay(c.idleTrip())*3/2/int64(c.full)))
+	return max(1, int32(c.bandwidthDelay(c.idleTrip())*3/2/int64(c.fullPacketBytes)))
 }
 
 // open begins with the initial credit. The window of a queue pair is the number of packets in flight plus the
@@ -124,7 +124,7 @@ func (c *rccc) grantCredit(now fabric.Time) {
 		g.asking = false
 		g.granted += rcccGrant
 		c.queueControl(controlPacket{dst: g.src, qpn: x.qpn, psn: uint32(g.granted) & psnMask, label: g.label, kind: congestionNotification})
-		c.next = max(now, c.next) + rcccGrant*c.fullGap*100/rcccShare
+		c.next = max(now, c.next) + rcccGrant*c.fullPacketTime*100/rcccShare
 		c.requestCredit(x)
 	}
 }

@@ -46,7 +46,7 @@ func (t selectiveRepeat) receive(now fabric.Time, c *context, p *packet) {
 		t.reply(now, c, p, frame.NAKSequenceError)
 		return
 	}
-	if ahead >= t.span {
+	if ahead >= t.maxPacketSpan {
 		t.stats.BeyondWindow++
 		return
 	}

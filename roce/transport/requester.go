@@ -35,12 +35,12 @@ type Message struct {
 
 // requester is the sending half of an endpoint.
 type requester struct {
-	template [stackLen]byte // headers of a data packet without destination
-	byID     hashIndex      // QP -> position in qps
-	qps      []*qp
-	free     []int32 // positions in qps
-	fresh    []qp    // allocated, and not in qps yet
-	open     int
+	template  [stackLen]byte // headers of a data packet without destination
+	byID      hashIndex      // QP -> position in qps
+	qps       []*qp
+	free      []int32 // positions in qps
+	unusedQPs []qp    // allocated, and not in qps yet
+	open      int
 	peerDirectory
 
 	messages *message // for reuse
@@ -49,8 +49,8 @@ type requester struct {
 	expiring timerHeap // retransmission timers, each no later than its QP's deadline
 }
 
-// freshMost is the largest number of QPs allocated at once.
-const freshMost = 32
+// maxUnusedQPs is the largest number of QPs allocated at once.
+const maxUnusedQPs = 32
 
 // queuePlace is where a QP is queued for sending.
 type queuePlace uint8
@@ -90,15 +90,15 @@ type qp struct {
 	address  uint64
 	bytes    int64
 
-	firstPSN  uint32
-	session   uint32 // its peer's, by which it is numbered; 0: none yet
-	data      int32  // packets of the message
-	nudges    int32
-	lastBytes int32 // payload of the message's last packet
-	sndUna    int32 // first packet that is not acknowledged
-	sndNxt    int32 // next packet to send
-	sent      int32 // packets sent at least once
-	once      int32 // packets from this one on were sent at most once
+	firstPSN    uint32
+	session     uint32 // its peer's, by which it is numbered; 0: none yet
+	dataPackets int32  // packets of the message
+	nudges      int32
+	lastBytes   int32 // payload of the message's last packet
+	sndUna      int32 // first packet that is not acknowledged
+	sndNxt      int32 // next packet to send
+	sent        int32 // packets sent at least once
+	once        int32 // packets from this one on were sent at most once
 
 	sendAt   fabric.Time // earliest time of the next packet
 	heldTo   fabric.Time // sendAt is not earlier: the message's start, or the end of a [Endpoint.Hold]
@@ -114,16 +114,16 @@ type qp struct {
 	state     *qpExtra   // nil unless the QP needs it, so that most stay small
 }
 
-func (q *qp) totalPackets() int32 { return q.data + q.nudges }
+func (q *qp) totalPackets() int32 { return q.dataPackets + q.nudges }
 
 // payload returns the bytes of data in the packets from `from` up to, not including, `to`.
 func (q *qp) payload(from, to int32, mtu int64) int64 {
-	to = min(to, q.data)
+	to = min(to, q.dataPackets)
 	if from >= to {
 		return 0
 	}
 	n := int64(to-from) * mtu
-	if to == q.data {
+	if to == q.dataPackets {
 		n -= mtu - int64(q.lastBytes)
 	}
 	return n
@@ -165,20 +165,20 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	if q.session = 0; e.sessions == nil {
 		q.firstPSN = e.cfg.InitialPSN(e.cfg.Host, m.Dst, q.qpn) & psnMask
 	}
-	q.data = int32(packets)
-	q.lastBytes = int32(m.Bytes - int64(q.data-1)*mtu)
+	q.dataPackets = int32(packets)
+	q.lastBytes = int32(m.Bytes - int64(q.dataPackets-1)*mtu)
 	q.nudges, q.sndUna, q.sndNxt, q.sent, q.once = 0, 0, 0, 0, 0
 	q.sendAt, q.heldTo, q.expireAt, q.expiries = m.Start, m.Start, never, 0
 	q.moved = false
 	q.tail.open()
-	q.rate = rateState{e.cfg.LineRate, e.fullGap}
+	q.rate = rateState{e.cfg.LineRate, e.fullPacketTime}
 	if q.balanced {
 		q.extraState().timing = packetTiming{}
 	}
 	e.transport.open(q)
 	e.control.pacer.open(q)
 	if e.keepsSends {
-		q.extraState().sends.reset()
+		q.extraState().sentPackets.reset()
 	}
 	copy(q.hdr[:], e.template[:])
 	e.stack.setDst(q.hdr[:], e.cfg.Fabric, m.Dst)
@@ -226,10 +226,10 @@ func (e *Endpoint) wakeQP(q *qp) {
 	case q.sndNxt == q.totalPackets():
 		q.nudges++
 		e.stats.Nudges++
-	case q.sndNxt >= q.sndUna+e.span:
+	case q.sndNxt >= q.sndUna+e.maxPacketSpan:
 		e.transport.repeat(q, q.sndNxt-1)
 	}
-	q.tail.most = q.sndNxt + 1
+	q.tail.sendLimit = q.sndNxt + 1
 	e.activate(q)
 }
 
@@ -260,7 +260,7 @@ func (e *Endpoint) Restart(id QP) error {
 		e.transport.lost(q)
 	}
 	if e.control.credit == nil { // a receiver's grants stay valid
-		q.moved, q.rate = true, rateState{e.cfg.LineRate, e.fullGap}
+		q.moved, q.rate = true, rateState{e.cfg.LineRate, e.fullPacketTime}
 		e.control.pacer.open(q)
 	}
 	e.activate(q)
@@ -325,11 +325,11 @@ func (e *Endpoint) newQP() *qp {
 		e.free = e.free[:n-1]
 		return q
 	}
-	if len(e.fresh) == 0 { // allocate as many as exist: hosts have one or hundreds
-		e.fresh = make([]qp, min(max(1, len(e.qps)), freshMost))
+	if len(e.unusedQPs) == 0 { // allocate as many as exist: hosts have one or hundreds
+		e.unusedQPs = make([]qp, min(max(1, len(e.qps)), maxUnusedQPs))
 	}
-	q := &e.fresh[0]
-	e.fresh = e.fresh[1:]
+	q := &e.unusedQPs[0]
+	e.unusedQPs = e.unusedQPs[1:]
 	q.pos = int32(len(e.qps))
 	e.qps = append(e.qps, q)
 	return q

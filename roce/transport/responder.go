@@ -18,18 +18,18 @@ type responder struct {
 
 // context is the receiver's state of the latest QP of a slot.
 type context struct {
-	qpn     uint32
-	rcvNxt  uint32 // expected PSN
-	msn     uint32 // messages completed
-	writing bool   // between first and last packet of a message
-	gap     bool   // a NAK was sent for the expected PSN
-	ce      bool   // a packet since the last ACK had CE
-	rkey    uint32
-	message uint64
-	length  int64
-	got     int64
-	cnpAt   fabric.Time // no CNP before this time
-	reorder *reorder    // nil: go-back-N
+	qpn      uint32
+	rcvNxt   uint32 // expected PSN
+	msn      uint32 // messages completed
+	writing  bool   // between first and last packet of a message
+	nakSent  bool   // a NAK was sent for the expected PSN
+	ce       bool   // a packet since the last ACK had CE
+	rkey     uint32
+	message  uint64
+	length   int64
+	received int64
+	cnpAt    fabric.Time // no CNP before this time
+	reorder  *reorder    // nil: go-back-N
 }
 
 // contexts are kept in blocks, since they are many, and freed only when a host's process begins anew.

@@ -114,7 +114,7 @@ func (x *exchange) run(t *testing.T, d *datadriven.TestData) string {
 			fmt.Fprintln(&x.out, at)
 		}
 	case "trip":
-		fmt.Fprintln(&x.out, x.hosts[host].overdues.SRTT)
+		fmt.Fprintln(&x.out, x.hosts[host].overdueQueue.SRTT)
 	case "rate":
 		e := x.hosts[0]
 		fmt.Fprintln(&x.out, e.qps[e.byID.get(uint64(qp))].rate.now)

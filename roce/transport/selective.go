@@ -16,14 +16,14 @@ import (
 // A packet that a switch has trimmed is retransmitted when the receiver reports it, once per report. restartsTimer
 // says when an answer restarts the timer.
 type selectiveState struct {
-	acked       bitWindow
-	again       int32 // next packet to check for retransmission
-	lost        int32 // packets below are lost, or acknowledged
-	old         int32 // packets below had been sent when the timer was started
-	threshold   int32
-	cut         []int32   // trimmed packets, in the order of the reports
-	reportedCut bitWindow // of these, since the timer was started: only the timer retransmits them
-	onTheWay    int32     // packets in flight, neither acknowledged nor lost; each retransmission counts
+	acked              bitWindow
+	nextRetransmission int32 // next packet to check for retransmission
+	lostBelow          int32 // packets below are lost, or acknowledged
+	sentBeforeTimer    int32 // packets below had been sent when the timer was started
+	threshold          int32
+	trimmed            []int32   // trimmed packets, in the order of the reports
+	reportedCut        bitWindow // of these, since the timer was started: only the timer retransmits them
+	inFlight           int32     // packets in flight, neither acknowledged nor lost; each retransmission counts
 }
 
 // unlimited is a reorder window or threshold without effect.
@@ -60,8 +60,8 @@ func (t selectiveRepeat) open(q *qp) {
 	q.cwnd = unlimited
 	s := &q.extraState().selective
 	s.acked.reset()
-	s.again, s.lost, s.old, s.threshold = 0, 0, 0, t.threshold(q)
-	s.cut, s.onTheWay = s.cut[:0], 0
+	s.nextRetransmission, s.lostBelow, s.sentBeforeTimer, s.threshold = 0, 0, 0, t.threshold(q)
+	s.trimmed, s.inFlight = s.trimmed[:0], 0
 	s.reportedCut.reset()
 	q.state.late.open()
 }
@@ -74,48 +74,48 @@ func (t selectiveRepeat) threshold(q *qp) int32 {
 		return 1
 	case t.cfg.LateLoss:
 		return unlimited
-	case t.span == unlimited:
+	case t.maxPacketSpan == unlimited:
 		return unlimited
 	}
-	return t.span / 2
+	return t.maxPacketSpan / 2
 }
 
 func (t selectiveRepeat) pick(q *qp) (packet int32, ok bool) {
 	s := &q.state.selective
-	if s.onTheWay >= q.cwnd && q.sndNxt >= q.tail.most || q.balanced && t.roomy != nil && !t.roomy.Room(q.id, s.onTheWay) {
+	if s.inFlight >= q.cwnd && q.sndNxt >= q.tail.sendLimit || q.balanced && t.windowed != nil && !t.windowed.Room(q.id, s.inFlight) {
 		return 0, false
 	}
-	for len(s.cut) > 0 {
-		if i := s.cut[0]; i >= q.sndUna && !s.acked.has(i) {
+	for len(s.trimmed) > 0 {
+		if i := s.trimmed[0]; i >= q.sndUna && !s.acked.has(i) {
 			return i, true
 		}
-		s.cut = slices.Delete(s.cut, 0, 1)
+		s.trimmed = slices.Delete(s.trimmed, 0, 1)
 	}
-	for s.again < s.lost {
-		if s.again = s.acked.next(max(s.again, q.sndUna)); s.again >= s.lost {
+	for s.nextRetransmission < s.lostBelow {
+		if s.nextRetransmission = s.acked.next(max(s.nextRetransmission, q.sndUna)); s.nextRetransmission >= s.lostBelow {
 			break
 		}
-		if !s.reportedCut.has(s.again) {
-			return s.again, true
+		if !s.reportedCut.has(s.nextRetransmission) {
+			return s.nextRetransmission, true
 		}
-		s.again++
+		s.nextRetransmission++
 	}
-	return q.sndNxt, q.sndNxt < min(q.totalPackets(), q.sndUna+t.span)
+	return q.sndNxt, q.sndNxt < min(q.totalPackets(), q.sndUna+t.maxPacketSpan)
 }
 
 func (t selectiveRepeat) sent(now fabric.Time, q *qp, i int32, asks bool) (more bool) {
 	s := &q.state.selective
-	s.onTheWay++
+	s.inFlight++
 	if t.isLate(q) {
 		t.lateSent(now, q, i, i != q.sndNxt)
 	}
 	if i == q.sndNxt {
 		q.sndNxt++
 	} else {
-		if len(s.cut) > 0 && s.cut[0] == i {
-			s.cut = slices.Delete(s.cut, 0, 1)
+		if len(s.trimmed) > 0 && s.trimmed[0] == i {
+			s.trimmed = slices.Delete(s.trimmed, 0, 1)
 		} else {
-			s.again = i + 1
+			s.nextRetransmission = i + 1
 		}
 		if q.state.timing.packet == i+1 {
 			q.state.timing.packet = 0
@@ -132,46 +132,46 @@ func (t selectiveRepeat) sent(now fabric.Time, q *qp, i int32, asks bool) (more 
 // restart restarts the timer, for the packets sent until now.
 func (t selectiveRepeat) restart(now fabric.Time, q *qp) {
 	t.Endpoint.restart(now, q)
-	q.state.selective.old = q.sent
+	q.state.selective.sentBeforeTimer = q.sent
 }
 
-// answeredBy returns the packet that the answer names.
-func (t selectiveRepeat) answeredBy(q *qp, p *packet, _ int32) int32 {
+// lastAcked returns the packet that the answer names.
+func (t selectiveRepeat) lastAcked(q *qp, p *packet, _ int32) int32 {
 	return q.sndUna + psnDiff(frame.AETH(p.rest).MSN(), q.firstPSN+uint32(q.sndUna))
 }
 
 // outstanding counts at least one packet while some are neither acknowledged nor to be sent again: acknowledgements of
-// packets taken for lost make onTheWay too low.
+// packets taken for lost make inFlight too low.
 func (t selectiveRepeat) outstanding(q *qp) int32 {
 	s := &q.state.selective
-	if q.sndUna < q.sent && s.again >= s.lost && len(s.cut) == 0 {
-		return max(1, s.onTheWay)
+	if q.sndUna < q.sent && s.nextRetransmission >= s.lostBelow && len(s.trimmed) == 0 {
+		return max(1, s.inFlight)
 	}
-	return s.onTheWay
+	return s.inFlight
 }
 
 func (t selectiveRepeat) expired(now fabric.Time, q *qp) {
 	s := &q.state.selective
-	s.again, s.lost = q.sndUna, max(s.lost, s.old)
-	t.control.losses.lost(now, q, s.onTheWay)
-	t.reportLosses(now, q, s.old)
+	s.nextRetransmission, s.lostBelow = q.sndUna, max(s.lostBelow, s.sentBeforeTimer)
+	t.control.losses.lost(now, q, s.inFlight)
+	t.reportLosses(now, q, s.sentBeforeTimer)
 	t.noteRetransmission(q)
 	t.timedOut(now, q)
 }
 
 func (t selectiveRepeat) lost(q *qp) {
 	s := &q.state.selective
-	s.again, s.lost = q.sndUna, q.sent
+	s.nextRetransmission, s.lostBelow = q.sndUna, q.sent
 	t.noteRetransmission(q)
 }
 
 func (t selectiveRepeat) repeat(q *qp, packet int32) {
 	s := &q.state.selective
-	if s.acked.has(packet) || len(s.cut) > 0 {
+	if s.acked.has(packet) || len(s.trimmed) > 0 {
 		return
 	}
-	s.cut = append(s.cut, packet)
-	s.onTheWay = max(0, s.onTheWay-1)
+	s.trimmed = append(s.trimmed, packet)
+	s.inFlight = max(0, s.inFlight-1)
 	q.once = q.sent
 }
 
@@ -181,7 +181,7 @@ func (t selectiveRepeat) noteRetransmission(q *qp) {
 	q.state.timing.packet, q.once = 0, q.sent
 	q.tail.becomeIdle()
 	s := &q.state.selective
-	s.onTheWay = 0
+	s.inFlight = 0
 	s.reportedCut.reset()
 	q.state.late.forget(-1)
 }
@@ -235,18 +235,18 @@ func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome fr
 	q.sndUna = s.acked.next(before)
 	s.acked.forget(q.sndUna)
 	s.reportedCut.forget(q.sndUna)
-	if s.onTheWay = max(0, s.onTheWay-newly); q.sndUna == q.sent {
-		s.onTheWay = 0
+	if s.inFlight = max(0, s.inFlight-newly); q.sndUna == q.sent {
+		s.inFlight = 0
 	}
 	since := q.tail.since
 	t.answerCame(now, q)
 	t.control.pacer.acked(now, q, p, newly, max(upTo, own+1), false)
-	if q.tail.behind && own >= q.data && own == q.sndNxt-1 && t.threshold(q) == 1 {
-		s.again, s.lost = q.sndUna, q.sndUna // retransmissions, too, were sent before the answered probe
+	if q.tail.lastIsProbe && own >= q.dataPackets && own == q.sndNxt-1 && t.threshold(q) == 1 {
+		s.nextRetransmission, s.lostBelow = q.sndUna, q.sndUna // retransmissions, too, were sent before the answered probe
 	}
 	if lost := t.markLostUpTo(now, q, own-s.threshold+1); lost > 0 {
 		q.once = q.sent
-		s.onTheWay = max(0, s.onTheWay-int32(lost))
+		s.inFlight = max(0, s.inFlight-int32(lost))
 		t.control.losses.lost(now, q, int32(lost))
 		if id := q.id; t.cfg.Watcher != nil {
 			if t.cfg.Watcher.Lost(now, id, Loss{Packets: lost, Since: since}); !q.live || q.id != id {
@@ -284,10 +284,10 @@ func (t selectiveRepeat) sentCut(now fabric.Time, q *qp, p *packet, packet int32
 	if q.balanced {
 		t.cfg.Balancer.Echo(now, q.id, Echo{Label: p.label, Marked: true})
 	}
-	s.cut = append(s.cut, packet)
+	s.trimmed = append(s.trimmed, packet)
 	s.reportedCut.add(packet)
 	q.state.late.forget(packet)
-	s.onTheWay = max(0, s.onTheWay-1)
+	s.inFlight = max(0, s.inFlight-1)
 	t.control.losses.cut(now, q, packet)
 	if t.restartsTimer(q) {
 		t.restart(now, q)
@@ -303,13 +303,13 @@ func (t selectiveRepeat) sentCut(now fabric.Time, q *qp, p *packet, packet int32
 // ones.
 func (t selectiveRepeat) markLostUpTo(now fabric.Time, q *qp, to int32) (n int) {
 	s := &q.state.selective
-	for i := s.acked.next(max(s.lost, q.sndUna)); i < to; i = s.acked.next(i + 1) {
+	for i := s.acked.next(max(s.lostBelow, q.sndUna)); i < to; i = s.acked.next(i + 1) {
 		if !s.reportedCut.has(i) {
 			n++
 			t.reportLost(now, q, i)
 		}
 	}
-	s.lost = max(s.lost, to)
+	s.lostBelow = max(s.lostBelow, to)
 	return n
 }
 

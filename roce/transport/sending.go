@@ -24,7 +24,7 @@ func (e *Endpoint) enqueueIfReady(q *qp) {
 func (e *Endpoint) enqueue(q *qp) {
 	q.where = inTurn
 	again := q.once - q.sndUna
-	e.ports[q.port].put(q, 0 < again && fabric.Time(again)*e.fullGap <= e.cfg.Trip || q.sndNxt >= q.data)
+	e.ports[q.port].put(q, 0 < again && fabric.Time(again)*e.fullPacketTime <= e.cfg.Trip || q.sndNxt >= q.dataPackets)
 }
 
 // nextData lets the QPs send in turn, until one does. Its share then becomes the last.
@@ -60,13 +60,13 @@ func (e *Endpoint) sendOne(now fabric.Time, q *qp, dst []byte) (Frame, bool) {
 		e.stack.setLabel(dst, e.cfg.Balancer.Label(now, q.id))
 	}
 	if e.keepsSends {
-		q.state.sends.put(i, now, e.stack.label(dst), q.sndUna)
+		q.state.sentPackets.put(i, now, e.stack.label(dst), q.sndUna)
 	}
 	if i == q.sent {
 		if q.balanced {
 			q.state.timing.sent(now, i)
 		}
-		if q.sent++; q.sent == q.data {
+		if q.sent++; q.sent == q.dataPackets {
 			e.leaveMessage(q)
 		}
 	} else if q.bytes > 0 { // a probe has no data
@@ -86,17 +86,17 @@ func (e *Endpoint) sendOne(now fabric.Time, q *qp, dst []byte) (Frame, bool) {
 // requestsAck reports whether the QP's packet i requests an ACK: the last one, a retransmission, a probe, and one in
 // each half of the window, so that a window that is cut by half has one on the way.
 func (e *Endpoint) requestsAck(q *qp, i int32) bool {
-	return e.ask == 1 || i >= q.data-1 || i < q.sent || i+1 == q.tail.most || int(i+1)%e.ask == 0 ||
-		i+1-q.tail.asked >= max(1, q.cwnd/2)
+	return e.ackInterval == 1 || i >= q.dataPackets-1 || i < q.sent || i+1 == q.tail.sendLimit || int(i+1)%e.ackInterval == 0 ||
+		i+1-q.tail.ackAskedBy >= max(1, q.cwnd/2)
 }
 
 // buildData writes the headers of the QP's packet i.
 func (e *Endpoint) buildData(q *qp, i int32, asks bool, dst []byte) Frame {
 	st := &e.stack
-	payload, last := e.cfg.MTU, i == q.data-1
+	payload, last := e.cfg.MTU, i == q.dataPackets-1
 	opcode := frame.WriteMiddle
 	switch {
-	case i >= q.data:
+	case i >= q.dataPackets:
 		payload, opcode = 0, frame.WriteOnly
 	case last && i == 0:
 		payload, opcode = int(q.lastBytes), frame.WriteOnly
@@ -116,7 +116,7 @@ func (e *Endpoint) buildData(q *qp, i int32, asks bool, dst []byte) Frame {
 	b.SetPSN(q.firstPSN + uint32(i))
 	if opcode.Starts() {
 		reth := frame.RETHFields{VirtualAddress: q.address, RKey: q.rkey, Length: uint32(q.bytes)}
-		if i >= q.data {
+		if i >= q.dataPackets {
 			reth.Length = 0
 		}
 		frame.RETH(dst[n:]).Encode(&reth)

@@ -70,7 +70,7 @@ func (e *Endpoint) tripOfPacket(now fabric.Time, q *qp, packet int32) fabric.Tim
 	if !e.keepsSends {
 		return 0
 	}
-	if t := q.state.sends.find(packet); t != nil && !t.again {
+	if t := q.state.sentPackets.find(packet); t != nil && !t.again {
 		return now - t.at
 	}
 	return 0

@@ -50,7 +50,7 @@ func (e *Endpoint) SetSession(now fabric.Time, peer fabric.NodeID, s Session, re
 		e.activate(q)
 	}
 	if x.count > 1 {
-		e.begunAnew(now, peer)
+		e.peerRestarted(now, peer)
 	}
 }
 
@@ -66,8 +66,8 @@ func (x *session) remove(q *qp) {
 	q.where = notQueued
 }
 
-// begunAnew continues or fails the queue pairs to a host that were sent in an earlier session.
-func (e *Endpoint) begunAnew(now fabric.Time, peer fabric.NodeID) {
+// peerRestarted continues or fails the queue pairs to a host that were sent in an earlier session.
+func (e *Endpoint) peerRestarted(now fabric.Time, peer fabric.NodeID) {
 	p := e.find(peer)
 	if p < 0 {
 		return

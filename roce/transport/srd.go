@@ -29,7 +29,7 @@ func srdSpec() Spec {
 		control: func(a *params.Reader) controlMaker {
 			target := readTargetDelay(a)
 			return func(e *Endpoint) rateControl {
-				c := &srd{delayMeter: newDelays(e, target)}
+				c := &srd{delayMeter: newDelayMeter(e, target)}
 				return rateControl{pacer: c, losses: c}
 			}
 		},
@@ -61,7 +61,7 @@ func (c *srd) open(q *qp) {
 
 func (c *srd) acked(now fabric.Time, q *qp, p *packet, packets, at int32, _ bool) {
 	s := c.qps.at(q)
-	s.bytes += int64(packets) * int64(c.full)
+	s.bytes += int64(packets) * int64(c.fullPacketBytes)
 	trip, again, ok := c.measure(now, q, p, at)
 	if !ok || again { // again: the first copy may merely be late
 		return
@@ -70,7 +70,7 @@ func (c *srd) acked(now fabric.Time, q *qp, p *packet, packets, at int32, _ bool
 	if s.all++; trip > s.base+c.target {
 		s.slow++
 	}
-	if c.transport.answeredBy(q, p, at) < s.round {
+	if c.transport.lastAcked(q, p, at) < s.round {
 		return
 	}
 	if s.began != never {
@@ -82,7 +82,7 @@ func (c *srd) acked(now fabric.Time, q *qp, p *packet, packets, at int32, _ bool
 
 // endRound changes the window for what the round has shown.
 func (c *srd) endRound(now fabric.Time, s *srdState) {
-	packet := int64(c.full)
+	packet := int64(c.fullPacketBytes)
 	switch took := now - s.began; {
 	case 2*s.slow <= s.all:
 		s.window += max(packet, s.window/srdGrowth)
@@ -96,7 +96,7 @@ func (c *srd) endRound(now fabric.Time, s *srdState) {
 
 // cut implements [lossObserver]: a trimmed packet has met a full queue.
 func (c *srd) cut(_ fabric.Time, q *qp, packet int32) {
-	q.state.sends.take(packet)
+	q.state.sentPackets.take(packet)
 	c.lost(0, q, 1)
 }
 
@@ -110,7 +110,7 @@ func (c *srd) lost(_ fabric.Time, q *qp, packets int32) {
 // wentBack halves the window.
 func (c *srd) wentBack(q *qp) {
 	s := c.qps.at(q)
-	s.window = max(s.window/2, int64(c.full)/swiftMinWindow)
+	s.window = max(s.window/2, int64(c.fullPacketBytes)/swiftMinWindow)
 	c.setWindow(q, s.window, s.trip)
 }
 

@@ -31,7 +31,7 @@ func swiftSpec() Spec {
 		control: func(a *params.Reader) controlMaker {
 			target := readTargetDelay(a)
 			return func(e *Endpoint) rateControl {
-				c := &swift{delayMeter: newDelays(e, target)}
+				c := &swift{delayMeter: newDelayMeter(e, target)}
 				return rateControl{pacer: c, losses: c}
 			}
 		},
@@ -116,7 +116,7 @@ func (s *SwiftPath) Lost(now fabric.Time) (cut bool) {
 }
 
 func (c *swift) open(q *qp) {
-	*c.qps.open(q) = NewSwift(int64(c.full), c.bandwidthDelay(c.trip), 1, c.trip, c.target)
+	*c.qps.open(q) = NewSwift(int64(c.fullPacketBytes), c.bandwidthDelay(c.trip), 1, c.trip, c.target)
 	c.applyWindow(q)
 }
 
@@ -150,7 +150,7 @@ func (c *swift) countCut(cut bool) {
 
 // cut implements [lossObserver].
 func (c *swift) cut(now fabric.Time, q *qp, packet int32) {
-	q.state.sends.take(packet)
+	q.state.sentPackets.take(packet)
 	c.lost(now, q, 1)
 }
 

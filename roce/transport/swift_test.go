@@ -13,7 +13,7 @@ func TestSwift(t *testing.T) {
 	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 1 << 30})
 	e := w.hosts[0].e
 	q, c := e.qps[0], e.control.pacer.(*swift)
-	s, packet := c.qps.at(q), int64(e.full)
+	s, packet := c.qps.at(q), int64(e.fullPacketBytes)
 	allowed := func(window int64) fabric.Time {
 		p := *s
 		p.Window = window
@@ -38,7 +38,7 @@ func TestSwift(t *testing.T) {
 	now := fabric.Millisecond
 	answer := func(packet int32, trip fabric.Time) {
 		s, old := q.state, q.sent
-		s.sends.put(packet, now-trip, 0, 0)
+		s.sentPackets.put(packet, now-trip, 0, 0)
 		c.acked(now, q, ackOf(q, packet), 1, packet+1, false)
 		q.sent = old
 	}

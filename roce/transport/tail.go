@@ -32,17 +32,17 @@ type overdueQueue struct {
 // waits. An answer ends probing; so do a retransmission and a new path, after which the QP waits anew from its next
 // packet on.
 type tailProbe struct {
-	due    fabric.Time
-	from   fabric.Time // waiting: time of the last answer, or of the first packet after it that asks for one; at most due
-	probes int8        // sent behind what was in flight, since the last answer; 0 to maxTailProbes
-	tries  int8        // doublings of the wait since the last answer; 0 to maxTries
-	behind bool        // the packet sent last is a probe
-	most   int32       // packets below may be sent though the window is shut; the last of them is a probe
-	listed bool        // in overdues.waiting; true while waiting
+	due         fabric.Time
+	from        fabric.Time // waiting: time of the last answer, or of the first packet after it that asks for one; at most due
+	probes      int8        // sent behind what was in flight, since the last answer; 0 to maxTailProbes
+	doublings   int8        // doublings of the wait since the last answer; 0 to maxTries
+	lastIsProbe bool        // the packet sent last is a probe
+	sendLimit   int32       // packets below may be sent though the window is shut; the last of them is a probe
+	listed      bool        // in overdues.waiting; true while waiting
 
-	asked int32       // 1 + the latest packet that asks for an answer; at most qp.sent
-	since fabric.Time // the first packet that is not answered was sent then, or later
-	trip  rttSample
+	ackAskedBy int32       // 1 + the latest packet that asks for an answer; at most qp.sent
+	since      fabric.Time // the first packet that is not answered was sent then, or later
+	trip       rttSample
 }
 
 // rttSample is the measurement of one round trip at a time: packet and time of sending; packet -1: none is in progress.
@@ -56,12 +56,12 @@ func (t *tailProbe) idle() bool { return t.due == never }
 // open makes the tail that of a new QP.
 func (t *tailProbe) open() {
 	t.becomeIdle()
-	t.asked, t.trip.packet = 0, -1
+	t.ackAskedBy, t.trip.packet = 0, -1
 }
 
 // becomeIdle ends the wait and the probing.
 func (t *tailProbe) becomeIdle() {
-	t.due, t.from, t.probes, t.tries, t.behind, t.most = never, never, 0, 0, false, 0
+	t.due, t.from, t.probes, t.doublings, t.lastIsProbe, t.sendLimit = never, never, 0, 0, false, 0
 }
 
 // becomeWaiting makes a QP wait until a time. Without [Config].Trip no QP waits.
@@ -72,7 +72,7 @@ func (e *Endpoint) becomeWaiting(q *qp, until fabric.Time) {
 	q.tail.due = until
 	if !q.tail.listed {
 		q.tail.listed = true
-		e.overdues.waiting.push(until, q)
+		e.overdueQueue.waiting.push(until, q)
 	}
 }
 
@@ -86,7 +86,7 @@ func (e *Endpoint) tripTo(q *qp) fabric.Time { return e.peers[q.peer].trip }
 
 // tripOf computes tripTo for a host.
 func (e *Endpoint) tripOf(dst fabric.NodeID) fabric.Time {
-	if e.cfg.Trip > e.longest {
+	if e.cfg.Trip > e.longestTrip {
 		return e.cfg.Trip // wires are not the slowest part
 	}
 	return e.cfg.Fabric.RoundTrip(e.cfg.Host, dst, int64(e.cfg.MTU+e.cfg.Outer+packetOverhead), packetOverhead)
@@ -95,7 +95,7 @@ func (e *Endpoint) tripOf(dst fabric.NodeID) fabric.Time {
 // awaitAnswer makes a QP wait for the answer to a packet that it has sent, unless it waits already.
 func (e *Endpoint) awaitAnswer(now fabric.Time, q *qp, packet int32, asks bool) {
 	t := &q.tail
-	t.behind = packet >= q.data
+	t.lastIsProbe = packet >= q.dataPackets
 	if e.cfg.Watcher == nil {
 		e.awaitLast(now, q)
 		return
@@ -103,7 +103,7 @@ func (e *Endpoint) awaitAnswer(now fabric.Time, q *qp, packet int32, asks bool) 
 	if !asks {
 		return
 	}
-	t.asked = max(t.asked, packet+1)
+	t.ackAskedBy = max(t.ackAskedBy, packet+1)
 	switch {
 	case t.idle():
 		if packet == q.sndUna {
@@ -120,7 +120,7 @@ func (e *Endpoint) awaitAnswer(now fabric.Time, q *qp, packet int32, asks bool) 
 
 // probeTimeout returns the time after which a QP's acknowledgement is overdue.
 func (e *Endpoint) probeTimeout(q *qp) fabric.Time {
-	return max(e.tripTo(q)*3/2, min(e.overdues.SRTT+4*e.overdues.RTTVar, e.cfg.RTO/8))
+	return max(e.tripTo(q)*3/2, min(e.overdueQueue.SRTT+4*e.overdueQueue.RTTVar, e.cfg.RTO/8))
 }
 
 // isWatched reports whether the watcher is notified of the QP's overdue answers.
@@ -135,14 +135,14 @@ func (e *Endpoint) answerCame(now fabric.Time, q *qp) {
 		return
 	}
 	t := &q.tail
-	t.probes, t.tries, t.most = 0, 0, 0
+	t.probes, t.doublings, t.sendLimit = 0, 0, 0
 	if t.trip.packet >= 0 && q.sndUna > t.trip.packet {
 		if t.trip.packet >= q.once {
-			e.overdues.Sample(now - t.trip.sent)
+			e.overdueQueue.Sample(now - t.trip.sent)
 		}
 		t.since, t.trip.packet = t.trip.sent, -1
 	}
-	if t.due = never; t.asked > q.sndUna && e.transport.outstanding(q) > 0 && e.isWatched(q) {
+	if t.due = never; t.ackAskedBy > q.sndUna && e.transport.outstanding(q) > 0 && e.isWatched(q) {
 		t.from = now
 		e.becomeWaiting(q, now+e.probeTimeout(q))
 	}
@@ -155,7 +155,7 @@ func (e *Endpoint) noticeOverdue(now fabric.Time) {
 		if !ok || at > now {
 			return
 		}
-		q := e.overdues.waiting.pop()
+		q := e.overdueQueue.waiting.pop()
 		q.tail.listed, q.tail.due = false, never
 		if e.cfg.Watcher == nil {
 			e.probeTail(q, 1)
@@ -167,18 +167,18 @@ func (e *Endpoint) noticeOverdue(now fabric.Time) {
 			continue
 		}
 		trip := e.tripTo(q)
-		probeAt := from + max(2*trip, min(e.overdues.SRTT+4*e.overdues.RTTVar, e.cfg.RTO/8))<<q.tail.probes
-		next := now + max(e.probeTimeout(q), trip<<q.tail.tries)
+		probeAt := from + max(2*trip, min(e.overdueQueue.SRTT+4*e.overdueQueue.RTTVar, e.cfg.RTO/8))<<q.tail.probes
+		next := now + max(e.probeTimeout(q), trip<<q.tail.doublings)
 		switch _, more := e.transport.pick(q); {
 		case now < probeAt:
 			next = min(next, probeAt)
 		case !more:
 			e.probeTail(q, maxTailProbes)
-		case q.tail.asked > q.tail.most && q.tail.probes < maxTailProbes: // what was sent since is as good as a probe
+		case q.tail.ackAskedBy > q.tail.sendLimit && q.tail.probes < maxTailProbes: // what was sent since is as good as a probe
 			q.tail.probes++
-			q.tail.most = q.tail.asked
+			q.tail.sendLimit = q.tail.ackAskedBy
 		}
-		q.tail.tries = min(q.tail.tries+1, maxTries)
+		q.tail.doublings = min(q.tail.doublings+1, maxTries)
 		e.becomeWaiting(q, next)
 	}
 }
@@ -205,33 +205,33 @@ func (e *Endpoint) awaitLast(now fabric.Time, q *qp) {
 }
 
 func (e *Endpoint) lastPatience() fabric.Time {
-	return 2*max(e.cfg.Trip, e.overdues.SRTT) + 4*e.overdues.RTTVar
+	return 2*max(e.cfg.Trip, e.overdueQueue.SRTT) + 4*e.overdueQueue.RTTVar
 }
 
 // lastAnswered processes an answer to a QP whose paths nobody watches.
 func (e *Endpoint) lastAnswered(now fabric.Time, q *qp) {
 	switch {
 	case q.tail.idle():
-	case q.sndUna < q.data:
+	case q.sndUna < q.dataPackets:
 		e.becomeWaiting(q, now+e.lastPatience())
 	case q.once == 0 && q.tail.probes == 0: // otherwise it can be the answer to either copy
-		if e.overdues.SRTT == 0 {
-			e.overdues.SRTT, e.overdues.Samples = now-q.tail.since, 1 // without a variation
+		if e.overdueQueue.SRTT == 0 {
+			e.overdueQueue.SRTT, e.overdueQueue.Samples = now-q.tail.since, 1 // without a variation
 		}
-		e.overdues.Sample(now - q.tail.since)
+		e.overdueQueue.Sample(now - q.tail.since)
 	}
 }
 
 // nextOverdue returns when the next answer is overdue.
 func (e *Endpoint) nextOverdue() (fabric.Time, bool) {
-	for len(e.overdues.waiting) > 0 {
-		t := e.overdues.waiting[0]
+	for len(e.overdueQueue.waiting) > 0 {
+		t := e.overdueQueue.waiting[0]
 		switch {
 		case !t.qp.live || t.qp.tail.idle():
 			t.qp.tail.listed = false
-			e.overdues.waiting.pop()
+			e.overdueQueue.waiting.pop()
 		case t.qp.tail.due > t.at:
-			e.overdues.waiting.postpone(t.qp.tail.due)
+			e.overdueQueue.waiting.postpone(t.qp.tail.due)
 		default:
 			return t.at, true
 		}

@@ -60,7 +60,7 @@ func TestTail(t *testing.T) {
 func (e *Endpoint) checkTails(t testing.TB) {
 	t.Helper()
 	listed := map[*qp]bool{}
-	for _, x := range e.overdues.waiting {
+	for _, x := range e.overdueQueue.waiting {
 		if listed[x.qp] {
 			t.Fatalf("QP %d is listed twice", x.qp.id)
 		}
@@ -74,7 +74,7 @@ func (e *Endpoint) checkTails(t testing.TB) {
 		if !q.live {
 			continue
 		}
-		if x.probes < 0 || x.probes > maxTailProbes || x.tries < 0 || x.tries > maxTries || x.asked > q.sent || x.trip.packet >= q.sent ||
+		if x.probes < 0 || x.probes > maxTailProbes || x.doublings < 0 || x.doublings > maxTries || x.ackAskedBy > q.sent || x.trip.packet >= q.sent ||
 			e.cfg.Watcher != nil && !x.idle() && x.from > x.due {
 			t.Fatalf("QP %d, %d sent: %+v", q.id, q.sent, *x)
 		}

@@ -92,8 +92,8 @@ func (intReflection) writeAck(p *packet, field []byte) {
 	}
 }
 
-// hop is the telemetry of one hop.
-type hop struct {
+// intHop is the telemetry of one hop.
+type intHop struct {
 	sent, queue int64 // bytes
 	at          int64 // ns
 	rate        fabric.Rate
@@ -107,9 +107,9 @@ func (t *telemetry) path() (hops int, id uint16, ok bool) {
 	return hops, id, hops >= 1 && hops <= maxHops
 }
 
-func (t *telemetry) hop(i int) hop {
+func (t *telemetry) hop(i int) intHop {
 	w := binary.BigEndian.Uint64(t[2+i*hopSize:])
-	return hop{
+	return intHop{
 		rate: hopRates[min(int(w>>60), len(hopRates)-1)], at: int64(w >> (hopSentBits + hopQueueBits) & (1<<hopTSBits - 1)),
 		sent: int64(w>>hopQueueBits&(1<<hopSentBits-1)) * hopSentUnit, queue: int64(w&(1<<hopQueueBits-1)) * hopQueueUnit,
 	}
@@ -117,14 +117,14 @@ func (t *telemetry) hop(i int) hop {
 
 // since returns the time in ns and the bytes that the hop sent since an earlier word of it. ok is false if that was no
 // earlier.
-func (h hop) since(before hop) (ns, sent int64, ok bool) {
+func (h intHop) since(before intHop) (ns, sent int64, ok bool) {
 	ns = (h.at - before.at) & (1<<hopTSBits - 1)
 	sent = (h.sent - before.sent) & ((1<<hopSentBits - 1) * hopSentUnit)
 	return ns, sent, ns > 0 && ns < 1<<(hopTSBits-1) && h.rate == before.rate && h.rate > 0
 }
 
 // wraps reports whether the hop's time or bytes can come round in a time: at 400 Gb/s in 2.7 ms, by its bytes.
-func (h hop) wraps(in fabric.Time) bool {
+func (h intHop) wraps(in fabric.Time) bool {
 	ns := int64(in / fabric.Nanosecond)
 	return ns >= 1<<(hopTSBits-1) || bytesIn(h.rate, ns) >= hopSentUnit<<hopSentBits
 }

@@ -34,8 +34,8 @@ type reliability interface {
 	lost(q *qp)
 	// repeat makes a packet that is on the way the next to send. There is a receiver's window, and it is full.
 	repeat(q *qp, packet int32)
-	// answeredBy returns the packet that an answer is for, `at` being the one behind those it acknowledges.
-	answeredBy(q *qp, p *packet, at int32) int32
+	// lastAcked returns the packet that an answer is for, `at` being the one behind those it acknowledges.
+	lastAcked(q *qp, p *packet, at int32) int32
 	// outstanding returns how many packets are on the way.
 	outstanding(q *qp) int32
 
@@ -49,10 +49,10 @@ type reliability interface {
 // qpExtra is the additional state of QPs that are balanced, that use another transport than the default one, or whose
 // packets' sending times are kept.
 type qpExtra struct {
-	timing    packetTiming // of balanced QPs
-	selective selectiveState
-	sends     sentPackets  // if [Endpoint].keepsSends
-	late      lateDetector // of those whose losses are found by time
+	timing      packetTiming // of balanced QPs
+	selective   selectiveState
+	sentPackets sentPackets  // if [Endpoint].keepsSends
+	late        lateDetector // of those whose losses are found by time
 }
 
 // extraState returns the QP's further state, which stays with it for QPs to come.
@@ -80,7 +80,7 @@ func (e *Endpoint) currentRTO(q *qp) fabric.Time {
 	if e.cfg.MostRTO <= e.cfg.RTO {
 		return e.cfg.RTO
 	}
-	rto := max(e.cfg.RTO, e.overdues.SRTT+4*e.overdues.RTTVar)
+	rto := max(e.cfg.RTO, e.overdueQueue.SRTT+4*e.overdueQueue.RTTVar)
 	return min(rto<<q.expiries, e.cfg.MostRTO)
 }
 
@@ -100,7 +100,7 @@ func (e *Endpoint) timedOut(now fabric.Time, q *qp) {
 // reportAcked reports newly acknowledged bytes, and the end of a QP that has come to
 // it.
 func (e *Endpoint) reportAcked(now fabric.Time, q *qp, bytes int64) {
-	id, done := q.id, q.sndUna >= q.data
+	id, done := q.id, q.sndUna >= q.dataPackets
 	if bytes > 0 {
 		q.expiries = 0
 	}
@@ -122,7 +122,7 @@ func (e *Endpoint) reportLost(now fabric.Time, q *qp, packet int32) {
 	if e.cfg.Losses == nil || !q.balanced {
 		return
 	}
-	if sent := q.state.sends.find(packet); sent != nil {
+	if sent := q.state.sentPackets.find(packet); sent != nil {
 		e.cfg.Losses.LostBy(now, q.id, sent.label)
 	}
 }

@@ -42,7 +42,7 @@ func TestControlledWindow(t *testing.T) {
 					q := e.qps[0]
 					onTheWay := q.sndNxt - q.sndUna
 					if r != GoBackN {
-						onTheWay = q.state.selective.onTheWay
+						onTheWay = q.state.selective.inFlight
 					}
 					peak = max(peak, onTheWay)
 					if sent++; sent == lost {

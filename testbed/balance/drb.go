@@ -71,7 +71,7 @@ func (s *drb) rotation(dst fabric.NodeID) *rotation {
 	return &rotation{labels: paths, at: s.rng.IntN(len(paths))}
 }
 
-// Label implements [PacketHost].
+// Label returns the path label of the data packet that a queue pair sends now, for [PacketHost].
 func (s *drb) Label(_ fabric.Time, qp hostagent.QP) fabric.Label {
 	q := s.qps[qp]
 	l := q.next()
@@ -84,7 +84,7 @@ func (s *drb) Label(_ fabric.Time, qp hostagent.QP) fabric.Label {
 	return l
 }
 
-// Echo implements [PacketHost].
+// Echo does nothing: ACKs do not influence the choice of paths.
 func (s *drb) Echo(fabric.Time, hostagent.QP, transport.Echo) {}
 
 // Done forgets a queue pair.

@@ -91,7 +91,7 @@ func (s Spec) Lacks(given map[string]string) (lacks []string, ok bool) {
 // do and the receiver keeps packets that arrive out of order.
 func (s Spec) FindsLate(given map[string]string, r transport.Receiver) bool {
 	receiver, err := r.Spec()
-	return given[lossParam] == lossByTime || s.Late && err == nil && !receiver.Needs.InOrder
+	return given[lossParam] == lossByTime || s.DetectsLate && err == nil && !receiver.Needs.InOrder
 }
 
 // Convergence returns the time in which a routing protocol repairs switches' tables; ok is false if none runs.
@@ -112,7 +112,7 @@ func (s Spec) Adapted(given map[string]string) bool {
 // readFair reads those of these parameters that the scheme has.
 func (s Spec) readFair(a *params.Reader, c *Config) {
 	a.Choice(lossParam, "timer", lossByTime)
-	c.news = a.Choice(newsParam, "ignored", newsTaken) == newsTaken
+	c.takesNotifications = a.Choice(newsParam, "ignored", newsTaken) == newsTaken
 	if a.Time(convergenceParam, DefaultConvergence, DefaultConvergence) == 0 { // scenario.Run.Hash takes 0 for absent
 		a.Bad(convergenceParam, "a time above 0, such as 1us")
 	}
@@ -125,7 +125,7 @@ type deadLinks struct {
 	live  map[fabric.NodeID][]fabric.Label // by destination host, as requested since the last notification
 }
 
-func newNews(c hostagent.Config) (*deadLinks, error) {
+func newDeadLinks(c hostagent.Config) (*deadLinks, error) {
 	agent, err := hostagent.New(c)
 	return &deadLinks{agent, map[fabric.NodeID][]fabric.Label{}}, err
 }
@@ -143,10 +143,10 @@ func (n *deadLinks) paths(dst fabric.NodeID) []fabric.Label {
 
 // livePath returns the label if its path to a host is not known to be dead, otherwise a random other one.
 func (s *pieces) livePath(dst fabric.NodeID, l fabric.Label) fabric.Label {
-	if s.news == nil || l >= s.span {
+	if s.deadLinks == nil || l >= s.span {
 		return l
 	}
-	labels := s.news.paths(dst)
+	labels := s.deadLinks.paths(dst)
 	if _, found := slices.BinarySearch(labels, l); found || len(labels) == 0 {
 		return l
 	}
@@ -156,42 +156,42 @@ func (s *pieces) livePath(dst fabric.NodeID, l fabric.Label) fabric.Label {
 // Quench processes a quench with an agent's rules, if the scheme takes notifications. Otherwise it is ignored,
 // since the host does not keep states of paths.
 func (s *pieces) Quench(now fabric.Time, q frame.Quench) hostagent.Verdict {
-	if s.news == nil {
+	if s.deadLinks == nil {
 		return hostagent.NotOurs
 	}
-	clear(s.news.live)
-	return s.news.agent.Quench(now, q)
+	clear(s.deadLinks.live)
+	return s.deadLinks.agent.Quench(now, q)
 }
 
 // Update processes a controller's update.
 func (s *pieces) Update(now fabric.Time, u *statepb.Update) {
-	if s.news != nil {
-		clear(s.news.live)
-		s.news.agent.Update(now, u)
+	if s.deadLinks != nil {
+		clear(s.deadLinks.live)
+		s.deadLinks.agent.Update(now, u)
 	}
 }
 
-// Tick forgets expired knowledge.
+// Tick forgets notifications of dead links that are too old.
 func (s *pieces) Tick(now fabric.Time) {
-	if s.news != nil {
-		clear(s.news.live)
-		s.news.agent.Tick(now)
+	if s.deadLinks != nil {
+		clear(s.deadLinks.live)
+		s.deadLinks.agent.Tick(now)
 	}
 }
 
 // Deadline returns when to call Tick next.
 func (s *pieces) Deadline() (at fabric.Time, ok bool) {
-	if s.news == nil {
+	if s.deadLinks == nil {
 		return 0, false
 	}
-	return s.news.agent.Deadline()
+	return s.deadLinks.agent.Deadline()
 }
 
 // AckLabel mirrors the label: ACKs are hashed by the same port, or take the same path unless that is known to be
 // dead.
 func (s *pieces) AckLabel(now fabric.Time, peer fabric.NodeID, mirrored fabric.Label, rerouted bool) fabric.Label {
-	if s.news == nil {
+	if s.deadLinks == nil {
 		return mirrored
 	}
-	return s.news.agent.ResponderLabel(now, peer, mirrored, rerouted)
+	return s.deadLinks.agent.ResponderLabel(now, peer, mirrored, rerouted)
 }

@@ -62,7 +62,7 @@ func falconSpec() Spec {
 			{Name: "target_delay", Meaning: "queueing that is no congestion; three quarters of an idle round trip when absent"},
 			entropyDoc, newsDoc,
 		},
-		Receiver: transport.Falcon, Control: transport.NoControl, Late: true, Flows: Spread, Holds: true, host: readFalcon,
+		Receiver: transport.Falcon, Control: transport.NoControl, DetectsLate: true, Flows: Spread, Holds: true, host: readFalcon,
 	}
 }
 
@@ -76,7 +76,7 @@ func readFalcon(a *params.Reader) hostFactory {
 		}
 		return &falcon{
 			pieces: p, flows: n, attempts: attempts, target: target, ports: entropy == byPort, wire: wireOf(c),
-			qps: newBook[falconQP](),
+			qps: newQPStates[falconQP](),
 		}, nil
 	}
 }
@@ -115,7 +115,7 @@ func (q *falconQP) mostRoom() (best *falconFlow, out, windows int64) {
 	return best, out, windows
 }
 
-// Room implements [transport.Roomy].
+// Room reports whether a path's window has room for another packet of a queue pair, for [transport.WindowedBalancer].
 func (s *falcon) Room(qp hostagent.QP, onTheWay int32) bool {
 	q := s.qps.open[qp]
 	if q == nil {
@@ -144,7 +144,7 @@ func (q *falconQP) takeFromFlight(bytes int64) {
 	}
 }
 
-// Label implements [PacketHost].
+// Label returns the path label of the data packet that a queue pair sends now, for [PacketHost].
 func (s *falcon) Label(now fabric.Time, qp hostagent.QP) fabric.Label {
 	q := s.qps.open[qp]
 	f, _, windows := q.mostRoom()
@@ -156,7 +156,7 @@ func (s *falcon) Label(now fabric.Time, qp hostagent.QP) fabric.Label {
 	return f.label
 }
 
-// Holds implements [Holder].
+// Holds returns the pauses of queue pairs requested since the last call, for [PausingHost].
 func (s *falcon) Holds() []Hold {
 	out := s.holds
 	s.holds = s.holds[:0]
@@ -177,7 +177,7 @@ func (q *falconQP) flow(l fabric.Label) (f *falconFlow, present bool) {
 	return f, false
 }
 
-// Echo implements [PacketHost].
+// Echo processes what an ACK says about the data packet that caused it: path, mark, round trip, for [PacketHost].
 func (s *falcon) Echo(now fabric.Time, qp hostagent.QP, e transport.Echo) {
 	q := s.qps.open[qp]
 	if q == nil {
@@ -216,7 +216,7 @@ func (s *falcon) replace(q *falconQP, f *falconFlow) {
 	}
 }
 
-// LostBy implements [transport.PathLosses].
+// LostBy processes the loss of a data packet on the path with label l, for [transport.PathLosses].
 func (s *falcon) LostBy(now fabric.Time, qp hostagent.QP, l fabric.Label) {
 	q := s.qps.open[qp]
 	if q == nil {

@@ -65,7 +65,7 @@ func readFlowcut(a *params.Reader) hostFactory {
 			mtu = transport.DefaultMTU
 		}
 		return &flowcut{
-			pieces: p, ports: entropy == byPort, drain: drain, mtu: int64(mtu), wire: wireOf(c), qps: newBook[flowcutCount](),
+			pieces: p, ports: entropy == byPort, drain: drain, mtu: int64(mtu), wire: wireOf(c), qps: newQPStates[flowcutCount](),
 		}, nil
 	}
 }
@@ -83,7 +83,7 @@ func (s *flowcut) Post(now fabric.Time, batch []hostagent.Flow) error {
 	})
 }
 
-// Label implements [PacketHost].
+// Label returns the path label of the data packet that a queue pair sends now, for [PacketHost].
 func (s *flowcut) Label(_ fabric.Time, qp hostagent.QP) fabric.Label {
 	q := s.qps.open[qp]
 	if q.flying == 0 {
@@ -103,7 +103,7 @@ func (s *flowcut) Acked(_ fabric.Time, qp hostagent.QP, bytes int64) {
 	}
 }
 
-// Echo implements [PacketHost].
+// Echo processes what an ACK says about the data packet that caused it: path, mark, round trip, for [PacketHost].
 func (s *flowcut) Echo(now fabric.Time, qp hostagent.QP, e transport.Echo) {
 	q := s.qps.open[qp]
 	if q == nil || s.drain == 0 || now < q.until || len(q.paths) < 2 && !s.ports || e.RTT*100 <= q.base*fabric.Time(s.drain) {
@@ -120,7 +120,7 @@ func (s *flowcut) Timeout(_ fabric.Time, qp hostagent.QP) {
 	}
 }
 
-// Holds implements [Holder].
+// Holds returns the pauses of queue pairs requested since the last call, for [PausingHost].
 func (s *flowcut) Holds() []Hold {
 	out := s.holds
 	s.holds = s.holds[:0]

@@ -37,7 +37,7 @@ func mprdmaSpec() Spec {
 // switchHashed leaves the choice of paths to the switches' hash: ecmp and mp-rdma.
 type switchHashed struct {
 	pieces
-	ways int
+	sourcePorts int
 }
 
 func hashedBy(ways int) hostFactory {
@@ -46,11 +46,11 @@ func hashedBy(ways int) hostFactory {
 		if err != nil {
 			return nil, err
 		}
-		return &switchHashed{pieces: p, ways: ways}, nil
+		return &switchHashed{pieces: p, sourcePorts: ways}, nil
 	}
 }
 
 // Post cuts every flow into pieces with one source port each.
 func (h *switchHashed) Post(now fabric.Time, batch []hostagent.Flow) error {
-	return h.postPieces(now, batch, h.ways, func(p *hostagent.Piece) { p.Label = h.randomPort() })
+	return h.postPieces(now, batch, h.sourcePorts, func(p *hostagent.Piece) { p.Label = h.randomPort() })
 }

@@ -41,7 +41,7 @@ type hoppingQP struct {
 	best    fabric.Time // shortest round trip of the answers; math.MaxInt64: none
 	bestBy  fabric.Label
 
-	of hostagent.QP // the queue pair that a probe is for; 0: not a probe
+	probed hostagent.QP // the queue pair that a probe is for; 0: not a probe
 }
 
 // Hopper is the name of the scheme that moves queue pairs by round-trip times.
@@ -64,7 +64,7 @@ func readHopper(a *params.Reader) hostFactory {
 		if err != nil {
 			return nil, err
 		}
-		return &hopper{pieces: p, ports: entropy == byPort, wire: wireOf(c), qps: newBook[hoppingQP]()}, nil
+		return &hopper{pieces: p, ports: entropy == byPort, wire: wireOf(c), qps: newQPStates[hoppingQP]()}, nil
 	}
 }
 
@@ -81,16 +81,16 @@ func (s *hopper) Post(now fabric.Time, batch []hostagent.Flow) error {
 	})
 }
 
-// Label implements [PacketHost].
+// Label returns the path label of the data packet that a queue pair sends now, for [PacketHost].
 func (s *hopper) Label(_ fabric.Time, qp hostagent.QP) fabric.Label { return s.qps.open[qp].label }
 
-// Echo implements [PacketHost].
+// Echo processes what an ACK says about the data packet that caused it: path, mark, round trip, for [PacketHost].
 func (s *hopper) Echo(now fabric.Time, qp hostagent.QP, e transport.Echo) {
 	h := s.qps.open[qp]
 	if h == nil {
 		return
 	}
-	if h.of != 0 {
+	if h.probed != 0 {
 		s.answered(now, h, e.RTT)
 		return
 	}
@@ -114,7 +114,7 @@ func (s *hopper) probe(now fabric.Time, h *hoppingQP) {
 		}
 		tried[i] = l
 		s.last++
-		*s.qps.begin(s.last) = hoppingQP{qp: s.last, label: l, of: h.qp}
+		*s.qps.begin(s.last) = hoppingQP{qp: s.last, label: l, probed: h.qp}
 		s.open = append(s.open, hostagent.Piece{QP: s.last, Dst: h.dst, Label: l, Labelled: l < s.span, Start: now})
 		h.probing++
 	}
@@ -130,8 +130,8 @@ func (s *hopper) otherLabels(h *hoppingQP) int {
 
 // answered processes a probe's round trip; 0: the probe was lost and retransmitted.
 func (s *hopper) answered(now fabric.Time, probe *hoppingQP, rtt fabric.Time) {
-	h := s.qps.open[probe.of]
-	probe.of = math.MaxUint32 // answered already
+	h := s.qps.open[probe.probed]
+	probe.probed = math.MaxUint32 // answered already
 	if h == nil {
 		return
 	}
@@ -144,7 +144,7 @@ func (s *hopper) answered(now fabric.Time, probe *hoppingQP, rtt fabric.Time) {
 	}
 }
 
-// Holds implements [Holder].
+// Holds returns the pauses of queue pairs requested since the last call, for [PausingHost].
 func (s *hopper) Holds() []Hold {
 	out := s.holds
 	s.holds = s.holds[:0]

@@ -45,7 +45,7 @@ func newLPT(c Config) (Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &lpt{pieces: p, left: make([]int64, p.span), qps: newBook[lptPiece]()}, nil
+	return &lpt{pieces: p, left: make([]int64, p.span), qps: newQPStates[lptPiece]()}, nil
 }
 
 // Post opens a queue pair per flow.

@@ -45,9 +45,9 @@ type entropySet struct {
 	paths  []fabric.Label // nil: ports
 	probes []hostagent.QP // unanswered ones
 
-	of    hostagent.QP // the queue pair that a probe is for; 0: not a probe
-	probe fabric.Label
-	good  int // consecutive probes answered without retransmission
+	probed hostagent.QP // the queue pair that a probe is for; 0: not a probe
+	probe  fabric.Label
+	good   int // consecutive probes answered without retransmission
 }
 
 type entropyValue struct {
@@ -79,7 +79,7 @@ func readMRC(a *params.Reader) hostFactory {
 		if err != nil {
 			return nil, err
 		}
-		return &mrc{pieces: p, values: n, ports: entropy == byPort, probes: probes, qps: newBook[entropySet]()}, nil
+		return &mrc{pieces: p, values: n, ports: entropy == byPort, probes: probes, qps: newQPStates[entropySet]()}, nil
 	}
 }
 
@@ -114,10 +114,10 @@ func (q *entropySet) takeSpare() fabric.Label {
 	return l
 }
 
-// Label implements [PacketHost].
+// Label returns the path label of the data packet that a queue pair sends now, for [PacketHost].
 func (s *mrc) Label(_ fabric.Time, qp hostagent.QP) fabric.Label {
 	q := s.qps.open[qp]
-	if q.of != 0 {
+	if q.probed != 0 {
 		return q.probe
 	}
 	return s.livePath(q.dst, q.pick())
@@ -147,12 +147,12 @@ func (q *entropySet) pick() fabric.Label {
 	return q.values[best].label
 }
 
-// Echo implements [PacketHost].
+// Echo processes what an ACK says about the data packet that caused it: path, mark, round trip, for [PacketHost].
 func (s *mrc) Echo(now fabric.Time, qp hostagent.QP, e transport.Echo) {
 	q := s.qps.open[qp]
 	switch {
 	case q == nil:
-	case q.of != 0:
+	case q.probed != 0:
 		s.answered(now, qp, q, e.RTT)
 	case e.Marked:
 		if v := q.find(e.Label); v != nil {
@@ -170,10 +170,10 @@ func (q *entropySet) find(l fabric.Label) *entropyValue {
 	return nil
 }
 
-// LostBy implements [transport.PathLosses].
+// LostBy processes the loss of a data packet on the path with label l, for [transport.PathLosses].
 func (s *mrc) LostBy(now fabric.Time, qp hostagent.QP, l fabric.Label) {
 	q := s.qps.open[qp]
-	if q == nil || q.of != 0 {
+	if q == nil || q.probed != 0 {
 		return
 	}
 	v := q.find(l)
@@ -188,7 +188,7 @@ func (s *mrc) LostBy(now fabric.Time, qp hostagent.QP, l fabric.Label) {
 	default:
 		v.retired = true
 	}
-	s.send(now, q, entropySet{dst: q.dst, of: qp, probe: l})
+	s.send(now, q, entropySet{dst: q.dst, probed: qp, probe: l})
 }
 
 // send sends a probe for a queue pair.
@@ -201,7 +201,7 @@ func (s *mrc) send(now fabric.Time, q *entropySet, p entropySet) {
 
 // answered processes a probe's round trip; 0: the probe was lost and retransmitted.
 func (s *mrc) answered(now fabric.Time, qp hostagent.QP, p *entropySet, rtt fabric.Time) {
-	of := s.qps.open[p.of]
+	of := s.qps.open[p.probed]
 	if of == nil {
 		return
 	}
@@ -210,7 +210,7 @@ func (s *mrc) answered(now fabric.Time, qp hostagent.QP, p *entropySet, rtt fabr
 		p.good = 0
 	}
 	if p.good < s.probes {
-		s.send(now, of, entropySet{dst: p.dst, of: p.of, probe: p.probe, good: p.good})
+		s.send(now, of, entropySet{dst: p.dst, probed: p.probed, probe: p.probe, good: p.good})
 		return
 	}
 	of.restore(p.probe)
@@ -233,7 +233,7 @@ func (s *mrc) Done(_ fabric.Time, qp hostagent.QP) {
 	}
 }
 
-// Ends implements [Ender].
+// Ends returns, once, the probes whose results are no longer needed, for [ProbeEnder].
 func (s *mrc) Ends() []hostagent.QP {
 	out := s.ends
 	s.ends = s.ends[:0]

@@ -287,7 +287,7 @@ func TestHopper(t *testing.T) {
 			if c.moves >= 0 {
 				holds = []Hold{{qp[0], 3*us + c.current - c.answers[c.moves]}}
 			}
-			if diff := cmp.Diff(holds, slices.Clone(h.(Holder).Holds()), cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(holds, slices.Clone(h.(PausingHost).Holds()), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("holds (-want +got):\n%s", diff)
 			}
 			if got := h.Label(0, qp[0]); got != want {
@@ -329,7 +329,7 @@ func TestFlowcut(t *testing.T) {
 	// Long round trips ask it to wait, once in that time.
 	for i, want := range []int{1, 0} {
 		h.Echo(0, qp, transport.Echo{Label: first, RTT: 100 * fabric.Microsecond})
-		holds := h.(Holder).Holds()
+		holds := h.(PausingHost).Holds()
 		if len(holds) != want || want == 1 && holds[0] != (Hold{qp, 100 * fabric.Microsecond}) {
 			t.Errorf("echo %d: holds %v", i, holds)
 		}
@@ -427,7 +427,7 @@ func TestMRC(t *testing.T) {
 	}
 	probes := h.Ready().Open
 	h.Done(0, qp)
-	if ends := h.(Ender).Ends(); len(ends) != len(probes) || len(probes) != 4 {
+	if ends := h.(ProbeEnder).Ends(); len(ends) != len(probes) || len(probes) != 4 {
 		t.Errorf("%d probes were sent, %d end with their queue pair", len(probes), len(ends))
 	}
 

@@ -11,14 +11,14 @@ import (
 // pieces is the common part of all schemes except ethereal: flows become queue pairs, and notifications of failures
 // are processed if the scheme is configured so.
 type pieces struct {
-	rng   *rand.Rand
-	span  fabric.Label // labels below it name paths
-	f     *fabric.Fabric
-	host  fabric.NodeID
-	start fabric.Time // starts are up to this late
-	last  hostagent.QP
-	open  []hostagent.Piece
-	news  *deadLinks // nil: notifications are ignored
+	rng       *rand.Rand
+	span      fabric.Label // labels below it name paths
+	f         *fabric.Fabric
+	host      fabric.NodeID
+	start     fabric.Time // starts are up to this late
+	last      hostagent.QP
+	open      []hostagent.Piece
+	deadLinks *deadLinks // nil: notifications are ignored
 }
 
 func newPieces(c Config) (pieces, error) {
@@ -36,9 +36,9 @@ func newPieces(c Config) (pieces, error) {
 		span: span, f: c.Fabric, host: c.Host, start: c.StartJitter,
 		rng: rand.New(rand.NewPCG(c.Seed, uint64(c.Host))),
 	}
-	if c.news {
+	if c.takesNotifications {
 		var err error
-		if p.news, err = newNews(c.Config); err != nil {
+		if p.deadLinks, err = newDeadLinks(c.Config); err != nil {
 			return pieces{}, err
 		}
 	}
@@ -94,7 +94,7 @@ type qpStates[T any] struct {
 	free []*T
 }
 
-func newBook[T any]() qpStates[T] { return qpStates[T]{open: map[hostagent.QP]*T{}} }
+func newQPStates[T any]() qpStates[T] { return qpStates[T]{open: map[hostagent.QP]*T{}} }
 
 // begin returns the state of a new queue pair: a recycled one, or zero.
 func (b *qpStates[T]) begin(qp hostagent.QP) *T {

@@ -98,7 +98,7 @@ func readREPS(a *params.Reader) hostFactory {
 		}
 		s := &reps{
 			pieces: p, entropies: n, explore: explore, freeze: freeze,
-			ports: entropy == byPort, ordered: recycle == recycleUntilMarked, wire: wireOf(c), qps: newBook[recycler](),
+			ports: entropy == byPort, ordered: recycle == recycleUntilMarked, wire: wireOf(c), qps: newQPStates[recycler](),
 		}
 		if late {
 			return lossyREPS{s}, nil
@@ -130,7 +130,7 @@ func (s *reps) Post(now fabric.Time, batch []hostagent.Flow) error {
 	})
 }
 
-// Label implements [PacketHost].
+// Label returns the path label of the data packet that a queue pair sends now, for [PacketHost].
 func (s *reps) Label(now fabric.Time, qp hostagent.QP) fabric.Label {
 	r := s.qps.open[qp]
 	return s.livePath(r.dst, s.pick(now, r))
@@ -164,7 +164,7 @@ func (s *reps) pick(now fabric.Time, r *recycler) fabric.Label {
 	return s.randomLabel(r.paths)
 }
 
-// Echo implements [PacketHost].
+// Echo processes what an ACK says about the data packet that caused it: path, mark, round trip, for [PacketHost].
 func (s *reps) Echo(_ fabric.Time, qp hostagent.QP, e transport.Echo) {
 	r := s.qps.open[qp]
 	if r == nil {
@@ -196,7 +196,7 @@ func (r *recycler) keep(e transport.Echo) {
 	}
 }
 
-// Timeout freezes the ring.
+// Timeout freezes the ring of recycled path labels: for a while only labels from before the failure are used.
 func (s *reps) Timeout(now fabric.Time, qp hostagent.QP) {
 	if r := s.qps.open[qp]; r != nil && !r.freezing && r.explore == 0 {
 		r.freezing, r.thawAt, r.frozen = true, now+s.freeze, 0
@@ -207,7 +207,7 @@ func (s *reps) Timeout(now fabric.Time, qp hostagent.QP) {
 // paper's senders learn so that a path has failed.
 type lossyREPS struct{ *reps }
 
-// LostBy implements [transport.PathLosses].
+// LostBy processes the loss of a data packet on the path with label l, for [transport.PathLosses].
 func (s lossyREPS) LostBy(now fabric.Time, qp hostagent.QP, l fabric.Label) {
 	r := s.qps.open[qp]
 	if r == nil {

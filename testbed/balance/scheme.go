@@ -52,27 +52,26 @@ type PacketHost interface {
 	Echo(now fabric.Time, qp hostagent.QP, e transport.Echo)
 }
 
-// PathLossHost is a [PacketHost] that uses the path labels of lost packets. Its method is that of
-// [transport.PathLosses].
+// PathLossHost is a [PacketHost] that learns which paths lose packets: see [transport.PathLosses].
 type PathLossHost interface {
 	PacketHost
 	LostBy(now fabric.Time, qp hostagent.QP, l fabric.Label)
 }
 
-// RoomyHost is a [PacketHost] with a window per path. Its method is that of [transport.Roomy].
-type RoomyHost interface {
+// WindowedHost is a [PacketHost] with a window per path: see [transport.WindowedBalancer].
+type WindowedHost interface {
 	PacketHost
 	Room(qp hostagent.QP, onTheWay int32) bool
 }
 
-// Holder is a [PacketHost] that can make queue pairs pause.
-type Holder interface {
+// PausingHost is a [PacketHost] that can make queue pairs pause.
+type PausingHost interface {
 	// Holds returns the pauses requested since the last call. The slice is valid until the next call.
 	Holds() []Hold
 }
 
-// Ender is a [PacketHost] that can end a probe before it is answered.
-type Ender interface {
+// ProbeEnder is a [PacketHost] that can end a probe before it is answered.
+type ProbeEnder interface {
 	// Ends returns, once, the probes whose results are no longer needed. The slice is
 	// valid until the next call.
 	Ends() []hostagent.QP
@@ -90,5 +89,5 @@ type Config struct {
 	hostagent.Config
 	MTU int `json:",omitempty"` // bytes of payload in a full packet; 0: transport.DefaultMTU
 
-	news bool // the scheme's parameter
+	takesNotifications bool // the scheme's parameter
 }

@@ -281,7 +281,7 @@ func TestNew(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, holds := h.(Holder); holds != spec.Holds {
+		if _, holds := h.(PausingHost); holds != spec.Holds {
 			t.Errorf("%s: a Holder %v, its Spec says %v", spec.Name, holds, spec.Holds)
 		}
 		if err := spec.Check(map[string]string{"suspicion": "on"}); (err == nil) != spec.Suspicion {

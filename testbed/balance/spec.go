@@ -34,11 +34,11 @@ type Spec struct {
 	// Receiver is the transport, and Control the rate control, that its authors assume; an empty control: none.
 	Receiver transport.Receiver
 	Control  transport.Control
-	// Late says that its authors' hosts detect losses by time; see [transport.Config].LateLoss.
-	Late bool
+	// DetectsLate says that its authors' hosts detect losses by time; see [transport.Config].LateLoss.
+	DetectsLate bool
 	// Flows is its model without packets.
 	Flows FlowModel
-	// Holds says that the scheme's hosts implement [Holder].
+	// Holds says that the scheme's hosts implement [PausingHost].
 	Holds bool
 	// Suspicion says that it has the parameter suspicion; see [Spec.SharesSuspicion].
 	Suspicion bool
@@ -46,7 +46,7 @@ type Spec struct {
 	// host makes the hosts' balancers; nil: hosts behave as those of ecmp.
 	host func(a *params.Reader) hostFactory
 	// source returns what source switches do; nil: nothing.
-	source func(a *params.Reader) Source
+	source func(a *params.Reader) SwitchLabelling
 	// switches returns the switches' configuration; nil: switches hash packets without label.
 	switches func(a *params.Reader, c SwitchConfig) controller.Balancing
 }
@@ -90,17 +90,17 @@ func (s Spec) ParamNames() []string {
 	return names
 }
 
-// Source is how the switches above hosts label the hosts' packets before the P4 program sees them, in the virtual
-// world.
-type Source struct {
+// SwitchLabelling is how the switches above hosts label the hosts' packets before the P4 program sees them, in the
+// virtual world.
+type SwitchLabelling struct {
 	Adaptive bool // switches label unlabelled packets by the lengths of their queues
 	ByFlow   bool // they label all packets of a queue pair as its first
 }
 
 // Source returns how the switches above hosts label packets, for parameters that [Spec.Check] accepts.
-func (s Spec) Source(given map[string]string) Source {
+func (s Spec) Source(given map[string]string) SwitchLabelling {
 	if s.source == nil {
-		return Source{}
+		return SwitchLabelling{}
 	}
 	return s.source(s.args(given))
 }
@@ -144,7 +144,7 @@ func (s Spec) read(given map[string]string) (hostFactory, error) {
 	}
 	var fair Config
 	s.readFair(a, &fair)
-	if entropy, _ := a.Text("entropy"); fair.news && entropy == byPort {
+	if entropy, _ := a.Text("entropy"); fair.takesNotifications && entropy == byPort {
 		a.Bad(newsParam, "ignored with entropy: port, whose packets choose no path")
 	}
 	if s.source != nil { // to report its errors
@@ -154,7 +154,7 @@ func (s Spec) read(given map[string]string) (hostFactory, error) {
 		s.switches(a, SwitchConfig{Ports: 1, Unit: 1})
 	}
 	return func(c Config) (Host, error) {
-		c.news = fair.news
+		c.takesNotifications = fair.takesNotifications
 		return build(c)
 	}, a.Err()
 }

@@ -66,7 +66,7 @@ func readSpray(a *params.Reader) hostFactory {
 		}
 		return &spray{
 			pieces: p, robin: mode == sprayRoundRobin, ports: entropy == byPort, valiant: mode == sprayValiant,
-			qps: newBook[sprayedQP](), choices: map[int][]fabric.Label{},
+			qps: newQPStates[sprayedQP](), choices: map[int][]fabric.Label{},
 		}, nil
 	}
 }
@@ -103,7 +103,7 @@ func (s *spray) labelOrder(dst fabric.NodeID) []fabric.Label {
 	return labels
 }
 
-// Label implements [PacketHost].
+// Label returns the path label of the data packet that a queue pair sends now, for [PacketHost].
 func (s *spray) Label(_ fabric.Time, qp hostagent.QP) fabric.Label {
 	r := s.qps.open[qp]
 	if s.robin {
@@ -123,7 +123,7 @@ func (s *spray) notMinimal(dst fabric.NodeID, l fabric.Label, labels []fabric.La
 	return l
 }
 
-// Echo implements [PacketHost].
+// Echo does nothing: ACKs do not influence the choice of paths.
 func (s *spray) Echo(fabric.Time, hostagent.QP, transport.Echo) {}
 
 // Done forgets a queue pair.

@@ -56,7 +56,7 @@ func srdSpec() Spec {
 			{Name: "slack", Meaning: "by how much a path's round trip may exceed the fastest path's; half an idle round trip when absent"},
 			entropyDoc, newsDoc,
 		},
-		Receiver: transport.Ideal, Control: transport.SRD, Late: true, Flows: Spread, host: readSRD,
+		Receiver: transport.Ideal, Control: transport.SRD, DetectsLate: true, Flows: Spread, host: readSRD,
 	}
 }
 
@@ -68,7 +68,7 @@ func readSRD(a *params.Reader) hostFactory {
 		if err != nil {
 			return nil, err
 		}
-		return &srd{pieces: p, n: n, ports: entropy == byPort, slack: slack, wire: wireOf(c), qps: newBook[srdQP]()}, nil
+		return &srd{pieces: p, n: n, ports: entropy == byPort, slack: slack, wire: wireOf(c), qps: newQPStates[srdQP]()}, nil
 	}
 }
 
@@ -88,7 +88,7 @@ func (s *srd) Post(now fabric.Time, batch []hostagent.Flow) error {
 	})
 }
 
-// Label implements [PacketHost].
+// Label returns the path label of the data packet that a queue pair sends now, for [PacketHost].
 func (s *srd) Label(now fabric.Time, qp hostagent.QP) fabric.Label {
 	q := s.qps.open[qp]
 	return s.livePath(q.dst, q.pick(now))
@@ -115,7 +115,7 @@ func (q *srdQP) pick(now fabric.Time) fabric.Label {
 	return best.label
 }
 
-// Echo implements [PacketHost].
+// Echo processes what an ACK says about the data packet that caused it: path, mark, round trip, for [PacketHost].
 func (s *srd) Echo(now fabric.Time, qp hostagent.QP, e transport.Echo) {
 	q := s.qps.open[qp]
 	if q == nil || e.Trip == 0 {
@@ -148,7 +148,7 @@ func (q *srdQP) find(l fabric.Label) *srdPath {
 	return nil
 }
 
-// LostBy implements [transport.PathLosses].
+// LostBy processes the loss of a data packet on the path with label l, for [transport.PathLosses].
 func (s *srd) LostBy(now fabric.Time, qp hostagent.QP, l fabric.Label) {
 	q := s.qps.open[qp]
 	if q == nil {

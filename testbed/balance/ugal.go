@@ -16,8 +16,8 @@ func ugalSpec() Spec {
 			{Name: "mode", Meaning: "packet, flow: it chooses for every packet, or for the first one of a queue pair"}, lossDoc, convergenceDoc,
 		},
 		Receiver: transport.Ideal, Flows: NoFlowModel,
-		source: func(a *params.Reader) Source {
-			return Source{Adaptive: true, ByFlow: a.Choice("mode", "packet", "flow") == "flow"}
+		source: func(a *params.Reader) SwitchLabelling {
+			return SwitchLabelling{Adaptive: true, ByFlow: a.Choice("mode", "packet", "flow") == "flow"}
 		},
 	}
 }

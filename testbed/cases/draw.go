@@ -28,23 +28,23 @@ func (d *dice) between(lo, hi int) int { return lo + d.below(hi-lo+1) }
 // percent returns true in p of 100 draws.
 func (d *dice) percent(p int) bool { return d.below(100) < p }
 
-// octaves returns a number from lo to lo*2^n: an octave first, then a place in it, so that small numbers are as likely
-// as large ones.
-func (d *dice) octaves(lo int64, n int) int64 {
+// logUniform returns a number from lo to lo*2^n: an octave first, then a place in it, so that small numbers are as
+// likely as large ones.
+func (d *dice) logUniform(lo int64, n int) int64 {
 	octave := d.below(n)
 	return (lo << octave) * int64(1000+d.below(1000)) / 1000
 }
 
 func pick[T any](d *dice, from ...T) T { return from[d.below(len(from))] }
 
-// share is a value and its weight.
-type share[T any] struct {
+// weightedValue is a value and its weight.
+type weightedValue[T any] struct {
 	weight int
 	value  T
 }
 
 // weighted picks a value by its weight.
-func weighted[T any](d *dice, from ...share[T]) T {
+func weighted[T any](d *dice, from ...weightedValue[T]) T {
 	sum := 0
 	for _, s := range from {
 		sum += s.weight
@@ -58,8 +58,8 @@ func weighted[T any](d *dice, from ...share[T]) T {
 	panic("cases: no weights") // a programming error: all lists are literals
 }
 
-// some returns k different numbers from 0 to n-1, in increasing order of their draws.
-func (d *dice) some(k, n int) []int {
+// choose returns k different numbers from 0 to n-1, in increasing order of their draws.
+func (d *dice) choose(k, n int) []int {
 	all := make([]int, n)
 	for i := range all {
 		all[i] = i

@@ -48,9 +48,9 @@ func drawFabric(d *dice) drawnFabric {
 func drawDragonfly(d *dice) drawnFabric {
 	for {
 		s := fabric.Spec{Kind: fabric.KindDragonfly}
-		s.ToRsPerPod = weighted(d, share[int]{2, 1}, share[int]{4, 2}, share[int]{3, 3}, share[int]{3, 4})
-		s.GlobalLinks = weighted(d, share[int]{6, 2}, share[int]{2, 3}, share[int]{2, 4})
-		s.HostsPerToR = weighted(d, share[int]{2, 1}, share[int]{5, 2}, share[int]{2, 3}, share[int]{2, 4}, share[int]{1, 8})
+		s.ToRsPerPod = weighted(d, weightedValue[int]{2, 1}, weightedValue[int]{4, 2}, weightedValue[int]{3, 3}, weightedValue[int]{3, 4})
+		s.GlobalLinks = weighted(d, weightedValue[int]{6, 2}, weightedValue[int]{2, 3}, weightedValue[int]{2, 4})
+		s.HostsPerToR = weighted(d, weightedValue[int]{2, 1}, weightedValue[int]{5, 2}, weightedValue[int]{2, 3}, weightedValue[int]{2, 4}, weightedValue[int]{1, 8})
 		s.Pods = s.ToRsPerPod*s.GlobalLinks + 1
 		drawRates(d, &s)
 		n := drawnFabric{spec: s}
@@ -66,7 +66,7 @@ func drawRails(d *dice) drawnFabric {
 	for {
 		s := fabric.Spec{Kind: fabric.KindLeafSpine}
 		drawShape(d, &s)
-		s.ToRs = weighted(d, share[int]{3, 2}, share[int]{4, 4}, share[int]{3, 8})
+		s.ToRs = weighted(d, weightedValue[int]{3, 2}, weightedValue[int]{4, 4}, weightedValue[int]{3, 8})
 		drawRates(d, &s)
 		n := drawnFabric{spec: s, rails: true}
 		n.setDelays(d)
@@ -86,23 +86,23 @@ func (n drawnFabric) servers() string {
 func drawShape(d *dice, s *fabric.Spec) {
 	if s.Kind == fabric.KindLeafSpine {
 		s.ToRs = weighted(d,
-			share[int]{1, 2}, share[int]{1, 3}, share[int]{4, 4}, share[int]{1, 5}, share[int]{1, 6},
-			share[int]{3, 8}, share[int]{1, 16})
+			weightedValue[int]{1, 2}, weightedValue[int]{1, 3}, weightedValue[int]{4, 4}, weightedValue[int]{1, 5}, weightedValue[int]{1, 6},
+			weightedValue[int]{3, 8}, weightedValue[int]{1, 16})
 		s.Spines = weighted(d,
-			share[int]{3, 2}, share[int]{2, 3}, share[int]{4, 4}, share[int]{1, 5}, share[int]{1, 6},
-			share[int]{3, 8},
-			share[int]{1, 12}, share[int]{1, 16})
+			weightedValue[int]{3, 2}, weightedValue[int]{2, 3}, weightedValue[int]{4, 4}, weightedValue[int]{1, 5}, weightedValue[int]{1, 6},
+			weightedValue[int]{3, 8},
+			weightedValue[int]{1, 12}, weightedValue[int]{1, 16})
 		s.HostsPerToR = weighted(d,
-			share[int]{1, 1}, share[int]{3, 2}, share[int]{1, 3}, share[int]{4, 4}, share[int]{1, 6},
-			share[int]{2, 8}, share[int]{1, 16})
+			weightedValue[int]{1, 1}, weightedValue[int]{3, 2}, weightedValue[int]{1, 3}, weightedValue[int]{4, 4}, weightedValue[int]{1, 6},
+			weightedValue[int]{2, 8}, weightedValue[int]{1, 16})
 		return
 	}
-	s.Pods = weighted(d, share[int]{2, 2}, share[int]{1, 3}, share[int]{3, 4}, share[int]{1, 6})
-	s.ToRsPerPod = weighted(d, share[int]{1, 1}, share[int]{4, 2}, share[int]{1, 3}, share[int]{2, 4})
-	s.AggsPerPod = weighted(d, share[int]{4, 2}, share[int]{1, 3}, share[int]{4, 4}, share[int]{1, 8})
-	s.Cores = s.AggsPerPod * weighted(d, share[int]{2, 1}, share[int]{3, 2}, share[int]{1, 3}, share[int]{2, 4})
+	s.Pods = weighted(d, weightedValue[int]{2, 2}, weightedValue[int]{1, 3}, weightedValue[int]{3, 4}, weightedValue[int]{1, 6})
+	s.ToRsPerPod = weighted(d, weightedValue[int]{1, 1}, weightedValue[int]{4, 2}, weightedValue[int]{1, 3}, weightedValue[int]{2, 4})
+	s.AggsPerPod = weighted(d, weightedValue[int]{4, 2}, weightedValue[int]{1, 3}, weightedValue[int]{4, 4}, weightedValue[int]{1, 8})
+	s.Cores = s.AggsPerPod * weighted(d, weightedValue[int]{2, 1}, weightedValue[int]{3, 2}, weightedValue[int]{1, 3}, weightedValue[int]{2, 4})
 	s.HostsPerToR = weighted(d,
-		share[int]{1, 1}, share[int]{3, 2}, share[int]{3, 4}, share[int]{1, 6}, share[int]{2, 8})
+		weightedValue[int]{1, 1}, weightedValue[int]{3, 2}, weightedValue[int]{3, 4}, weightedValue[int]{1, 6}, weightedValue[int]{2, 8})
 }
 
 // drawRates draws the links' rates: most fabrics have one rate, as most measurements do.
@@ -110,8 +110,8 @@ func drawRates(d *dice, s *fabric.Spec) {
 	host := pick(d, 100*fabric.Gbps, 200*fabric.Gbps, 400*fabric.Gbps, 400*fabric.Gbps)
 	other := func(lower fabric.Rate) fabric.Rate {
 		return weighted(d,
-			share[fabric.Rate]{6, lower}, share[fabric.Rate]{1, lower / 4}, share[fabric.Rate]{2, lower / 2},
-			share[fabric.Rate]{2, lower * 2}, share[fabric.Rate]{1, lower * 4})
+			weightedValue[fabric.Rate]{6, lower}, weightedValue[fabric.Rate]{1, lower / 4}, weightedValue[fabric.Rate]{2, lower / 2},
+			weightedValue[fabric.Rate]{2, lower * 2}, weightedValue[fabric.Rate]{1, lower * 4})
 	}
 	s.HostLink.Rate, s.ToRUplink.Rate = host, other(host)
 	if s.Kind != fabric.KindLeafSpine {
@@ -121,7 +121,7 @@ func drawRates(d *dice, s *fabric.Spec) {
 
 // setDelays draws the links' propagation delays: 100 ns to 10 us.
 func (n *drawnFabric) setDelays(d *dice) {
-	draw := func() fabric.Time { return fabric.Time(max(100, d.octaves(100, 7)*100/128)) * fabric.Nanosecond }
+	draw := func() fabric.Time { return fabric.Time(max(100, d.logUniform(100, 7)*100/128)) * fabric.Nanosecond }
 	s := &n.spec
 	all := fabric.DefaultDelay
 	switch {

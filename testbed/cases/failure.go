@@ -40,9 +40,9 @@ type drawnFailure struct {
 
 func drawClass(d *dice) Class {
 	return weighted(d,
-		share[Class]{24, Healthy}, share[Class]{20, Quench}, share[Class]{12, GNMI}, share[Class]{10, Late},
-		share[Class]{14, NotNotified},
-		share[Class]{4, Flap}, share[Class]{8, Gray}, share[Class]{5, Degraded}, share[Class]{3, Other})
+		weightedValue[Class]{24, Healthy}, weightedValue[Class]{20, Quench}, weightedValue[Class]{12, GNMI}, weightedValue[Class]{10, Late},
+		weightedValue[Class]{14, NotNotified},
+		weightedValue[Class]{4, Flap}, weightedValue[Class]{8, Gray}, weightedValue[Class]{5, Degraded}, weightedValue[Class]{3, Other})
 }
 
 // drawFailure draws a failure of a class.
@@ -94,23 +94,23 @@ func failureTime(d *dice, takes fabric.Time) fabric.Time {
 func (f *drawnFailure) drawCut(d *dice, n drawnFabric, at, takes fabric.Time) {
 	type kind = string
 	for {
-		kinds := []share[kind]{
+		kinds := []weightedValue[kind]{
 			{40, "uplink"}, {8, "one direction"}, {10, "restored"}, {10, "two ToRs"},
 		}
 		if n.spec.Kind != fabric.KindDragonfly { // whose switches all have hosts
-			kinds = append(kinds, share[kind]{3, "restored switch"})
+			kinds = append(kinds, weightedValue[kind]{3, "restored switch"})
 		}
 		if n.uplinks() > 2 {
-			kinds = append(kinds, share[kind]{15, "two uplinks"}, share[kind]{4, "random"})
+			kinds = append(kinds, weightedValue[kind]{15, "two uplinks"}, weightedValue[kind]{4, "random"})
 		}
 		if n.spec.Kind == fabric.KindFatTree {
-			kinds = append(kinds, share[kind]{15, "core link"}, share[kind]{6, "aggregation switch"})
+			kinds = append(kinds, weightedValue[kind]{15, "core link"}, weightedValue[kind]{6, "aggregation switch"})
 		}
 		if n.spec.Kind != fabric.KindDragonfly {
-			kinds = append(kinds, share[kind]{6, "top switch"})
+			kinds = append(kinds, weightedValue[kind]{6, "top switch"})
 		}
 		if n.planes() > 1 {
-			kinds = append(kinds, share[kind]{40, "host port"})
+			kinds = append(kinds, weightedValue[kind]{40, "host port"})
 		}
 		f.what, f.events = weighted(d, kinds...), nil
 		p := fabricPlaces{n}
@@ -126,15 +126,15 @@ func (f *drawnFailure) drawCut(d *dice, n drawnFabric, at, takes fabric.Time) {
 		case "restored":
 			dead = []string{p.uplink(d.below(n.planes()), d.below(n.racks()), d.below(n.uplinks()))}
 			f.link(dead[0], at, "action: cut")
-			f.link(dead[0], at+fabric.Time(d.octaves(20, 5))*fabric.Microsecond, "action: restore")
+			f.link(dead[0], at+fabric.Time(d.logUniform(20, 5))*fabric.Microsecond, "action: restore")
 		case "two ToRs":
 			q := d.below(n.planes())
-			tors := d.some(2, n.racks())
+			tors := d.choose(2, n.racks())
 			dead = []string{p.uplink(q, tors[0], d.below(n.uplinks())), p.uplink(q, tors[1], d.below(n.uplinks()))}
 			f.link(dead[0], at, "action: cut")
 			f.link(dead[1], pick(d, at, again), "action: cut")
 		case "two uplinks":
-			q, tor, ups := d.below(n.planes()), d.below(n.racks()), d.some(2, n.uplinks())
+			q, tor, ups := d.below(n.planes()), d.below(n.racks()), d.choose(2, n.uplinks())
 			dead = []string{p.uplink(q, tor, ups[0]), p.uplink(q, tor, ups[1])}
 			f.link(dead[0], at, "action: cut")
 			f.link(dead[1], pick(d, at, again), "action: cut")
@@ -160,7 +160,7 @@ func (f *drawnFailure) drawCut(d *dice, n drawnFabric, at, takes fabric.Time) {
 			dead = []string{p.top(d)}
 			f.node(dead[0], at)
 			f.events = append(f.events, fmt.Sprintf("{at: %v, node: %s, action: restore, detection: %v}",
-				at+fabric.Time(d.octaves(20, 5))*fabric.Microsecond, dead[0], f.detected))
+				at+fabric.Time(d.logUniform(20, 5))*fabric.Microsecond, dead[0], f.detected))
 		case "host port":
 			dead = []string{p.hostPort(d)}
 			f.link(dead[0], at, "action: cut")
@@ -186,7 +186,7 @@ func (f *drawnFailure) node(node string, at fabric.Time) {
 
 func (f *drawnFailure) flap(d *dice, n drawnFabric, at fabric.Time) {
 	p := fabricPlaces{n}
-	period := d.octaves(20, 4)
+	period := d.logUniform(20, 4)
 	f.what = "flapping uplink"
 	f.link(p.uplink(d.below(n.planes()), d.below(n.racks()), d.below(n.uplinks())), at,
 		fmt.Sprintf("action: flap, period: %dus, down: %dus, times: %d",
@@ -215,7 +215,7 @@ func (f *drawnFailure) gray(d *dice, n drawnFabric, at fabric.Time) {
 		links = 2
 		f.what += " on two uplinks"
 	}
-	for _, u := range d.some(links, n.uplinks()) {
+	for _, u := range d.choose(links, n.uplinks()) {
 		f.link(p.uplink(q, tor, u), at, how)
 	}
 }
@@ -239,22 +239,22 @@ func (f *drawnFailure) degrade(d *dice, n drawnFabric, at fabric.Time) {
 // drawOther draws failures of the classes that the other functions do not draw.
 func (f *drawnFailure) drawOther(d *dice, n drawnFabric, s *settings, at, takes fabric.Time) {
 	p := fabricPlaces{n}
-	kinds := []share[string]{{3, "chaos"}, {3, "agent down"}, {3, "cut and gray"}}
+	kinds := []weightedValue[string]{{3, "chaos"}, {3, "agent down"}, {3, "cut and gray"}}
 	if n.planes() == 1 {
-		kinds = append(kinds, share[string]{3, "drain"}, share[string]{3, "controller down"})
+		kinds = append(kinds, weightedValue[string]{3, "drain"}, weightedValue[string]{3, "controller down"})
 	}
 	if s.pfc {
-		kinds = append(kinds, share[string]{6, "pause storm"})
+		kinds = append(kinds, weightedValue[string]{6, "pause storm"})
 	}
 	f.what = weighted(d, kinds...)
 	f.notifier = pick(d, "quench", "gnmi", "all")
-	tor, ups := d.below(n.racks()), d.some(2, n.uplinks())
+	tor, ups := d.below(n.racks()), d.choose(2, n.uplinks())
 	uplink := p.uplink(d.below(n.planes()), tor, ups[0])
 	later := at + max(fabric.Microsecond, takes*fabric.Time(d.between(5, 50))/100/fabric.Microsecond*fabric.Microsecond)
 	event := func(at fabric.Time, text string) { f.events = append(f.events, fmt.Sprintf("{at: %v, %s}", at, text)) }
 	switch f.what {
 	case "chaos":
-		period := d.octaves(20, 4)
+		period := d.logUniform(20, 4)
 		event(at, fmt.Sprintf("action: chaos, times: %d, period: %dus, down: %dus, detection: %v",
 			d.between(2, 6), period, max(1, period*int64(d.between(10, 80))/100), f.detected))
 	case "agent down":

@@ -6,7 +6,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 )
 
-// Figures is the measured values of one run, as in [report.Result].
+// Figures are the measured values of one run of a case, as in [report.Result].
 type Figures struct {
 	Scheme string   `json:"scheme"`
 	CCT    *float64 `json:"cct_us"`   // collective completion time; nil: not finished

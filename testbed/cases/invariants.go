@@ -17,7 +17,7 @@ type Invariant struct {
 	Classes []Class // classes of cases that must satisfy it; empty: all
 	Holds   func(*Record) bool
 
-	// Listed:: a violation is worth a look, but is not a fault by itself.
+	// Listed: a violation is worth a look, but is not a fault by itself.
 	Listed bool
 }
 
@@ -80,7 +80,7 @@ func dropsExplained(r *Record) bool {
 // largestPacket is the size in bytes of the largest data packet, with its headers.
 const largestPacket = 9600 + header
 
-// Faults returns the violations that are not merely listed.
+// Faults returns those of the violated invariants whose violation is a fault by itself.
 func Faults(violated []string) []string {
 	var out []string
 	for _, i := range Invariants() {

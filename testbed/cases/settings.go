@@ -34,7 +34,7 @@ func (s *settings) drawSwitches(d *dice, n drawnFabric) {
 	}
 	// The default of 800 KB is for 400 Gb/s.
 	if least := s.buffer / 4; d.percent(55) || least < 800*kilo {
-		kmin := d.octaves(20*kilo, 6) / kilo * kilo
+		kmin := d.logUniform(20*kilo, 6) / kilo * kilo
 		kmax := kmin * pick[int64](d, 1, 2, 4)
 		kmin, kmax = min(kmin, least), min(kmax, least)
 		s.set("ecn", fmt.Sprintf("{kmin: %s, kmax: %s, pmax: %s}", size(kmin), size(kmax), pick(d, "1", "0.2", "0.1")))
@@ -48,24 +48,24 @@ func (s *settings) drawSwitches(d *dice, n drawnFabric) {
 // drawHosts draws transports and rate controls.
 func (s *settings) drawHosts(d *dice) {
 	s.payload = weighted(d,
-		share[int64]{35, 9000}, share[int64]{30, 4096}, share[int64]{10, 2048}, share[int64]{5, 1500},
-		share[int64]{20, 1000})
+		weightedValue[int64]{35, 9000}, weightedValue[int64]{30, 4096}, weightedValue[int64]{10, 2048}, weightedValue[int64]{5, 1500},
+		weightedValue[int64]{20, 1000})
 	if s.payload != 9000 {
 		s.host("payload", fmt.Sprintf("%dB", s.payload))
 	}
 	s.ackEvery = weighted(d,
-		share[int64]{70, 1}, share[int64]{10, 2}, share[int64]{10, 4}, share[int64]{5, 8}, share[int64]{5, 16})
+		weightedValue[int64]{70, 1}, weightedValue[int64]{10, 2}, weightedValue[int64]{10, 4}, weightedValue[int64]{5, 8}, weightedValue[int64]{5, 16})
 	if s.ackEvery > 1 {
 		s.host("ack_every", fmt.Sprint(s.ackEvery))
 	}
 	s.control = weighted(d,
-		share[string]{40, "dctcp"}, share[string]{20, "dcqcn"}, share[string]{20, "swift"},
-		share[string]{17, "nscc"}, share[string]{3, "none"})
+		weightedValue[string]{40, "dctcp"}, weightedValue[string]{20, "dcqcn"}, weightedValue[string]{20, "swift"},
+		weightedValue[string]{17, "nscc"}, weightedValue[string]{3, "none"})
 	if s.control != "dctcp" {
 		s.host("congestion_control", s.control)
 	}
 	switch receiver := weighted(d,
-		share[string]{75, ""}, share[string]{20, "selective-repeat"}, share[string]{5, "ideal"}); receiver {
+		weightedValue[string]{75, ""}, weightedValue[string]{20, "selective-repeat"}, weightedValue[string]{5, "ideal"}); receiver {
 	case "":
 	case "selective-repeat":
 		s.host("receiver", receiver)

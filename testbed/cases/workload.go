@@ -26,7 +26,7 @@ type drawnCollective struct {
 
 // drawTraffic draws a collective whose packets cross links about hops times, acknowledgements included.
 func drawTraffic(d *dice, n drawnFabric, s *settings) drawnTraffic {
-	hops := d.octaves(16*kilo, 5)
+	hops := d.logUniform(16*kilo, 5)
 	if d.percent(8) {
 		hops *= 4
 	}
@@ -61,8 +61,8 @@ func drawTraffic(d *dice, n drawnFabric, s *settings) drawnTraffic {
 // drawPart draws the kind and the algorithm.
 func drawPart(d *dice, ranks int) drawnCollective {
 	type kind struct{ kind, algorithm string }
-	of := func(weight int, name, algorithm string) share[kind] {
-		return share[kind]{weight, kind{name, algorithm}}
+	of := func(weight int, name, algorithm string) weightedValue[kind] {
+		return weightedValue[kind]{weight, kind{name, algorithm}}
 	}
 	k := weighted(d,
 		of(18, collective.AllToAll, ""), of(14, collective.AllToAll, "uneven"),

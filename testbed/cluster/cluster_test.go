@@ -28,7 +28,7 @@ func TestDeal(t *testing.T) {
 		for i, s := range seconds {
 			jobs[i] = Job{Hash: fmt.Sprintf("%04d", i), Seconds: s}
 		}
-		of := Deal(jobs, n)
+		of := AssignShards(jobs, n)
 		work := make([]float64, n)
 		sum, longest := 0.0, 0.0
 		for i, j := range jobs {
@@ -41,7 +41,7 @@ func TestDeal(t *testing.T) {
 			}
 		}
 		perm := rapid.Permutation(jobs).Draw(t, "order")
-		for i, s := range Deal(perm, n) {
+		for i, s := range AssignShards(perm, n) {
 			var k int
 			if _, err := fmt.Sscanf(perm[i].Hash, "%d", &k); err != nil || of[k] != s {
 				t.Errorf("job %d is in shard %d, in another order in %d", k, of[k], s)
@@ -61,12 +61,12 @@ func TestParseShard(t *testing.T) {
 
 func TestNeeds(t *testing.T) {
 	jobs := []Job{{"a", "", 1000, 100}, {"b", "", 400, 50}, {"c", "", 500, 10}}
-	got := Needs(jobs, 2, 2, 1000)
+	got := ResourcesFor(jobs, 2, 2, 1000)
 	// The second shard has two jobs at a time, the first one longest.
-	if want := (Need{2, 4000, 1650}); got != want {
+	if want := (Resources{2, 4000, 1650}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if got := Needs(jobs, 1, 1, 0); got != (Need{1, 4 * 1900, 150}) {
+	if got := ResourcesFor(jobs, 1, 1, 0); got != (Resources{1, 4 * 1900, 150}) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -140,7 +140,7 @@ func TestStatus(t *testing.T) {
 	// a took twice what was estimated; b failed; what an earlier attempt failed at is done.
 	put(t, filepath.Join(string(f), Shard{0, 2}.File()), line("a", "v", "n0", 20_000, 1), `{"run_`)
 	for _, hash := range []string{"b", "a"} {
-		if err := f.Failed(Shard{1, 2}, Failure{Hash: hash, Run: "run " + hash, Error: "broke", RanOn: &report.Place{Host: "n1"}}); err != nil {
+		if err := f.Failed(Shard{1, 2}, Failure{Hash: hash, Run: "run " + hash, Error: "broke", RanOn: &report.Machine{Host: "n1"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -158,7 +158,7 @@ func TestStatus(t *testing.T) {
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	o := Order{
-		Name: "Demo sweep", Dir: dir, Merged: "/shared/demo/merged.jsonl", Tasks: 8, Left: []int{0, 1, 2, 5, 7}, Need: Need{2, 301, 90 << 20},
+		Name: "Demo sweep", Dir: dir, Merged: "/shared/demo/merged.jsonl", Tasks: 8, Left: []int{0, 1, 2, 5, 7}, Need: Resources{2, 301, 90 << 20},
 		Bench: []string{"/ethereal", "bench", "/shared/it's.yaml", "--dir", "/shared/demo", "--only", "$(x) ring"},
 		Merge: []string{"/ethereal", "bench", "merge", "/shared/demo"}, Options: []string{"partition=long"},
 		Image: "ethereal:1", VolumeClaim: "shared", Mount: "/shared",
@@ -189,12 +189,12 @@ func TestOutsiders(t *testing.T) {
 		"", " ", "a b", "it's", `"`, `\`, "$(id)", "`id`", "$HOME", "$$(SHARD)", "a$$b", "~", "*", "a;b", "a&b", "a|b", "<x>", "#x", "!", "{a,b}",
 		"-x", "--", "é", "a:b", "- a", "x: [1", "%s", "{{.Name}}", "'\"'\"'",
 	}
-	out, err := exec.Command("sh", "-c", "printf '%s\\0' "+report.Quote(words)).Output()
+	out, err := exec.Command("sh", "-c", "printf '%s\\0' "+report.QuoteShell(words)).Output()
 	if err != nil || string(out) != strings.Join(words, "\x00")+"\x00" {
 		t.Errorf("a shell reads %q, %v", out, err)
 	}
 	o := Order{
-		Name: "x: [1 # '\"", Dir: t.TempDir(), Merged: "/m", Tasks: 1, Left: []int{0}, Need: Need{1, 1, 1}, Bench: words, Merge: words,
+		Name: "x: [1 # '\"", Dir: t.TempDir(), Merged: "/m", Tasks: 1, Left: []int{0}, Need: Resources{1, 1, 1}, Bench: words, Merge: words,
 		Image: `i"$(x)`, VolumeClaim: "c: '", Mount: "/m #",
 	}
 	if err := o.Kubernetes(); err != nil {

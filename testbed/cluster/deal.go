@@ -40,9 +40,9 @@ func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.Of) }
 // File returns the name of the shard's file of results.
 func (s Shard) File() string { return fmt.Sprintf("shard-%d-of-%d.jsonl", s.Index, s.Of) }
 
-// Deal divides jobs among n shards, and returns each job's shard. The longest job goes first, each to the shard with
-// the least work. The result depends on the jobs alone, so that every machine computes the same.
-func Deal(jobs []Job, n int) []int {
+// AssignShards divides jobs among n shards, and returns each job's shard. The longest job goes first, each to the
+// shard with the least work. The result depends on the jobs alone, so that every machine computes the same.
+func AssignShards(jobs []Job, n int) []int {
 	order := make([]int, len(jobs))
 	for i := range order {
 		order[i] = i
@@ -68,8 +68,8 @@ func Deal(jobs []Job, n int) []int {
 // jobWeight is a job's weight when jobs are distributed. It is a whole number, because processors round differently.
 func jobWeight(j Job) int64 { return max(1, int64(math.Round(j.Seconds*1000))) }
 
-// Need is the resources that one task requests from Slurm or Kubernetes.
-type Need struct {
+// Resources is the resources that one task requests from Slurm or Kubernetes.
+type Resources struct {
 	CPUs    int
 	Seconds float64 // expected wall-clock time in seconds
 	Bytes   int64
@@ -77,16 +77,16 @@ type Need struct {
 
 // How much more than the estimate a task asks for. Memory was estimated within 23 %, time up to 2.8 times too low.
 const (
-	sparedMemory = 1.5
-	sparedTime   = 4
+	memoryMargin = 1.5
+	timeMargin   = 4
 	minTime      = 300 // minimum time limit of a task, in seconds
 )
 
-// Needs returns the resources of the largest of n tasks on so many CPUs, each of which carries out one run at a time.
-// program is the memory of the program itself, in bytes.
-func Needs(jobs []Job, n, cpus int, program int64) Need {
-	need := Need{CPUs: cpus, Seconds: minTime}
-	of := Deal(jobs, n)
+// ResourcesFor returns the resources of the largest of n tasks on so many CPUs, each of which carries out one run at a
+// time. program is the memory of the program itself, in bytes.
+func ResourcesFor(jobs []Job, n, cpus int, program int64) Resources {
+	need := Resources{CPUs: cpus, Seconds: minTime}
+	of := AssignShards(jobs, n)
 	for s := range n {
 		var sizes []int64
 		seconds, longest := 0.0, 0.0
@@ -101,8 +101,8 @@ func Needs(jobs []Job, n, cpus int, program int64) Need {
 		for _, b := range sizes[:min(cpus, len(sizes))] {
 			bytes += b
 		}
-		need.Bytes = max(need.Bytes, int64(sparedMemory*float64(bytes)))
-		need.Seconds = max(need.Seconds, sparedTime*max(seconds/float64(cpus), longest))
+		need.Bytes = max(need.Bytes, int64(memoryMargin*float64(bytes)))
+		need.Seconds = max(need.Seconds, timeMargin*max(seconds/float64(cpus), longest))
 	}
 	return need
 }

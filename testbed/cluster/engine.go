@@ -15,17 +15,17 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 )
 
-// Order is the tasks of a sweep that Slurm or Kubernetes is to run: shards that write into one folder, and then a
-// merge.
+// Order describes the tasks of a sweep that Slurm or Kubernetes is to run: shards that write into one folder, and then
+// a merge.
 type Order struct {
-	Name   string   // the sweep's name
-	Dir    string   // folder of the results, absolute
-	Merged string   // file that the merge writes, absolute
-	Tasks  int      // number of tasks of the whole sweep
-	Left   []int    // numbers of the tasks that have missing runs
-	Need   Need     // resources of each task
-	Bench  []string // command of a task, without --shard
-	Merge  []string // command that merges the results
+	Name   string    // the sweep's name
+	Dir    string    // folder of the results, absolute
+	Merged string    // file that the merge writes, absolute
+	Tasks  int       // number of tasks of the whole sweep
+	Left   []int     // numbers of the tasks that have missing runs
+	Need   Resources // resources of each task
+	Bench  []string  // command of a task, without --shard
+	Merge  []string  // command that merges the results
 	// Options are #SBATCH options without their dashes, such as partition=long.
 	Options     []string
 	Image       string // container image
@@ -34,10 +34,10 @@ type Order struct {
 }
 
 // minutes rounds up.
-func (n Need) minutes() int { return int(math.Ceil(n.Seconds / 60)) }
+func (n Resources) minutes() int { return int(math.Ceil(n.Seconds / 60)) }
 
 // mebibytes rounds up.
-func (n Need) mebibytes() int64 { return (n.Bytes + 1<<20 - 1) >> 20 }
+func (n Resources) mebibytes() int64 { return (n.Bytes + 1<<20 - 1) >> 20 }
 
 // slurmRanges writes numbers as Slurm takes them: 0-2,5.
 func slurmRanges(numbers []int) string {
@@ -183,7 +183,7 @@ func (o Order) expandTemplate(t *template.Template) ([]byte, error) {
 	err := t.Execute(&out, map[string]any{
 		"Name": o.Name, "Label": kubernetesName(o.Name), "Dir": o.Dir, "Tasks": o.Tasks, "Array": slurmRanges(o.Left),
 		"CPUs": o.Need.CPUs, "MiB": o.Need.mebibytes(), "Minutes": o.Need.minutes(), "Seconds": 60 * o.Need.minutes(),
-		"Bench": report.Quote(o.Bench), "Merge": report.Quote(o.Merge), "Words": words, "Options": o.Options,
+		"Bench": report.QuoteShell(o.Bench), "Merge": report.QuoteShell(o.Merge), "Words": words, "Options": o.Options,
 		"Image": strconv.Quote(o.Image), "Claim": strconv.Quote(o.VolumeClaim), "Mount": strconv.Quote(o.Mount),
 	})
 	return out.Bytes(), err

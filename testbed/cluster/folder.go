@@ -106,11 +106,11 @@ func (f Folder) Results() ([]string, error) {
 
 // Failure is a run that failed, and so has no result.
 type Failure struct {
-	Hash    string        `json:"run_sha256"`
-	Run     string        `json:"run"`
-	Error   string        `json:"error"`
-	Version string        `json:"version"`
-	RanOn   *report.Place `json:"ran_on"`
+	Hash    string          `json:"run_sha256"`
+	Run     string          `json:"run"`
+	Error   string          `json:"error"`
+	Version string          `json:"version"`
+	RanOn   *report.Machine `json:"ran_on"`
 }
 
 // failureFile is the name of the file of failures beside a file of results.
@@ -147,7 +147,7 @@ type Status struct {
 	Builds map[string]int `json:"versions"`
 }
 
-// Missing is a run without a result.
+// Missing is a run of the sweep that has no result yet.
 type Missing struct {
 	Hash string `json:"run_sha256"`
 	Run  string `json:"run"`
@@ -190,14 +190,14 @@ func (f Folder) Status(jobs []Job, tasks int) (*Status, error) {
 		s.Tasks = append(s.Tasks, t)
 	}
 	took, estimated := 0.0, 0.0
-	of := Deal(jobs, tasks)
+	of := AssignShards(jobs, tasks)
 	for i, j := range jobs {
 		t := &s.Tasks[of[i]]
 		t.Runs++
 		if rs := results[j.Hash]; len(rs) > 0 {
 			t.Done++
 			s.Done++
-			s.Places[rs[0].place()]++
+			s.Places[rs[0].machine()]++
 			s.Builds[rs[0].Version]++
 			took, estimated = took+rs[0].WallMS/1000, estimated+j.Seconds
 			continue

@@ -17,14 +17,14 @@ type Line struct {
 	File    string
 	Number  int // line number, from 1
 	Text    []byte
-	Hash    string        `json:"run_sha256"`
-	Version string        `json:"version"`
-	End     report.End    `json:"end"`
-	WallMS  float64       `json:"wall_ms"`
-	RanOn   *report.Place `json:"ran_on"`
+	Hash    string          `json:"run_sha256"`
+	Version string          `json:"version"`
+	End     report.End      `json:"end"`
+	WallMS  float64         `json:"wall_ms"`
+	RanOn   *report.Machine `json:"ran_on"`
 }
 
-func (l *Line) place() string {
+func (l *Line) machine() string {
 	if l.RanOn == nil {
 		return "somewhere"
 	}
@@ -33,7 +33,7 @@ func (l *Line) place() string {
 
 // origin returns the file, line and machine of a result, as text.
 func (l *Line) origin() string {
-	return fmt.Sprintf("%s:%d (version %s, ran on %s)", l.File, l.Number, l.Version, l.place())
+	return fmt.Sprintf("%s:%d (version %s, ran on %s)", l.File, l.Number, l.Version, l.machine())
 }
 
 // Read returns the results in files, by the hash of the run. Results of the same run are in the order of the files;
@@ -73,9 +73,9 @@ func Read(files ...string) (out map[string][]*Line, damaged []error, err error) 
 	return out, damaged, nil
 }
 
-// Varies returns the keys of a result that may differ between two results of one run: duration, machine, program
+// VaryingKeys returns the keys of a result that may differ between two results of one run: duration, machine, program
 // version, sweep. All others are determined by the run.
-func Varies() []string { return []string{"wall_ms", "ran_on", "version", "sweep", "variant"} }
+func VaryingKeys() []string { return []string{"wall_ms", "ran_on", "version", "sweep", "variant"} }
 
 // detailKeys are keys that `bench --full` keeps and other results have empty.
 func detailKeys() []string { return []string{"links", "flip_records", "timeline"} }
@@ -101,7 +101,7 @@ func differences(a, b *Line) ([]string, error) {
 	}
 	for k := range keys {
 		switch {
-		case slices.Contains(Varies(), k):
+		case slices.Contains(VaryingKeys(), k):
 		case slices.Contains(detailKeys(), k) && (empty(x[k]) || empty(y[k])):
 		case !reflect.DeepEqual(x[k], y[k]):
 			out = append(out, k)
@@ -167,7 +167,7 @@ func (m *Merged) Encode(bare bool) ([]byte, error) {
 			if err := json.Unmarshal(text, &v); err != nil {
 				return nil, err
 			}
-			for _, k := range Varies()[:3] {
+			for _, k := range VaryingKeys()[:3] {
 				delete(v, k)
 			}
 			var err error

@@ -34,7 +34,7 @@ func JobsOf(cases []sweep.Case) []Job {
 
 // Divide selects the cases of the member's shard, the longest first.
 func (m *Member) Divide() {
-	of := Deal(m.Jobs, m.Shard.Of)
+	of := AssignShards(m.Jobs, m.Shard.Of)
 	var mine []int
 	for i := range m.Work.Cases {
 		if of[i] == m.Shard.Index {

@@ -26,14 +26,14 @@ type Act struct {
 // ErrChanged means that a link changed again before the switches at its ends were to notice the first change.
 var ErrChanged = errors.New("deployment: the link has changed again since")
 
-// Cutting is how links are made to fail.
-type Cutting uint8
+// CutMethod is how links are made to fail on a running fabric.
+type CutMethod uint8
 
 // Kinds of cutting.
 const (
 	// BySet makes a switch disable its port, by a gNMI Set, and kills a switch all of whose links fail, as
 	// operators do.
-	BySet Cutting = iota
+	BySet CutMethod = iota
 	// BySilence makes a link lose all packets; its ends go down the event's detection time later.
 	BySilence
 )
@@ -84,7 +84,7 @@ func (p *actPlan) link(e scenario.LinkEvent) error {
 	case e.Loss > 0:
 		p.hurt[e.Link] = true
 		act.Name, act.Text = string(scenario.Gray), fmt.Sprintf("loses %v of the packets %s", e.Loss, e.Direction)
-		act.Do = func(ctx context.Context) error { return p.Lose(ctx, e.Link, e.Direction, float64(e.Loss)) }
+		act.Do = func(ctx context.Context) error { return p.SetLoss(ctx, e.Link, e.Direction, float64(e.Loss)) }
 		p.acts = append(p.acts, act)
 		return p.canImpair(e.Link)
 	case e.Rate > 0:
@@ -97,7 +97,7 @@ func (p *actPlan) link(e scenario.LinkEvent) error {
 		}
 		p.hurt[e.Link] = true
 		act.Name, act.Text = string(scenario.Degrade), fmt.Sprintf("degraded to %v %s", e.Rate, e.Direction)
-		act.Do = func(ctx context.Context) error { return p.Slow(ctx, e.Link, e.Direction, rate) }
+		act.Do = func(ctx context.Context) error { return p.SetRate(ctx, e.Link, e.Direction, rate) }
 		p.acts = append(p.acts, act)
 		return p.canImpair(e.Link)
 	case e.Up:
@@ -112,10 +112,10 @@ func (p *actPlan) link(e scenario.LinkEvent) error {
 	hurt := e.Up && p.hurt[e.Link]
 	act.Do = func(ctx context.Context) (err error) {
 		if !e.Silent {
-			err = p.Enable(ctx, e.Link, e.Up)
+			err = p.EnableLink(ctx, e.Link, e.Up)
 		}
 		if hurt {
-			err = errors.Join(err, p.Mend(ctx, e.Link))
+			err = errors.Join(err, p.ClearImpairments(ctx, e.Link))
 		}
 		return err
 	}
@@ -135,9 +135,9 @@ func (p *actPlan) addSilentFailure(e scenario.LinkEvent, act Act) error {
 	act.Do = func(ctx context.Context) error {
 		p.lost[e.Link] = !e.Up
 		if e.Up {
-			return p.Mend(ctx, e.Link)
+			return p.ClearImpairments(ctx, e.Link)
 		}
-		return p.Lose(ctx, e.Link, e.Direction, 1)
+		return p.SetLoss(ctx, e.Link, e.Direction, 1)
 	}
 	p.acts = append(p.acts, act)
 	if p.run.Notifier != scenario.NotifyTimeout && !e.Silent {
@@ -163,7 +163,7 @@ func (p *actPlan) node(e scenario.LinkEvent) error {
 	}
 	act := Act{
 		At: e.At, Name: string(scenario.Cut), Where: where, Timeline: report.KindCut, Links: []scenario.LinkEvent{e},
-		Do: func(ctx context.Context) error { return p.Node(ctx, e.Switch, e.Up) },
+		Do: func(ctx context.Context) error { return p.SetSwitchRunning(ctx, e.Switch, e.Up) },
 	}
 	if e.Up {
 		act.Name, act.Timeline = string(scenario.Restore), report.KindRestore
@@ -193,10 +193,10 @@ func (p *actPlan) control(e scenario.Event) error {
 	switch e.Action {
 	case scenario.ControllerDown, scenario.ControllerUp:
 		where = "controller"
-		add(func(ctx context.Context) error { return p.Controller(ctx, e.Action == scenario.ControllerUp) })
+		add(func(ctx context.Context) error { return p.SetControllerRunning(ctx, e.Action == scenario.ControllerUp) })
 		return p.canOrder()
 	case scenario.AgentDown, scenario.AgentUp:
-		add(func(ctx context.Context) error { return p.Agent(ctx, node, e.Action == scenario.AgentUp) })
+		add(func(ctx context.Context) error { return p.SetAgentRunning(ctx, node, e.Action == scenario.AgentUp) })
 		return p.canOrder()
 	case scenario.Drain, scenario.Undrain:
 		if e.Link != "" {

@@ -43,7 +43,7 @@ steps:
 }
 
 // recorder returns an actuator whose orders are noted. Its switches report no ports.
-func recorder(t *testing.T, f *fabric.Fabric, cuts Cutting) (*Actuator, *[]string) {
+func recorder(t *testing.T, f *fabric.Fabric, cuts CutMethod) (*Actuator, *[]string) {
 	t.Helper()
 	reach, err := Open(daemon.Config{Core: controller.Config{Fabric: f}}, nil)
 	if err != nil {

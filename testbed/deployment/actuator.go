@@ -21,7 +21,7 @@ import (
 // concurrent use.
 type Actuator struct {
 	Fabric *Fabric
-	Cuts   Cutting
+	Cuts   CutMethod
 	// Control sends a request to the process that started the fabric. Nil: there is none.
 	Control func(context.Context, Order) error
 	// Interface is the pattern of the switches' interface names in this network namespace, as in [File]. Empty:
@@ -61,8 +61,8 @@ func (a *Actuator) Undo(ctx context.Context) error {
 	return nil
 }
 
-// Whole waits until all ports are up.
-func (a *Actuator) Whole(ctx context.Context) error {
+// WaitUntilUp waits until all ports of the fabric are up.
+func (a *Actuator) WaitUntilUp(ctx context.Context) error {
 	for {
 		down, err := a.Fabric.NotUp(ctx)
 		if err == nil && len(down) == 0 {
@@ -79,11 +79,11 @@ func (a *Actuator) Whole(ctx context.Context) error {
 // Close ends losses and rate limits of this machine's interfaces.
 func (a *Actuator) Close() error { return errors.Join(a.gray.Heal(""), a.rates.heal("")) }
 
-// Enable takes a link up, or down, by a Set.
-func (a *Actuator) Enable(ctx context.Context, id fabric.LinkID, up bool) error {
+// EnableLink takes a link up, or down, by a gNMI Set.
+func (a *Actuator) EnableLink(ctx context.Context, id fabric.LinkID, up bool) error {
 	err := a.Fabric.SetEnabled(ctx, id, up)
 	if err == nil {
-		a.recordUndo("link "+a.Fabric.LinkName(id), up, func(ctx context.Context) error { return a.Enable(ctx, id, true) })
+		a.recordUndo("link "+a.Fabric.LinkName(id), up, func(ctx context.Context) error { return a.EnableLink(ctx, id, true) })
 	}
 	return err
 }
@@ -93,8 +93,8 @@ func (a *Actuator) carrier(ctx context.Context, id fabric.LinkID, up bool) error
 	return a.setPower(ctx, "link", a.Fabric.LinkName(id), up)
 }
 
-// Lose makes a link silently lose a share of its packets, 1 being all; 0 ends that.
-func (a *Actuator) Lose(ctx context.Context, id fabric.LinkID, dir scenario.Direction, loss float64) error {
+// SetLoss makes a link silently lose a share of its packets, 1 being all; 0 ends that.
+func (a *Actuator) SetLoss(ctx context.Context, id fabric.LinkID, dir scenario.Direction, loss float64) error {
 	name := a.Fabric.LinkName(id)
 	if a.Interface == "" {
 		return a.carryOut(ctx, Order{Do: "gray", Name: name, Direction: dir, Loss: loss}, loss == 0, Order{Do: "gray", Name: name})
@@ -109,8 +109,8 @@ func (a *Actuator) Lose(ctx context.Context, id fabric.LinkID, dir scenario.Dire
 	return err
 }
 
-// Slow limits a link to a rate; 0: its own.
-func (a *Actuator) Slow(ctx context.Context, id fabric.LinkID, dir scenario.Direction, rate fabric.Rate) error {
+// SetRate limits a link to a rate; 0 restores its own.
+func (a *Actuator) SetRate(ctx context.Context, id fabric.LinkID, dir scenario.Direction, rate fabric.Rate) error {
 	name := a.Fabric.LinkName(id)
 	if a.Interface == "" {
 		return a.carryOut(ctx, Order{Do: "rate", Name: name, Direction: dir, Rate: int64(rate)}, rate == 0, Order{Do: "rate", Name: name})
@@ -125,9 +125,9 @@ func (a *Actuator) Slow(ctx context.Context, id fabric.LinkID, dir scenario.Dire
 	return err
 }
 
-// Mend undoes Lose and Slow on a link.
-func (a *Actuator) Mend(ctx context.Context, id fabric.LinkID) error {
-	return errors.Join(a.Slow(ctx, id, scenario.BothDirections, 0), a.Lose(ctx, id, scenario.BothDirections, 0))
+// ClearImpairments ends the losses and rate limits that SetLoss and SetRate made on a link.
+func (a *Actuator) ClearImpairments(ctx context.Context, id fabric.LinkID) error {
+	return errors.Join(a.SetRate(ctx, id, scenario.BothDirections, 0), a.SetLoss(ctx, id, scenario.BothDirections, 0))
 }
 
 // sendingInterfaces returns the interfaces that send into a link between switches, in one direction or both.
@@ -148,18 +148,18 @@ func (a *Actuator) sendingInterfaces(id fabric.LinkID, dir scenario.Direction) (
 	return names, nil
 }
 
-// Node kills a switch, or starts it.
-func (a *Actuator) Node(ctx context.Context, id fabric.NodeID, up bool) error {
+// SetSwitchRunning starts a switch, or kills it.
+func (a *Actuator) SetSwitchRunning(ctx context.Context, id fabric.NodeID, up bool) error {
 	return a.setPower(ctx, "node", a.Fabric.Name(id), up)
 }
 
-// Controller kills the controller, or starts one.
-func (a *Actuator) Controller(ctx context.Context, up bool) error {
+// SetControllerRunning starts a controller, or kills it.
+func (a *Actuator) SetControllerRunning(ctx context.Context, up bool) error {
 	return a.setPower(ctx, "controller", "", up)
 }
 
-// Agent stops a host's agent, or lets it continue.
-func (a *Actuator) Agent(ctx context.Context, id fabric.NodeID, up bool) error {
+// SetAgentRunning lets a host's agent continue, or stops it.
+func (a *Actuator) SetAgentRunning(ctx context.Context, id fabric.NodeID, up bool) error {
 	return a.setPower(ctx, "agent", a.Fabric.Name(id), up)
 }
 

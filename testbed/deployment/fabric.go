@@ -82,7 +82,7 @@ func (x *Fabric) canSet(id fabric.LinkID) error {
 func (x *Fabric) NotUp(ctx context.Context) ([]string, error) {
 	found := make([][]string, len(x.switches))
 	var g errgroup.Group
-	g.SetLimit(askedAtOnce)
+	g.SetLimit(maxParallelReads)
 	for i, s := range x.switches {
 		if s.ReportsPorts() {
 			g.Go(func() (err error) {
@@ -99,15 +99,15 @@ func (x *Fabric) NotUp(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// askedAtOnce is the maximum number of switches that are queried in parallel.
-const askedAtOnce = 16
+// maxParallelReads is the maximum number of switches that are queried in parallel.
+const maxParallelReads = 16
 
 // Counters reads the counters of all switches, by NodeID - Hosts.
 func (x *Fabric) Counters(ctx context.Context) ([]Counted, error) {
 	out := make([]Counted, len(x.switches))
 	errs := make([]error, len(x.switches))
 	var g errgroup.Group
-	g.SetLimit(askedAtOnce)
+	g.SetLimit(maxParallelReads)
 	for i, s := range x.switches {
 		g.Go(func() error {
 			out[i], errs[i] = s.Counters(ctx)

@@ -85,7 +85,7 @@ func (toyTables) Room() (map[controller.Table]int64, int32) {
 	return map[controller.Table]int64{controller.ECMP: 100}, toyShares
 }
 
-func (t toyTables) Client(over p4.P4RuntimeClient, _ targets.Place, _ targets.Words) p4.P4RuntimeClient {
+func (t toyTables) Client(over p4.P4RuntimeClient, _ targets.SwitchPlace, _ targets.EntryCodec) p4.P4RuntimeClient {
 	return &toyClient{over, t}
 }
 
@@ -293,7 +293,7 @@ func TestToyKind(t *testing.T) {
 	n := verify.Network{Fabric: f, Tables: map[fabric.NodeID][]controller.Entry{}, Up: func(fabric.LinkID) bool { return true }}
 	for _, x := range found {
 		if x.Err != nil || !x.Pipeline || len(x.Tables.Stray) > 0 {
-			t.Fatalf("%s: %v, runs the program: %v, astray: %v", f.Name(x.Node), x.Err, x.Pipeline, x.Tables.Why)
+			t.Fatalf("%s: %v, runs the program: %v, astray: %v", f.Name(x.Node), x.Err, x.Pipeline, x.Tables.StrayReasons)
 		}
 		n.Tables[x.Node] = x.Tables.Entries
 	}
@@ -363,7 +363,7 @@ func count(t *testing.T, s *Switch, cell *p4.CounterEntry) {
 	}
 	defer conn.Close()
 	client, w := s.pipeline.Client(conn), p4rt.Writer{DeviceID: s.target.DeviceID, ElectionID: p4rt.ElectionID{High: 1}.Proto()}
-	packets, err := p4rt.OpenPackets(t.Context(), client, s.pipeline.Schema(), w, func(p4rt.PacketIn) {})
+	packets, err := p4rt.OpenPacketStream(t.Context(), client, s.pipeline.Schema(), w, func(p4rt.PacketIn) {})
 	if err != nil {
 		t.Fatal(err)
 	}

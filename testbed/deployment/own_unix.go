@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// Own returns an error if dir is not a folder of this user or of root's, or if every user may write to it. Its files
-// are then not to be believed: names of folders are public, and anybody may make one of that name. A symbolic link is
-// no folder.
-func Own(dir string) error {
+// CheckOwner returns an error if dir is not a folder of this user or of root's, or if every user may write to it. Its
+// files are then not to be believed: names of folders are public, and anybody may make one of that name. A symbolic
+// link is no folder.
+func CheckOwner(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ const (
 func LiveFolders() (own []string, others int) {
 	found, _ := filepath.Glob(filepath.Join(os.TempDir(), LivePrefix+"*")) // the pattern is valid
 	for _, dir := range found {
-		if Own(dir) == nil {
+		if CheckOwner(dir) == nil {
 			own = append(own, dir)
 		} else {
 			others++
@@ -36,7 +36,7 @@ func LiveFolders() (own []string, others int) {
 func Running() (up []*File) {
 	folders, _ := LiveFolders()
 	for _, dir := range append(folders, MininetDir) {
-		if Own(dir) != nil {
+		if CheckOwner(dir) != nil {
 			continue
 		}
 		if d, err := Load(filepath.Join(dir, FileName)); err == nil && isListening(d.Admin) {

@@ -72,7 +72,7 @@ func (s *Switch) NotUp(ctx context.Context) (names []string, err error) {
 	defer conn.Close() //nolint:errcheck // nothing is left to say
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
-	up, err := linkstate.Once(ctx, conn, s.subscription())
+	up, err := linkstate.ReadPortStates(ctx, conn, s.subscription())
 	if err != nil {
 		return nil, fmt.Errorf("%s at %s: %w", s.Name, s.target.GNMI, err)
 	}
@@ -84,8 +84,8 @@ func (s *Switch) NotUp(ctx context.Context) (names []string, err error) {
 	return names, nil
 }
 
-// watchAgain is the pause before a switch that ended its subscription is asked again.
-const watchAgain = 100 * time.Millisecond
+// watchRetryWait is the pause before a switch that ended its subscription is asked again.
+const watchRetryWait = 100 * time.Millisecond
 
 // Watch calls news with a text for each change at the switch's ports, until ctx ends. It calls synced when the states
 // at the beginning have been received, and again after each reconnection.
@@ -98,7 +98,7 @@ func (s *Switch) Watch(ctx context.Context, synced func(), news func(text string
 	fresh := false
 	session, err := linkstate.NewSession(linkstate.SessionConfig{
 		Target: s.target.GNMITarget, Ports: s.ports, Names: s.target.Ports,
-		Backoff: backoff.Policy{First: watchAgain, Most: watchAgain, Factor: 1},
+		Backoff: backoff.Policy{First: watchRetryWait, Most: watchRetryWait, Factor: 1},
 		OnHealth: func(h linkstate.Health, _ error) {
 			if fresh = h == linkstate.Fresh; fresh {
 				synced()
@@ -196,7 +196,7 @@ func (s *Switch) readCounters(ctx context.Context) (Counted, error) {
 	for p := 1; p <= s.ports; p++ {
 		sub.Ports = append(sub.Ports, fabric.PortNo(p))
 	}
-	sent, err := linkstate.CountSent(ctx, conn, sub)
+	sent, err := linkstate.ReadSentCounters(ctx, conn, sub)
 	switch status.Code(err) {
 	case codes.OK:
 	case codes.Unavailable, codes.NotFound, codes.Unimplemented, codes.InvalidArgument: // dead, or it does not count

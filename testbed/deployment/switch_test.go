@@ -108,7 +108,7 @@ func (c *chip) install(t *testing.T) (client p4.P4RuntimeClient, w p4rt.Writer) 
 		t.Fatal(err)
 	}
 	client, w = s.pipeline.Client(conn), p4rt.Writer{DeviceID: 17, ElectionID: p4rt.ElectionID{Low: 1}.Proto()}
-	packets, err := p4rt.OpenPackets(t.Context(), client, s.pipeline.Schema(), w, func(p4rt.PacketIn) {})
+	packets, err := p4rt.OpenPacketStream(t.Context(), client, s.pipeline.Schema(), w, func(p4rt.PacketIn) {})
 	if err != nil {
 		t.Fatal(err)
 	}

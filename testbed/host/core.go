@@ -100,11 +100,11 @@ type Inputs interface {
 	// result reports that. While the agent is absent there is no result.
 	Probe(now fabric.Time, r ProbeRequest)
 
-	// Leave reports that the agent has ended.
-	Leave(now fabric.Time)
-	// Return reports that the agent runs again. u is a snapshot of the states of all links, or nil. The agent then
-	// splits the messages posted meanwhile.
-	Return(now fabric.Time, u *statepb.Update)
+	// AgentEnded reports that the agent has ended.
+	AgentEnded(now fabric.Time)
+	// AgentRestarted reports that the agent runs again. u is a snapshot of the states of all links, or nil. The agent
+	// then splits the messages posted meanwhile.
+	AgentRestarted(now fabric.Time, u *statepb.Update)
 }
 
 // Core is a host at run time: it gathers messages into batches, and executes the load balancer's decisions. See the
@@ -149,14 +149,14 @@ func (c *Core) PerPacket() bool { return c.logic.scheme.packets != nil }
 // Deadline returns when to call Tick next; ok is false if no timer runs.
 func (c *Core) Deadline() (at fabric.Time, ok bool) { return c.logic.deadline() }
 
-// Open returns the number of open queue pairs, without probes.
-func (c *Core) Open() int { return c.logic.inUse() }
+// OpenQPs returns the number of open queue pairs, without probes.
+func (c *Core) OpenQPs() int { return c.logic.inUse() }
 
-// Sending returns the number of messages with open queue pairs.
-func (c *Core) Sending() int { return len(c.logic.sending) }
+// SendingMessages returns the number of messages with open queue pairs.
+func (c *Core) SendingMessages() int { return len(c.logic.sending) }
 
-// Peak returns the largest number of queue pairs open at once, without probes.
-func (c *Core) Peak() int { return c.logic.peak }
+// PeakQPs returns the largest number of queue pairs open at once, without probes.
+func (c *Core) PeakQPs() int { return c.logic.peak }
 
-// Probes returns the number of open probes of the scheme and of controllers.
-func (c *Core) Probes() int { return c.logic.probes + len(c.logic.asked.open) }
+// OpenProbes returns the number of open probes of the scheme and of controllers.
+func (c *Core) OpenProbes() int { return c.logic.probes + len(c.logic.asked.open) }

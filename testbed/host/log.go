@@ -86,7 +86,7 @@ type Log struct {
 	err error
 }
 
-// NewLog returns a log. Writes are small: give it a buffered writer.
+// NewLog returns an event log of a host's core that is written to w. Writes are small: give it a buffered writer.
 func NewLog(w io.Writer) *Log { return &Log{to: json.NewEncoder(w)} }
 
 // Err returns the first error of writing. Nothing is written after it.
@@ -202,9 +202,9 @@ func (r *Record) Play(c *Core) error {
 	case "probe":
 		c.Probe(r.At, *r.Probe)
 	case "leave":
-		c.Leave(r.At)
+		c.AgentEnded(r.At)
 	case "return":
-		c.Return(r.At, r.Update)
+		c.AgentRestarted(r.At, r.Update)
 	default:
 		return fmt.Errorf("call %q is unknown", r.Call)
 	}

@@ -94,9 +94,9 @@ func (x *loggedCore) Probe(now fabric.Time, r ProbeRequest) {
 	x.logic.Probe(now, r)
 }
 
-func (x *loggedCore) Leave(now fabric.Time) {
+func (x *loggedCore) AgentEnded(now fabric.Time) {
 	x.log.add(Record{At: now, Call: "leave"})
-	x.logic.Leave(now)
+	x.logic.AgentEnded(now)
 }
 
 func (x *loggedCore) Received(now fabric.Time) {
@@ -113,11 +113,11 @@ func (x *loggedCore) Label(now fabric.Time, qp transport.QP) fabric.Label {
 	return l
 }
 
-func (x *loggedCore) Return(now fabric.Time, u *statepb.Update) {
-	if x.away {
+func (x *loggedCore) AgentRestarted(now fabric.Time, u *statepb.Update) {
+	if x.agentAbsent {
 		x.log.add(Record{At: now, Call: "return", Update: u})
 	}
-	x.logic.Return(now, u)
+	x.logic.AgentRestarted(now, u)
 }
 
 // loggedEndpoint logs the calls of an endpoint.

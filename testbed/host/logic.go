@@ -34,7 +34,7 @@ type logic struct {
 	peak    int              // largest number of queue pairs at once, without probes
 	asked   openProbes
 
-	away bool // the agent is absent
+	agentAbsent bool // the agent is absent
 }
 
 // queuePair is an open queue pair of the scheme's.
@@ -64,7 +64,7 @@ func (c *logic) closeWindow(now fabric.Time) {
 
 // act executes the scheme's requests.
 func (c *logic) act(now fabric.Time) {
-	if c.away {
+	if c.agentAbsent {
 		return
 	}
 	ready := c.scheme.Ready()
@@ -76,12 +76,12 @@ func (c *logic) act(now fabric.Time) {
 	}
 	for _, qp := range ready.Resend {
 		if _, open := c.qps[transport.QP(qp)]; open {
-			c.moves(now, c.endpoint.Resend(transport.QP(qp)))
+			c.checkMove(now, c.endpoint.Resend(transport.QP(qp)))
 		}
 	}
 	for _, h := range c.scheme.holds() {
 		if _, open := c.qps[transport.QP(h.QP)]; open {
-			c.moves(now, c.endpoint.Hold(transport.QP(h.QP), h.Until))
+			c.checkMove(now, c.endpoint.Hold(transport.QP(h.QP), h.Until))
 		}
 	}
 	for _, qp := range c.scheme.ends() {
@@ -116,8 +116,8 @@ func (c *logic) check(now fabric.Time, err error) bool {
 	return err == nil
 }
 
-// moves is like check, for an open queue pair of which everything may be acknowledged: then Done follows.
-func (c *logic) moves(now fabric.Time, err error) bool {
+// checkMove is like check, for an open queue pair of which everything may be acknowledged: then Done follows.
+func (c *logic) checkMove(now fabric.Time, err error) bool {
 	if errors.Is(err, transport.ErrUnknown) {
 		return false
 	}
@@ -156,26 +156,26 @@ func (c *logic) flip(now fabric.Time, f hostagent.Flip) {
 	}
 	switch {
 	case f.Reason == hostagent.BySlow:
-		if !c.moves(now, c.endpoint.Restart(qp)) {
+		if !c.checkMove(now, c.endpoint.Restart(qp)) {
 			return
 		}
 	case f.Dead && c.cfg.ResendOnFlip:
-		if !c.moves(now, c.endpoint.Resend(qp)) {
+		if !c.checkMove(now, c.endpoint.Resend(qp)) {
 			return
 		}
 	}
-	if c.moves(now, c.endpoint.Relabel(qp, f.To)) {
+	if c.checkMove(now, c.endpoint.Relabel(qp, f.To)) {
 		c.shell.Flipped(now, f)
 	}
 }
 
 func (c *logic) Tick(now fabric.Time) {
-	if c.gathering && now >= c.windowEnd && !c.away {
+	if c.gathering && now >= c.windowEnd && !c.agentAbsent {
 		c.closeWindow(now)
 	}
 	if now >= c.tickAt {
 		c.tickAt = never
-		if !c.away {
+		if !c.agentAbsent {
 			c.scheme.Tick(now)
 			c.act(now)
 		}
@@ -185,7 +185,7 @@ func (c *logic) Tick(now fabric.Time) {
 
 func (c *logic) deadline() (at fabric.Time, ok bool) {
 	at = c.asked.nextDeadline()
-	if !c.away {
+	if !c.agentAbsent {
 		at = min(at, c.tickAt)
 		if c.gathering {
 			at = min(at, c.windowEnd)
@@ -225,7 +225,7 @@ func (c *logic) actIfAsked(now fabric.Time) {
 }
 
 func (c *logic) Done(now fabric.Time, qp transport.QP) {
-	if Asked(qp) {
+	if IsRequestedProbe(qp) {
 		if c.asked.answer(now, qp) {
 			c.endProbes(now)
 		}
@@ -274,42 +274,42 @@ func (c *logic) end(now fabric.Time, qp transport.QP) (queuePair, bool) {
 }
 
 func (c *logic) Timeout(now fabric.Time, qp transport.QP) {
-	if !c.away && !Asked(qp) {
+	if !c.agentAbsent && !IsRequestedProbe(qp) {
 		c.scheme.Timeout(now, hostagent.QP(qp))
 		c.act(now)
 	}
 }
 
 func (c *logic) Lost(now fabric.Time, qp transport.QP, l transport.Loss) {
-	if !c.away && !Asked(qp) {
+	if !c.agentAbsent && !IsRequestedProbe(qp) {
 		c.scheme.losses.Lost(now, hostagent.QP(qp), hostagent.Loss(l))
 		c.act(now)
 	}
 }
 
 func (c *logic) Overdue(now fabric.Time, qp transport.QP, o transport.Overdue) {
-	if !c.away && !Asked(qp) {
+	if !c.agentAbsent && !IsRequestedProbe(qp) {
 		c.scheme.losses.Overdue(now, hostagent.QP(qp), hostagent.Overdue(o))
 		c.act(now)
 	}
 }
 
 func (c *logic) PathAnswered(now fabric.Time, peer fabric.NodeID, question uint32) {
-	if !c.away {
+	if !c.agentAbsent {
 		c.scheme.losses.Answered(now, peer, question)
 		c.act(now)
 	}
 }
 
 func (c *logic) Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool) {
-	if !c.away {
+	if !c.agentAbsent {
 		c.scheme.losses.Congested(now, peer, l, inbound)
 		c.actIfAsked(now) // a slow path is unloaded
 	}
 }
 
 func (c *logic) Quench(now fabric.Time, q frame.Quench) hostagent.Verdict {
-	if c.away {
+	if c.agentAbsent {
 		return hostagent.NotOurs
 	}
 	v := c.scheme.Quench(now, q)
@@ -318,19 +318,19 @@ func (c *logic) Quench(now fabric.Time, q frame.Quench) hostagent.Verdict {
 }
 
 func (c *logic) Update(now fabric.Time, u *statepb.Update) {
-	if !c.away {
+	if !c.agentAbsent {
 		c.scheme.Update(now, u)
 		c.act(now)
 	}
 }
 
-func (c *logic) Leave(now fabric.Time) { c.away = true }
+func (c *logic) AgentEnded(now fabric.Time) { c.agentAbsent = true }
 
-func (c *logic) Return(now fabric.Time, u *statepb.Update) {
-	if !c.away {
+func (c *logic) AgentRestarted(now fabric.Time, u *statepb.Update) {
+	if !c.agentAbsent {
 		return
 	}
-	c.away = false
+	c.agentAbsent = false
 	if u.GetSnapshot() {
 		c.scheme.Update(now, u)
 	}

@@ -11,8 +11,8 @@ import (
 // firstAsked is the first queue pair number of controllers' probes; the scheme's queue pairs have smaller numbers.
 const firstAsked transport.QP = 1 << 31
 
-// Asked reports whether a queue pair is a probe that a controller requested.
-func Asked(qp transport.QP) bool { return qp >= firstAsked }
+// IsRequestedProbe reports whether a queue pair is a probe that a controller requested.
+func IsRequestedProbe(qp transport.QP) bool { return qp >= firstAsked }
 
 // Limits of controllers' probes.
 const (
@@ -87,7 +87,7 @@ func (a *openProbes) answer(now fabric.Time, qp transport.QP) (ended bool) {
 }
 
 func (c *logic) Probe(now fabric.Time, r ProbeRequest) {
-	if c.away {
+	if c.agentAbsent {
 		return
 	}
 	r.Timeout = min(r.Timeout, maxAskedTime)

@@ -10,7 +10,7 @@ import (
 type scheme struct {
 	balance.Host
 	packets balance.PacketHost   // nil: it labels queue pairs, not packets
-	roomy   balance.RoomyHost    // nil: it has no windows per path
+	roomy   balance.WindowedHost // nil: it has no windows per path
 	lostBy  balance.PathLossHost // nil: it does not use lost packets' labels
 	losses  balance.LossHost     // nil: it does not use losses
 
@@ -34,13 +34,13 @@ func newScheme(c Config) (scheme, error) {
 		pending: func() bool { return false },
 	}
 	s.packets, _ = h.(balance.PacketHost)
-	s.roomy, _ = h.(balance.RoomyHost)
+	s.roomy, _ = h.(balance.WindowedHost)
 	s.lostBy, _ = h.(balance.PathLossHost)
 	s.losses, _ = h.(balance.LossHost)
 	if spec.Holds {
-		s.holds = h.(balance.Holder).Holds
+		s.holds = h.(balance.PausingHost).Holds
 	}
-	if e, ok := h.(balance.Ender); ok {
+	if e, ok := h.(balance.ProbeEnder); ok {
 		s.ends = e.Ends
 	}
 	if p, ok := h.(interface{ Pending() bool }); ok {
@@ -55,7 +55,7 @@ func (s *scheme) attach(e *transport.Config, c *Core) {
 		e.Balancer = c
 	}
 	if s.roomy != nil {
-		e.Balancer = roomyCore{c, s.roomy}
+		e.Balancer = windowedCore{c, s.roomy}
 	}
 	if s.lostBy != nil {
 		e.Losses = c
@@ -65,13 +65,13 @@ func (s *scheme) attach(e *transport.Config, c *Core) {
 	}
 }
 
-// roomyCore is the core as the endpoint's balancer if the scheme has windows per path.
-type roomyCore struct {
+// windowedCore is the core as the endpoint's balancer if the scheme has windows per path.
+type windowedCore struct {
 	*Core
-	scheme balance.RoomyHost
+	scheme balance.WindowedHost
 }
 
-// Room implements [transport.Roomy].
-func (c roomyCore) Room(qp transport.QP, onTheWay int32) bool {
+// Room reports whether a path's window has room for another packet of a queue pair, for [transport.WindowedBalancer].
+func (c windowedCore) Room(qp transport.QP, onTheWay int32) bool {
 	return c.scheme.Room(hostagent.QP(qp), onTheWay)
 }

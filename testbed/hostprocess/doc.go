@@ -1,7 +1,7 @@
 // Package hostprocess is one host of a live fabric: a soft RoCEv2 endpoint, the load balancer that labels its queue
 // pairs, and the messages that the host sends and receives.
 //
-// A [soft.Shell] drives a [Rank]: everything in it runs in the shell's goroutine. It has no socket, clock or
+// A [soft.EventLoop] drives a [Rank]: everything in it runs in the shell's goroutine. It has no socket, clock or
 // goroutine, so tests drive it in virtual time. A [Server] listens for a coordinator (package hostproto) and passes
 // its requests to the shell.
 //

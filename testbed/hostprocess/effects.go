@@ -19,7 +19,7 @@ var (
 	_ host.Shell    = (*coreEffects)(nil)
 )
 
-// Open implements [host.Endpoint].
+// Open opens a queue pair for a piece of a message, or for a probe, for [host.Endpoint].
 func (x *coreEffects) Open(now fabric.Time, p transport.Message) error {
 	m := soft.Message{QP: p.QP, ID: p.ID, Dst: p.Dst, Label: p.Label, Start: p.Start, Balanced: p.Balanced, Once: p.Once}
 	if p.Bytes == 0 {
@@ -43,36 +43,37 @@ func (x *coreEffects) Open(now fabric.Time, p transport.Message) error {
 	return x.engine.Write(now, m)
 }
 
-// Resend implements [host.Endpoint].
+// Resend makes a queue pair retransmit its packets in flight, for [host.Endpoint].
 func (x *coreEffects) Resend(qp transport.QP) error { return x.engine.Resend(qp) }
 
-// Restart implements [host.Endpoint].
+// Restart makes a queue pair continue as a new one would, for [host.Endpoint].
 func (x *coreEffects) Restart(qp transport.QP) error { return x.engine.Restart(qp) }
 
-// Relabel implements [host.Endpoint].
+// Relabel moves a queue pair to another path, for [host.Endpoint].
 func (x *coreEffects) Relabel(qp transport.QP, l fabric.Label) error { return x.engine.Relabel(qp, l) }
 
-// Hold implements [host.Endpoint].
+// Hold makes a queue pair send nothing before a time, for [host.Endpoint].
 func (x *coreEffects) Hold(qp transport.QP, until fabric.Time) error { return x.engine.Hold(qp, until) }
 
-// Ask implements [host.Endpoint].
+// Ask sends a path probe, for [host.Endpoint].
 func (x *coreEffects) Ask(dst fabric.NodeID, l fabric.Label, question uint32) error {
 	return x.engine.Ask(dst, l, question)
 }
 
-// Close implements [host.Endpoint].
+// Close ends a queue pair, for [host.Endpoint].
 func (x *coreEffects) Close(qp transport.QP) error {
 	x.engine.Close(qp)
 	return nil
 }
 
-// Alarm implements [host.Shell]. It is empty, because [Rank.Wake] asks the core.
+// Alarm does nothing, because [Rank.Wake] asks the core for its deadline.
 func (x *coreEffects) Alarm(fabric.Time) {}
 
-// Wake implements [host.Shell]. It is empty, because the endpoint is asked after every call.
+// Wake does nothing, because the endpoint is asked for frames after every call.
 func (x *coreEffects) Wake(fabric.Time) {}
 
-// Flipped implements [host.Shell]. A flip is reported when the first packet has left on the new path.
+// Flipped reports that a queue pair was moved to another path, for [host.Shell]. A flip is reported when the first
+// packet has left on the new path.
 func (x *coreEffects) Flipped(now fabric.Time, f hostagent.Flip) {
 	if x.cfg.Flipped != nil {
 		x.cfg.Flipped(f)
@@ -85,21 +86,21 @@ func (x *coreEffects) Flipped(now fabric.Time, f hostagent.Flip) {
 	}
 }
 
-// Sent implements [host.Shell].
+// Sent reports that all of a message is acknowledged, for [host.Shell].
 func (x *coreEffects) Sent(now fabric.Time, message uint64) {
 	if o := x.sending[message]; o != nil {
 		(*Rank)(x).sentAll(now, o)
 	}
 }
 
-// PathsFailed implements [host.Shell].
+// PathsFailed reports paths that timed out though no link on them was known to be dead, for [host.Shell].
 func (x *coreEffects) PathsFailed(now fabric.Time, failed []hostagent.Failed) {
 	if x.cfg.Report != nil && !x.set.NoReports {
 		x.cfg.Report(failed, (*Rank)(x).toMonotonic(now))
 	}
 }
 
-// Probed implements [host.Shell].
+// Probed reports the result of a controller's path probe, for [host.Shell].
 func (x *coreEffects) Probed(_ fabric.Time, r host.ProbeResult) {
 	if a, ok := x.answers[r.ID]; ok {
 		delete(x.answers, r.ID)
@@ -107,5 +108,5 @@ func (x *coreEffects) Probed(_ fabric.Time, r host.ProbeResult) {
 	}
 }
 
-// Fault implements [host.Shell].
+// Fault reports a violated contract, such as a queue pair that cannot be opened, for [host.Shell].
 func (x *coreEffects) Fault(now fabric.Time, err error) { (*Rank)(x).reportViolation(now, err) }

@@ -13,7 +13,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// Acked implements [soft.Handler].
+// Acked processes newly acknowledged payload bytes of a queue pair, for [soft.Handler].
 func (r *Rank) Acked(now fabric.Time, qp transport.QP, bytes int64) {
 	if r.device != nil {
 		r.device.Acked(now, qp)
@@ -21,7 +21,7 @@ func (r *Rank) Acked(now fabric.Time, qp transport.QP, bytes int64) {
 	r.core.Acked(now, qp, bytes)
 }
 
-// Done implements [soft.Handler].
+// Done processes the acknowledgement of a queue pair's last bytes, for [soft.Handler].
 func (r *Rank) Done(now fabric.Time, qp transport.QP) {
 	if ev, ok := r.flipped[qp]; ok { // the packets in flight had arrived
 		delete(r.flipped, qp)
@@ -46,13 +46,13 @@ func (r *Rank) sentAll(now fabric.Time, o *outboundMessage) {
 	}
 }
 
-// Timeout implements [soft.Handler].
+// Timeout processes the expiry of a queue pair's retransmission timer, for [soft.Handler].
 func (r *Rank) Timeout(now fabric.Time, qp transport.QP) {
 	r.notify(hostproto.Event{Kind: hostproto.Timeout, At: r.toMonotonic(now), QP: uint32(qp)})
 	r.core.Timeout(now, qp)
 }
 
-// Failed implements [soft.Handler].
+// Failed processes the receiver's refusal of a queue pair's message, for [soft.Handler].
 func (r *Rank) Failed(now fabric.Time, qp transport.QP, s frame.Syndrome) {
 	id, ok := r.core.Refuse(now, qp)
 	if id&deviceFlowBit != 0 && r.device != nil {
@@ -65,7 +65,7 @@ func (r *Rank) Failed(now fabric.Time, qp transport.QP, s frame.Syndrome) {
 	}
 }
 
-// Written implements [soft.Handler].
+// Written processes a complete RDMA WRITE from another host, for [soft.Handler].
 func (r *Rank) Written(now fabric.Time, src fabric.NodeID, key uint32, address uint64, n int64) {
 	g := r.regions[key]
 	if g == nil {
@@ -113,7 +113,7 @@ func (r *Rank) checkDone(now fabric.Time) {
 	}
 }
 
-// Quench implements [soft.Handler].
+// Quench processes a switch's source quench or notice, for [soft.Handler].
 func (r *Rank) Quench(now fabric.Time, q frame.Quench) {
 	ev := hostproto.Event{Kind: hostproto.Quench, At: r.toMonotonic(now), Reason: "ignored"}
 	if id, ok := r.cfg.Fabric.LinkAt(q.Switch, q.Port); ok {

@@ -33,7 +33,7 @@ type ProcessConfig struct {
 	// Device makes the device that sends other programs' messages by this host, and Serve serves them until ctx
 	// ends; nil: none.
 	Device func(r *Rank) Device
-	Serve  func(ctx context.Context, s *soft.Shell) error
+	Serve  func(ctx context.Context, s *soft.EventLoop) error
 	// Settings are the initial settings.
 	Settings host.Settings
 
@@ -55,7 +55,7 @@ type ProcessConfig struct {
 type Process struct {
 	cfg     ProcessConfig
 	rank    *Rank
-	shell   *soft.Shell
+	shell   *soft.EventLoop
 	server  *Server
 	watcher *daemon.Watcher
 	known   chan *statepb.Update // the latest snapshot for OnUpdate, which may be slow
@@ -103,7 +103,7 @@ func NewProcess(cfg ProcessConfig) (*Process, error) {
 	if err := p.rank.Configure(0, cfg.Settings); err != nil {
 		return nil, err
 	}
-	if p.shell, err = soft.NewShell(soft.ShellConfig{Port: cfg.Port, Rate: cfg.Rate, Origin: started}, p.rank); err != nil {
+	if p.shell, err = soft.NewEventLoop(soft.EventLoopConfig{Port: cfg.Port, Rate: cfg.Rate, Origin: started}, p.rank); err != nil {
 		return nil, err
 	}
 	p.server.Attach(p.rank, p.shell)

@@ -306,7 +306,7 @@ func (r *Rank) reportViolation(now fabric.Time, err error) {
 	r.notify(hostproto.Event{Kind: hostproto.Fault, At: r.toMonotonic(now), Text: err.Error()})
 }
 
-// Next implements [soft.Driven].
+// Next writes the frame to send now into buf, for [soft.Driven].
 func (r *Rank) Next(now fabric.Time, buf []byte) (int, bool) {
 	s, ok := r.engine.Next(now, buf)
 	if ok && !s.Control && len(r.flipped) > 0 {
@@ -322,7 +322,7 @@ func (r *Rank) Next(now fabric.Time, buf []byte) (int, bool) {
 	return s.Len, ok
 }
 
-// Receive implements [soft.Driven].
+// Receive processes a received Ethernet frame, for [soft.Driven].
 func (r *Rank) Receive(now fabric.Time, frame []byte) {
 	if r.wrap != nil {
 		frame = usid.Unwrap(frame)
@@ -331,13 +331,13 @@ func (r *Rank) Receive(now fabric.Time, frame []byte) {
 	r.core.Received(now)
 }
 
-// MaxFrame implements [soft.Driven].
+// MaxFrame returns the size in bytes of the longest frame, for [soft.Driven].
 func (r *Rank) MaxFrame() int { return r.engine.MaxFrame() + usid.HeaderSize }
 
-// LineRate implements [soft.Driven].
+// LineRate returns the highest rate at which to send, frame overheads included; 0: no limit, for [soft.Driven].
 func (r *Rank) LineRate() fabric.Rate { return r.set.Rate }
 
-// Tick implements [soft.Driven].
+// Tick processes expired timers, for [soft.Driven].
 func (r *Rank) Tick(now fabric.Time) {
 	if r.due && now >= r.jobAt {
 		r.due = false
@@ -351,7 +351,7 @@ func (r *Rank) Tick(now fabric.Time) {
 	}
 }
 
-// Wake implements [soft.Driven].
+// Wake returns when to call Next or Tick if nothing else happens, for [soft.Driven].
 func (r *Rank) Wake() (fabric.Time, bool) {
 	at, ok := r.engine.NextWake()
 	earlier := func(t fabric.Time, is bool) {

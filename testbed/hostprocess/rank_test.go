@@ -150,7 +150,7 @@ func TestProbes(t *testing.T) {
 	if probed.Sent != 3 || probed.Lost != 0 || probed.Least <= 0 || probed.Trip < probed.Least || probed.Trip > 1e6 {
 		t.Errorf("asked at the control socket: %+v", probed)
 	}
-	if n := len(ranks[0].answers) + ranks[0].core.Probes(); n != 0 {
+	if n := len(ranks[0].answers) + ranks[0].core.OpenProbes(); n != 0 {
 		t.Errorf("%d left over", n)
 	}
 }

@@ -29,7 +29,7 @@ const maxUnsent = 1 << 20
 // called once.
 type Server struct {
 	rank  *Rank
-	shell *soft.Shell
+	shell *soft.EventLoop
 	log   *slog.Logger
 	// Controller returns the controller that the rank follows; nil: none.
 	Controller func() string
@@ -59,7 +59,7 @@ func NewServer(log *slog.Logger) *Server {
 }
 
 // Attach sets the rank and the shell that the server serves.
-func (s *Server) Attach(r *Rank, shell *soft.Shell) { s.rank, s.shell = r, shell }
+func (s *Server) Attach(r *Rank, shell *soft.EventLoop) { s.rank, s.shell = r, shell }
 
 // Notify sends an event to the coordinator, if there is one. It does not block.
 func (s *Server) Notify(e hostproto.Event) {

@@ -15,7 +15,7 @@ func (r *Rank) Stats() *hostproto.Stats {
 	byLabel, other := r.engine.LabelBytes()
 	s := &hostproto.Stats{
 		Stats: r.engine.Stats(), LabelBytes: slices.Clone(byLabel), OtherBytes: other,
-		Posted: r.posted, Sent: r.sent, Received: r.received, Open: len(r.sending), QPs: r.core.Peak(),
+		Posted: r.posted, Sent: r.sent, Received: r.received, Open: len(r.sending), QPs: r.core.PeakQPs(),
 	}
 	if a, ok := r.core.Scheme().(agentStats); ok {
 		x := a.Stats()

@@ -41,7 +41,7 @@ type Servers struct {
 	Internal  fabric.LinkSpec `yaml:"internal,omitempty"`
 }
 
-// Options are settings that the input file does not contain.
+// Options are the settings of an import that the input file does not contain.
 type Options struct {
 	Servers int         // number of servers, if the files describe one
 	Ranks   int         // number of ranks, if the workload does not say it

@@ -37,7 +37,7 @@ func (p Path) String() string {
 	return fmt.Sprintf("%.0f us", p.Trip)
 }
 
-// Prober says which probes to send, and how to reach the hosts' agents.
+// Prober sends path probes: it says which probes to send, and how to reach the hosts' agents.
 type Prober struct {
 	Fabric  *fabric.Fabric
 	Packets int                             // number of probe packets per path, 1 to 64

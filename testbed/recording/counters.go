@@ -36,7 +36,7 @@ func (r *Recorder) Read(n *sim.Network, framing int64, nic func(fabric.NodeID) *
 		dir := sim.LinkDir(d)
 		c := n.Counters(dir)
 		rate := r.f.Link(dir.Link()).Rate
-		used := rate.TimeFor(c.Bytes+(c.DataPackets+c.ControlPackets)*framing) - n.Sending(dir)
+		used := rate.TimeFor(c.Bytes+(c.DataPackets+c.ControlPackets)*framing) - n.BusyFor(dir)
 		area := c.MeanQueue * float64(now)
 		if kept {
 			r.r.Links = append(r.r.Links, LinkReading{

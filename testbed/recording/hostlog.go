@@ -35,7 +35,7 @@ func ReadHostLog(r io.Reader, f *fabric.Fabric) (_ *Recording, name string, err 
 	if err != nil {
 		return nil, "", err
 	}
-	return rec.EndBare(), f.Name(id), nil
+	return rec.EndWithoutResult(), f.Name(id), nil
 }
 
 // recordCall records a call of a host's core.
@@ -56,7 +56,7 @@ func recordCall(rec *Recorder, id fabric.NodeID, x host.Record) {
 			rec.Quenched(x.At, id, *x.Quench)
 		}
 	default:
-		rec.Answered(id)
+		rec.ReactionEnded(id)
 	}
 }
 

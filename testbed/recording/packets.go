@@ -48,7 +48,7 @@ func markedPacket(h []byte) (packetKey, bool) {
 	return k, true
 }
 
-// Trace implements [sim.Tracer].
+// Trace receives one event of the run, for [sim.Tracer].
 func (r *Recorder) Trace(rec sim.Record) {
 	switch rec.Kind {
 	case sim.RecordSend:
@@ -86,11 +86,11 @@ func (r *Recorder) sent(rec sim.Record) {
 	if !ok {
 		return
 	}
-	_, before := r.ce[k]
-	if _, to := Ends(r.f, rec.Dir); int(to.Node) < r.f.Hosts() {
-		delete(r.ce, k)
+	_, before := r.markedPackets[k]
+	if _, to := DirectionEnds(r.f, rec.Dir); int(to.Node) < r.f.Hosts() {
+		delete(r.markedPackets, k)
 	} else if !before {
-		r.ce[k] = struct{}{}
+		r.markedPackets[k] = struct{}{}
 	}
 	if !before {
 		r.count(&r.dirs[rec.Dir].mark, Instant{At: rec.At, Kind: Mark, Node: rec.Node, Dir: rec.Dir})
@@ -99,7 +99,7 @@ func (r *Recorder) sent(rec sim.Record) {
 
 func (r *Recorder) forget(header []byte) {
 	if k, ok := markedPacket(header); ok {
-		delete(r.ce, k)
+		delete(r.markedPackets, k)
 	}
 }
 

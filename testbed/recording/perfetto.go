@@ -151,7 +151,7 @@ func (t *traceWriter) counterOf(parent uint64, name string, unit uint64, unitNam
 
 // portOf returns the track of the port that sends in a direction.
 func (t *traceWriter) portOf(d sim.LinkDir) uint64 {
-	from, to := Ends(t.f, d)
+	from, to := DirectionEnds(t.f, d)
 	return t.threadOf(from.Node, fmt.Sprintf("port %d to %s", from.Port, t.f.Name(to.Node)))
 }
 

@@ -40,8 +40,8 @@ const (
 	maxUnpacked = 2 << 30
 )
 
-// Is reports whether a file with this beginning is a trace, packed or not.
-func Is(head []byte) bool {
+// IsTrace reports whether a file that begins with these bytes is a trace, packed by gzip or not.
+func IsTrace(head []byte) bool {
 	return len(head) > 1 && (head[0] == 0x0A || head[0] == 0x1F && head[1] == 0x8B)
 }
 

@@ -58,7 +58,7 @@ func TestReadPacked(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, in := range []*bytes.Buffer{&plain, &packed} {
-		if !Is(in.Bytes()) {
+		if !IsTrace(in.Bytes()) {
 			t.Error("it is not taken for a trace")
 		}
 		r, err := Read(t.Context(), in)

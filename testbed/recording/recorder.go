@@ -46,21 +46,21 @@ type Recorder struct {
 	exact bool // the world itself reports flips, quenches and time-outs
 
 	messages map[uint64]int32 // open slices
-	pieces   map[key]int32
+	pieces   map[qpKey]int32
 	phases   map[fabric.NodeID]int32
 
 	cause   map[fabric.NodeID]int32 // instant that a host's present actions answer
 	changes map[fabric.LinkID]int32 // the last instant at which a link was cut or restored
 
-	impaired map[fabric.LinkID]bool // links that lose packets, or are slow
-	dirs     []dirState             // by direction
-	ce       map[packetKey]struct{} // marked packets in flight
-	last     int32                  // the last instant that Happened added; -1: it was left out
-	acked    []uint64               // by host: bytes, at the last reading
-	drops    []openCount            // by switch
+	impaired      map[fabric.LinkID]bool // links that lose packets, or are slow
+	dirs          []dirState             // by direction
+	markedPackets map[packetKey]struct{} // marked packets in flight
+	last          int32                  // the last instant that Happened added; -1: it was left out
+	acked         []uint64               // by host: bytes, at the last reading
+	drops         []openCount            // by switch
 }
 
-type key struct {
+type qpKey struct {
 	host fabric.NodeID
 	qp   uint64
 }
@@ -87,8 +87,8 @@ func New(f *fabric.Fabric, o Options) *Recorder {
 	}
 	r := &Recorder{
 		options: o, f: f, r: Recording{Fabric: f, Every: o.Every},
-		messages: map[uint64]int32{}, pieces: map[key]int32{}, phases: map[fabric.NodeID]int32{},
-		cause: map[fabric.NodeID]int32{}, changes: map[fabric.LinkID]int32{}, impaired: map[fabric.LinkID]bool{}, ce: map[packetKey]struct{}{},
+		messages: map[uint64]int32{}, pieces: map[qpKey]int32{}, phases: map[fabric.NodeID]int32{},
+		cause: map[fabric.NodeID]int32{}, changes: map[fabric.LinkID]int32{}, impaired: map[fabric.LinkID]bool{}, markedPackets: map[packetKey]struct{}{},
 		dirs: make([]dirState, 2*f.Links()), drops: make([]openCount, f.Nodes()), acked: make([]uint64, f.Hosts()),
 	}
 	if len(o.Hosts) > 0 {
@@ -211,7 +211,7 @@ func (r *Recorder) Opened(now fabric.Time, host fabric.NodeID, m transport.Messa
 		s.Label, s.Path = m.Label, pathOf(r.f, host, m.Dst, m.Label)
 	}
 	if at := r.beginSlice(s); at >= 0 {
-		r.pieces[key{host, uint64(m.QP)}] = at
+		r.pieces[qpKey{host, uint64(m.QP)}] = at
 	}
 }
 
@@ -220,9 +220,9 @@ func (r *Recorder) Closed(now fabric.Time, host fabric.NodeID, qp uint64) {
 	if r == nil {
 		return
 	}
-	if at, ok := r.pieces[key{host, qp}]; ok {
+	if at, ok := r.pieces[qpKey{host, qp}]; ok {
 		r.endSlice(max(now, r.r.Slices[at].Begin), at)
-		delete(r.pieces, key{host, qp})
+		delete(r.pieces, qpKey{host, qp})
 	}
 }
 
@@ -231,7 +231,7 @@ func (r *Recorder) Flipped(now fabric.Time, host fabric.NodeID, f hostagent.Flip
 	if r == nil {
 		return
 	}
-	at, open := r.pieces[key{host, uint64(f.QP)}]
+	at, open := r.pieces[qpKey{host, uint64(f.QP)}]
 	cause := r.causeOf(host)
 	if cause < 0 && open { // the host had no notification
 		src, dst := r.r.Slices[at].Node, r.r.Slices[at].Dst
@@ -306,8 +306,8 @@ func (r *Recorder) Notified(now fabric.Time, host fabric.NodeID) {
 	r.cause[host] = r.addInstant(Instant{At: now, Kind: report.KindPush, Node: host, Dir: -1, Cause: cause})
 }
 
-// Answered marks the end of a host's reaction to a notification: its next actions have other causes.
-func (r *Recorder) Answered(host fabric.NodeID) {
+// ReactionEnded records that a host has finished its reaction to a notification: its next actions have other causes.
+func (r *Recorder) ReactionEnded(host fabric.NodeID) {
 	if r != nil {
 		delete(r.cause, host)
 	}

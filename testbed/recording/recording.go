@@ -98,8 +98,8 @@ func (r *Recording) Host(reading int, h fabric.NodeID) HostReading {
 	return r.Hosts[reading*r.Fabric.Hosts()+int(h)]
 }
 
-// Ends returns the sender and the receiver of a direction.
-func Ends(f *fabric.Fabric, d sim.LinkDir) (from, to fabric.End) {
+// DirectionEnds returns the sender and the receiver of a direction.
+func DirectionEnds(f *fabric.Fabric, d sim.LinkDir) (from, to fabric.End) {
 	l := f.Link(d.Link())
 	if d.Up() {
 		return l.A, l.B
@@ -109,7 +109,7 @@ func Ends(f *fabric.Fabric, d sim.LinkDir) (from, to fabric.End) {
 
 // DirName names a direction, the sender first: "tor0>agg1".
 func DirName(f *fabric.Fabric, d sim.LinkDir) string {
-	from, to := Ends(f, d)
+	from, to := DirectionEnds(f, d)
 	return f.Name(from.Node) + ">" + f.Name(to.Node)
 }
 

@@ -195,8 +195,8 @@ func FromResult(result *report.Result) (*Recording, error) {
 	return New(f, Options{}).End(result), nil
 }
 
-// EndBare closes a recording without result: it ends with the last event.
-func (r *Recorder) EndBare() *Recording {
+// EndWithoutResult closes a recording without result: it ends with the last event.
+func (r *Recorder) EndWithoutResult() *Recording {
 	var end fabric.Time
 	for i := range r.r.Instants {
 		end = max(end, r.r.Instants[i].At)

@@ -102,7 +102,7 @@ func longestTime(rows []schemeRow) (top float64) {
 func (g *barGroup) fill(rows []schemeRow, scale linear) {
 	for _, w := range rows {
 		g.Bars = append(g.Bars, newBar(w, scale))
-		if b := spreadOf(w.results, bound); b.n > 0 {
+		if b := spreadOf(w.results, lowerBound); b.n > 0 {
 			g.HasBound, g.Bound = true, scale.at(b.mean)
 			g.BoundTitle = "lower bound " + durationText(b.mean)
 		}
@@ -110,7 +110,7 @@ func (g *barGroup) fill(rows []schemeRow, scale linear) {
 }
 
 func newBar(w schemeRow, scale linear) bar {
-	c := spreadOf(w.results, cct)
+	c := spreadOf(w.results, completionTime)
 	l := lookOf(w.scheme)
 	b := bar{Class: l.class(), Mark: l.inline(), Scheme: w.scheme, DNF: w.failed()}
 	missing := w.incomplete()

@@ -49,11 +49,11 @@ func Compare(w io.Writer, before, after []*Result, names [2]string) (bool, error
 	}
 	for _, c := range changed {
 		ratio := missingText
-		if c.was.CCT != nil && c.is.CCT != nil {
-			ratio = strconv.FormatFloat(*c.is.CCT / *c.was.CCT, 'f', 3, 64)
+		if c.before.CCT != nil && c.after.CCT != nil {
+			ratio = strconv.FormatFloat(*c.after.CCT / *c.before.CCT, 'f', 3, 64)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", completionText(c.was), completionText(c.is), ratio, changeArrow(c.was.Timeouts, c.is.Timeouts),
-			changeArrow(c.was.LostToFailure, c.is.LostToFailure), c.is)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", completionText(c.before), completionText(c.after), ratio, changeArrow(c.before.Timeouts, c.after.Timeouts),
+			changeArrow(c.before.LostToFailure, c.after.LostToFailure), c.after)
 	}
 	if err := t.Flush(); err != nil {
 		return true, fmt.Errorf("report: %w", err)
@@ -71,17 +71,17 @@ func Compare(w io.Writer, before, after []*Result, names [2]string) (bool, error
 }
 
 // changedRun is a run whose results differ.
-type changedRun struct{ was, is *Result }
+type changedRun struct{ before, after *Result }
 
 // size returns the change as the logarithm of a ratio; infinite if one of the two did not finish.
 func (c changedRun) size() float64 {
 	switch {
-	case (c.was.CCT == nil) != (c.is.CCT == nil):
+	case (c.before.CCT == nil) != (c.after.CCT == nil):
 		return math.Inf(1)
-	case c.was.CCT == nil:
+	case c.before.CCT == nil:
 		return 0
 	}
-	return math.Abs(math.Log(*c.is.CCT / *c.was.CCT))
+	return math.Abs(math.Log(*c.after.CCT / *c.before.CCT))
 }
 
 // runKey identifies a run of a set by what was simulated, not by the scenario's text.

@@ -129,7 +129,7 @@ func knownValue(get func(*Result) *float64) func(*Result) (float64, bool) {
 
 // boundsText names the lower bounds of results: "lower bound 309.4 us, step bound 310.2 us"; "" if unknown.
 func boundsText(rs []*Result, unit timeUnit) string {
-	b, s := spreadOf(rs, bound), spreadOf(rs, steps)
+	b, s := spreadOf(rs, lowerBound), spreadOf(rs, stepBound)
 	if b.n == 0 {
 		return ""
 	}
@@ -141,7 +141,7 @@ func boundsText(rs []*Result, unit timeUnit) string {
 }
 
 var (
-	cct   = knownValue(func(r *Result) *float64 { return r.CCT })
-	bound = knownValue(func(r *Result) *float64 { return r.Bound })
-	steps = knownValue(func(r *Result) *float64 { return r.StepBound })
+	completionTime = knownValue(func(r *Result) *float64 { return r.CCT })
+	lowerBound     = knownValue(func(r *Result) *float64 { return r.Bound })
+	stepBound      = knownValue(func(r *Result) *float64 { return r.StepBound })
 )

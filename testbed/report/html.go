@@ -25,11 +25,11 @@ type Page struct {
 	Charts  bool   // also show [Charts]
 	Command string // that made the results; "": not shown
 	Sources []Source
-	Looks   []Look
+	Looks   []ViewHint
 }
 
-// Look is how to view runs over time on a page that a command serves.
-type Look struct {
+// ViewHint is a command that shows runs over time on a page.
+type ViewHint struct {
 	What    string // name of the run to look into
 	Command string // command that serves the page
 	File    string // its trace, relative to the report; "": none

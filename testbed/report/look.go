@@ -96,8 +96,8 @@ func dashes(scheme string, all []string) string {
 	return [...]string{"", "7 3", "2 3", "9 3 2 3"}[n%4]
 }
 
-// Quote returns words as one shell command line, quoted where necessary.
-func Quote(words []string) string {
+// QuoteShell returns words as one shell command line, quoted where necessary.
+func QuoteShell(words []string) string {
 	out := make([]string, len(words))
 	for i, w := range words {
 		out[i] = w

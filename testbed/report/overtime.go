@@ -46,7 +46,7 @@ func (c *chartMaker) overTime(rs []*Result) {
 	label, at := failurePoint(rs)
 	measure, y := overHealthy, "CCT / healthy"
 	if !strings.Contains(label, "%") {
-		measure, y = func(r *Result) (float64, bool) { v, ok := cct(r); return v, ok && !r.late() }, "CCT, us"
+		measure, y = func(r *Result) (float64, bool) { v, ok := completionTime(r); return v, ok && !r.late() }, "CCT, us"
 	}
 	// The healthy runs of different seeds differ in duration: points with the same name are one.
 	x := func(r *Result) (float64, bool) {
@@ -94,7 +94,7 @@ func overTime(w io.Writer, rs []*Result) {
 // timeCell returns the mean CCT of a scheme's runs, or why there is none.
 func timeCell(rs []*Result) string {
 	lateOnes := slices.DeleteFunc(slices.Clone(rs), func(r *Result) bool { return !r.late() })
-	m := spreadOf(rs, func(r *Result) (float64, bool) { v, ok := cct(r); return v, ok && !r.late() })
+	m := spreadOf(rs, func(r *Result) (float64, bool) { v, ok := completionTime(r); return v, ok && !r.late() })
 	var parts []string
 	if m.n > 0 {
 		parts = append(parts, fmt.Sprintf("%.1f", m.mean))

@@ -91,7 +91,7 @@ type Result struct {
 	Sweep     string            `json:"sweep"`
 	Variant   map[string]string `json:"variant"`
 	// RanOn is the machine of the run; nil in results of earlier versions. It affects only WallMS.
-	RanOn *Place `json:"ran_on"`
+	RanOn *Machine `json:"ran_on"`
 
 	// Fabric is the spec of the run's fabric. Derived counts may be filled in.
 	Fabric      fabric.Spec `json:"fabric"`
@@ -118,8 +118,8 @@ type FastForward struct {
 	Of      int `json:"of"`
 }
 
-// Place is a machine that carried out runs.
-type Place struct {
+// Machine is a machine that carried out runs.
+type Machine struct {
 	Host   string `json:"host"`
 	Cores  int    `json:"cores"`  // number of cores that the program could use
 	System string `json:"system"` // operating system and processor, as in linux/amd64

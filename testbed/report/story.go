@@ -25,7 +25,7 @@ func caseMeansOf(rs []*Result) []caseMeans {
 				c.name += ", " + notifier
 			}
 			for _, w := range s.rows {
-				switch m := spreadOf(w.results, cct); {
+				switch m := spreadOf(w.results, completionTime); {
 				case w.notifier != notifier:
 				case w.failed():
 					c.dnf = append(c.dnf, w.scheme)

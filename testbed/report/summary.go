@@ -41,7 +41,7 @@ func Summary(w io.Writer, rs []*Result) error {
 		fmt.Fprintf(t, "scheme\tseeds\tmedian %s\tmin\tmax\tx bound\tx first\tQPs\ttime-outs\tretx\t\n", unit.name)
 		var first float64
 		for _, s := range byScheme(g, order) {
-			c, x := spreadOf(s, cct), spreadOf(s, slowdownOf)
+			c, x := spreadOf(s, completionTime), spreadOf(s, slowdownOf)
 			cells := []string{"", "", "", "", ""}
 			if c.n > 0 {
 				if first == 0 {

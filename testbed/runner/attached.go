@@ -68,7 +68,7 @@ func AttachedNotifier(n scenario.Notifier) error {
 	return nil
 }
 
-// Run is a [Run].
+// Run carries out one run on the fabric; see the type [Run].
 func (a *Attached) Run(ctx context.Context, run scenario.Run, obs scenario.Observer) (*report.Result, error) {
 	return a.run(ctx, run, obs, a.w.session.Run)
 }

@@ -123,17 +123,17 @@ func (b *Batch) runIndex(ctx context.Context, i int) {
 	b.outcomes[i] = o
 	b.Progress.End(o.Run)
 	if b.AsEnded {
-		b.handOn(o)
+		b.deliver(o)
 		o.Result, o.Record = nil, nil
 		return
 	}
 	for ; b.next < len(b.Runs) && b.outcomes[b.next] != nil; b.next++ {
-		b.handOn(b.outcomes[b.next])
+		b.deliver(b.outcomes[b.next])
 	}
 }
 
-// handOn passes on an outcome. b.mu is held.
-func (b *Batch) handOn(o *Outcome) {
+// deliver passes on an outcome. b.mu is held.
+func (b *Batch) deliver(o *Outcome) {
 	canceled := errors.Is(o.Err, context.Canceled)
 	if b.AsEnded && canceled {
 		return // the run will be repeated
@@ -244,12 +244,12 @@ func FileOf(name string, run scenario.Run, runs int) string {
 type runError struct{ o *Outcome }
 
 func (e *runError) Error() string {
-	return fmt.Sprintf("run %d, %v: %s", e.o.Run.Index+1, e.o.Run, e.o.Why())
+	return fmt.Sprintf("run %d, %v: %s", e.o.Run.Index+1, e.o.Run, e.o.ErrorText())
 }
 
 func (e *runError) Unwrap() error { return e.o.Err }
 
-// Why returns the text of Err without the run's name, which its world may have added.
-func (o *Outcome) Why() string {
+// ErrorText returns the text of Err without the run's name, which its world may have added.
+func (o *Outcome) ErrorText() string {
 	return strings.Replace(o.Err.Error(), o.Run.String()+": ", "", 1)
 }

@@ -22,7 +22,7 @@ type Live struct {
 
 	mu        sync.Mutex
 	fabric    *live.Fabric // nil: none yet
-	made      fabricIdentity
+	madeFor   fabricIdentity
 	notifiers live.Notifiers
 	w         wallClockRunner
 
@@ -64,21 +64,22 @@ func (l *Live) close() {
 	l.fabric, l.w, l.notifiers = nil, wallClockRunner{}, live.Notifiers{}
 }
 
-// Run is a [Run]. If the scenario was stretched to this world, links are cut by gNMI, as operators do. Otherwise
-// they are silent for the detection time first, as the scenario says.
+// Run carries out one run in the live world; see the type [Run]. If the scenario's times were adapted to this world,
+// links are cut by gNMI Sets, as operators do. Otherwise they lose all packets silently for the scenario's detection
+// time, and then go down.
 func (l *Live) Run(ctx context.Context, run scenario.Run, obs scenario.Observer) (*report.Result, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if sum := run.Fabric.Spec().HostLink.Rate * fabric.Rate(run.Fabric.Hosts()); sum > live.Carried {
+	if sum := run.Fabric.Spec().HostLink.Rate * fabric.Rate(run.Fabric.Hosts()); sum > live.CarriedTogether {
 		l.base.Log.Warn("the hosts' links carry more than most machines do: times will be the processor's", "hosts", run.Fabric.Hosts(),
-			"together", sum, "some machine's", live.Carried)
+			"together", sum, "some machine's", live.CarriedTogether)
 	}
 	asked := ctx
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	l.lost.Store(&end)
 	defer l.lost.Store(nil)
-	err := errors.Join(live.Carries(run.Fabric), l.checkProcesses())
+	err := errors.Join(live.CheckRates(run.Fabric), l.checkProcesses())
 	if err == nil {
 		err = l.prepare(ctx, run)
 	}
@@ -128,11 +129,11 @@ func (l *Live) prepare(ctx context.Context, run scenario.Run) (err error) {
 	}
 	s := run.Scenario
 	want := fabricIdentity{run.Fabric.Spec(), int(s.Host.Payload), live.QueueDepth(run)}
-	if l.fabric != nil && l.made != want {
+	if l.fabric != nil && l.madeFor != want {
 		l.close()
 	}
 	if l.fabric == nil {
-		l.made = want
+		l.madeFor = want
 		l.fabric, err = live.New(ctx, live.Config{Base: l.base, Fabric: run.Fabric, Payload: want.payload, QueueDepth: want.queue})
 		if err != nil {
 			return err

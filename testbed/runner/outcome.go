@@ -29,21 +29,21 @@ func (o *Outcome) Name() string {
 	return s.Name + ": " + o.Run.String()
 }
 
-// Word returns passed, FAILED, ERROR or skipped.
-func (o *Outcome) Word() string {
+// StatusWord returns the outcome in one word: passed, FAILED, ERROR or skipped.
+func (o *Outcome) StatusWord() string {
 	switch {
 	case o.Skipped != "":
 		return "skipped"
 	case o.Err != nil:
 		return "ERROR"
-	case !o.Held():
+	case !o.ExpectationsMet():
 		return "FAILED"
 	}
 	return "passed"
 }
 
-// Held reports whether all expectations were met.
-func (o *Outcome) Held() bool {
+// ExpectationsMet reports whether all expectations were met.
+func (o *Outcome) ExpectationsMet() bool {
 	return !slices.ContainsFunc(o.Verdicts, func(v Verdict) bool { return !v.Held })
 }
 

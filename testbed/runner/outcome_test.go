@@ -20,7 +20,7 @@ import (
 // carry runs the only run of a scenario in a world and judges it.
 func carry(t *testing.T, s *scenario.Scenario, world string, run runner.Run) *runner.Outcome {
 	t.Helper()
-	runs, err := s.In(world).Expand()
+	runs, err := s.ForWorld(world).Expand()
 	if err != nil || len(runs) != 1 {
 		t.Fatalf("%d runs, %v", len(runs), err)
 	}
@@ -91,7 +91,7 @@ expect:
 	for _, v := range o.Verdicts {
 		held = append(held, v.Held)
 	}
-	if diff := cmp.Diff([]bool{true, false, false, true}, held); diff != "" || o.Held() {
+	if diff := cmp.Diff([]bool{true, false, false, true}, held); diff != "" || o.ExpectationsMet() {
 		t.Errorf("%v\n%s", o.Verdicts, diff)
 	}
 	if s := o.Verdicts[1].String(); !strings.HasSuffix(s, "(<= 0): nobody flips") {

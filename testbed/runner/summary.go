@@ -24,7 +24,7 @@ func Summary(w io.Writer, outcomes []*Outcome) error {
 				held++
 			}
 		}
-		if o.Word() == "passed" {
+		if o.StatusWord() == "passed" {
 			passed++
 		}
 		took += o.Took
@@ -35,7 +35,7 @@ func Summary(w io.Writer, outcomes []*Outcome) error {
 				strconv.FormatInt(o.Result.Timeouts, 10), strconv.FormatInt(o.Result.Retransmissions, 10),
 			}
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d/%d\t%s\t%.1f s\t\n", o.Name(), o.World, o.Word(), //nolint:errcheck // the builder takes all
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d/%d\t%s\t%.1f s\t\n", o.Name(), o.World, o.StatusWord(), //nolint:errcheck // the builder takes all
 			held, len(o.Verdicts), strings.Join(cells, "\t"), o.Took.Seconds())
 	}
 	if err := t.Flush(); err != nil {

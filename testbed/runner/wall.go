@@ -91,7 +91,7 @@ func (w *wallClockRunner) restartController(ctx context.Context) error {
 		return nil
 	}
 	if w.touched {
-		if err := errors.Join(w.actuator.Controller(ctx, false), w.actuator.Controller(ctx, true)); err != nil {
+		if err := errors.Join(w.actuator.SetControllerRunning(ctx, false), w.actuator.SetControllerRunning(ctx, true)); err != nil {
 			return fmt.Errorf("a fresh controller: %w", err)
 		}
 	}
@@ -129,7 +129,7 @@ func (w *wallClockRunner) undoActs(ctx context.Context) error {
 	if err := w.actuator.Undo(ctx); err != nil || w.session.Ended() != nil || w.check != nil && w.check() != nil { // it will not be whole
 		return err
 	}
-	return w.actuator.Whole(ctx)
+	return w.actuator.WaitUntilUp(ctx)
 }
 
 // watchPorts follows the ports of all switches that report them. It returns when all have reported their states; stop

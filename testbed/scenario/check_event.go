@@ -60,7 +60,7 @@ func (s *Scenario) checkFailure(c Failure, path string, f *fabric.Fabric, bad re
 			continue
 		}
 		e.checkAction(p, bad)
-		if (e.Action == Pause || e.Action == Resume) && !s.FlowControl().On() {
+		if (e.Action == Pause || e.Action == Resume) && !s.FlowControl().Enabled() {
 			bad(p+".action", "switches without priority flow control take no notice of it", "add switch.pfc: {alpha: 1}, or remove the event")
 		}
 		if e.Action.OfLinks() {
@@ -165,7 +165,7 @@ func (e Event) checkControl(p string, f *fabric.Fabric, bad reportError) {
 }
 
 // linkState is the effect of the events so far on a link.
-type linkState struct{ cut, hurt bool }
+type linkState struct{ cut, impaired bool }
 
 // checkPlace checks which links an event concerns, and that it changes them.
 func (e Event) checkPlace(p string, f *fabric.Fabric, states map[fabric.LinkID]linkState, bad reportError) {
@@ -213,7 +213,7 @@ func (e Event) checkPlace(p string, f *fabric.Fabric, states map[fabric.LinkID]l
 		s := states[l]
 		state := ""
 		switch {
-		case e.Action == Restore && !s.cut && !s.hurt:
+		case e.Action == Restore && !s.cut && !s.impaired:
 			state = "up"
 		case (e.Action == Cut || e.Action == Flap) && s.cut:
 			state = "cut"
@@ -225,7 +225,7 @@ func (e Event) checkPlace(p string, f *fabric.Fabric, states map[fabric.LinkID]l
 		case Cut:
 			s.cut = true
 		case Gray, Degrade:
-			s.hurt = true
+			s.impaired = true
 		default:
 			s = linkState{}
 		}

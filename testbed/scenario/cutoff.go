@@ -39,7 +39,7 @@ func (r Run) CutOff(at fabric.Time) string {
 		}
 		return last
 	}
-	if s := r.Scenario.Servers; s.On() {
+	if s := r.Scenario.Servers; s.Grouped() {
 		own := since
 		since = func(h fabric.NodeID) (last fabric.Time) { // of the server, all of whose hosts have the same
 			for rank := range f.Hosts() {

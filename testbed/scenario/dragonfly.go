@@ -5,7 +5,7 @@ import "fmt"
 // checkDragonfly refuses settings that need a Clos fabric.
 func (s *Scenario) checkDragonfly(bad reportError) {
 	kind := s.Fabric.Kind
-	if s.FlowControl().On() {
+	if s.FlowControl().Enabled() {
 		bad("switch.pfc", "lossless switches could deadlock in a "+kind+", since all data has one class", "leave it out")
 	}
 	if s.Host.Carrier == SRv6USID {

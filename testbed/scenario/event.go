@@ -49,8 +49,8 @@ type Event struct {
 	Reported bool `yaml:"reported"`
 }
 
-// UnmarshalStrict implements [strictyaml.Unmarshaler]. Detection must be given where it applies: 0 is written
-// explicitly.
+// UnmarshalStrict reads the value from YAML, for [strictyaml.Unmarshaler]. Detection must be given where it applies: 0
+// is written explicitly.
 func (e *Event) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string) {
 	meant := d.Fields(n, e, path)
 	if len(e.When) == 1 && e.When[0].Share == 0 {
@@ -103,7 +103,7 @@ const (
 const (
 	// Pause makes the host pause the switches that send to it, continuously: a PFC storm.
 	Pause Action = "pause"
-	// Resume ends that.
+	// Resume ends a Pause: the host no longer pauses the switches that send to it.
 	Resume Action = "resume"
 )
 

@@ -27,11 +27,11 @@ func TestHint(t *testing.T) {
 		}
 	}
 	s := parse("expect: [{that: finished, is: true}]\n")
-	live := s.In(WorldLive)
+	live := s.ForWorld(WorldLive)
 	if want := "links carry 5 Mb/s instead of 100 Mb/s; all-to-all has 800 KB instead of 1 MB"; !strings.HasPrefix(live.Stretched, want) || live.Hint() != "" {
 		t.Errorf("in the live world: %q, hint %q", live.Stretched, live.Hint())
 	}
-	if virtual := s.In(WorldVirtual); virtual.Stretched != "" {
+	if virtual := s.ForWorld(WorldVirtual); virtual.Stretched != "" {
 		t.Errorf("in virtual time: %q", virtual.Stretched)
 	}
 }

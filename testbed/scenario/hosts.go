@@ -27,6 +27,6 @@ func (r Run) Hosts() (host.Settings, error) {
 		LateLoss:     spec.FindsLate(r.Scheme.Params, h.Receiver.For(r.Scheme.Name)),
 		ResendOnFlip: h.ResendOnFlip, TailProbe: h.TailProbe,
 		BatchWindow: a.BatchWindow, StartJitter: a.StartJitter, NoJitter: a.StartJitter == 0, FailedMemory: a.FailedPathMemory,
-		Losses: hostagent.LossTest{Off: silent, Unmarked: late, Pauses: r.Scenario.FlowControl().On()},
+		Losses: hostagent.LossTest{Off: silent, Unmarked: late, Pauses: r.Scenario.FlowControl().Enabled()},
 	}, nil
 }

@@ -14,23 +14,23 @@ type Lateness struct {
 	clear  fabric.Time
 }
 
-// Any reports whether any rank is late, or slow.
+// Any reports whether any rank begins late or is a straggler.
 func (l Lateness) Any() bool { return l.begins != nil || l.lags != nil || l.clear > 0 }
 
-// Clear returns the delay of a message after both its ends have reached its step (clear to send); 0: it is sent once
-// its sender has reached it.
-func (l Lateness) Clear() fabric.Time { return l.clear }
+// ClearToSendDelay returns the delay of a message after both its ends have reached its step (clear to send); 0: it is
+// sent once its sender has reached it.
+func (l Lateness) ClearToSendDelay() fabric.Time { return l.clear }
 
-// Begins returns a rank's delay after the start.
-func (l Lateness) Begins(rank int) fabric.Time {
+// StartDelay returns a rank's delay after the start.
+func (l Lateness) StartDelay(rank int) fabric.Time {
 	if l.begins == nil {
 		return 0
 	}
 	return l.begins[rank]
 }
 
-// Lags returns a rank's delay before each message that it posts; 0: it is no straggler.
-func (l Lateness) Lags(rank int) fabric.Time {
+// SendDelay returns a rank's delay before each message that it posts; 0: it is no straggler.
+func (l Lateness) SendDelay(rank int) fabric.Time {
 	if l.lags == nil {
 		return 0
 	}
@@ -57,15 +57,15 @@ func (r Run) Lateness() (l Lateness) {
 	return l
 }
 
-// minClear is the minimum time of a notification through a fabric. Regions of a simulation need it.
-const minClear = fabric.Microsecond
+// minClearToSend is the minimum time of a notification through a fabric. Regions of a simulation need it.
+const minClearToSend = fabric.Microsecond
 
 // checkClear checks the key clear_to_send.
 func (c Collective) checkClear(path string, f *fabric.Fabric, bad reportError) {
 	switch {
 	case c.ClearToSend == 0:
-	case c.ClearToSend < minClear || c.ClearToSend > fabric.Second:
-		bad(path+".clear_to_send", fmt.Sprintf("%v is not a time from %v to 1s", c.ClearToSend, minClear), "write for example 2us")
+	case c.ClearToSend < minClearToSend || c.ClearToSend > fabric.Second:
+		bad(path+".clear_to_send", fmt.Sprintf("%v is not a time from %v to 1s", c.ClearToSend, minClearToSend), "write for example 2us")
 	case c.Algorithm != "halving-doubling" && c.Algorithm != "ring":
 		bad(path+".clear_to_send", "not all ranks send in each step of "+c.Name(), "use algorithm halving-doubling or ring, or remove it")
 	case c.Channels > 1:

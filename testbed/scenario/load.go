@@ -86,8 +86,7 @@ func withRemedy(err error, remedy string) error {
 	return fmt.Errorf("scenario: %w", err)
 }
 
-// UnmarshalStrict implements [strictyaml.Unmarshaler]: a name, or a mapping with
-// parameters.
+// UnmarshalStrict reads the value from YAML, for [strictyaml.Unmarshaler]. It is a name, or a mapping with parameters.
 func (s *Scheme) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string) {
 	if n.Kind == yaml.ScalarNode {
 		s.Name = n.Value
@@ -96,7 +95,8 @@ func (s *Scheme) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path strin
 	d.Fields(n, s, path)
 }
 
-// UnmarshalStrict implements [strictyaml.Unmarshaler]: a number, a range, or a list of either.
+// UnmarshalStrict reads the value from YAML, for [strictyaml.Unmarshaler]. It is a number, a range, or a list of
+// either.
 func (s *Seeds) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string) {
 	*s = nil
 	items := []*yaml.Node{n}

@@ -46,7 +46,7 @@ const rangePoints = 9
 // maxMoments is the largest number of moments of one event.
 const maxMoments = 1000
 
-// UnmarshalStrict implements [strictyaml.Unmarshaler].
+// UnmarshalStrict reads the value from YAML, for [strictyaml.Unmarshaler].
 func (m *Moments) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string) {
 	items := []*yaml.Node{n}
 	if n.Kind == yaml.SequenceNode {

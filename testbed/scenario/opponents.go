@@ -10,14 +10,15 @@ import (
 
 // Forms in which a scenario's schemes run.
 const (
-	// AsPublished leaves schemes unchanged.
-	AsPublished = "as-published"
-	// FairForm gives every scheme the explicit parameters of [balance.Spec.Fair], which results name.
-	FairForm = "fair"
+	// OpponentsAsPublished runs the schemes that Ethereal is compared with as their authors published them.
+	OpponentsAsPublished = "as-published"
+	// OpponentsInFairForm runs them with the parameters of [balance.Spec.Fair], as far as the scenario gives none.
+	// Results name these.
+	OpponentsInFairForm = "fair"
 )
 
-// OpponentForms returns the forms, the default first.
-func OpponentForms() []string { return []string{AsPublished, FairForm} }
+// OpponentForms returns the names of the forms in which opponents can run, the default first.
+func OpponentForms() []string { return []string{OpponentsAsPublished, OpponentsInFairForm} }
 
 func (s *Scenario) checkOpponents(bad reportError) {
 	if s.Opponents != "" && !slices.Contains(OpponentForms(), s.Opponents) {
@@ -27,7 +28,7 @@ func (s *Scenario) checkOpponents(bad reportError) {
 
 // schemesInForm returns the schemes in the scenario's form.
 func (s *Scenario) schemesInForm() []Scheme {
-	if s.Opponents != FairForm {
+	if s.Opponents != OpponentsInFairForm {
 		return s.Schemes
 	}
 	out := slices.Clone(s.Schemes)

@@ -137,7 +137,7 @@ func (s *Scenario) programs(op Collective, f *fabric.Fabric) (map[uint64]*worklo
 	for _, seed := range s.Seeds {
 		if last == nil || last.Random {
 			var err error
-			if last, err = workload.Load(op.File, workload.On(f, seed)); err != nil {
+			if last, err = workload.Load(op.File, workload.PlaceOn(f, seed)); err != nil {
 				return nil, err
 			}
 		}

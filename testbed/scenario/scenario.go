@@ -51,11 +51,11 @@ type Scenario struct {
 	Deadline fabric.Time `yaml:"deadline"`
 
 	// Slowed is the rate of all links in a world that cannot carry the fabric's rates; 0: the fabric's rates. See
-	// [Scenario.In].
+	// [Scenario.ForWorld].
 	Slowed fabric.Rate `yaml:"-"`
 	// Moved describes the other fabric that [Scenario.Override] has set, for display.
 	Moved string `yaml:"-"`
-	// Stretched describes the changes of [Scenario.In], for display.
+	// Stretched describes the changes of [Scenario.ForWorld], for display.
 	Stretched string `yaml:"-"`
 }
 
@@ -263,7 +263,8 @@ type Collective struct {
 // Workload is the kind of a collective that is a program of several collectives.
 const Workload = "workload"
 
-// UnmarshalStrict implements [strictyaml.Unmarshaler]. A file is relative to the scenario's folder.
+// UnmarshalStrict reads the value from YAML, for [strictyaml.Unmarshaler]. A file is relative to the scenario's
+// folder.
 func (c *Collective) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string) {
 	meant := d.Fields(n, c, path)
 	if n.Kind != yaml.MappingNode {
@@ -400,7 +401,7 @@ type Seeds []uint64
 // Default returns a scenario with the defaults: the constants of the reference evaluation where it has them.
 func Default() Scenario {
 	return Scenario{
-		Opponents: AsPublished,
+		Opponents: OpponentsAsPublished,
 		Switch: Switch{
 			Buffer:         64e6,
 			Alpha:          1,

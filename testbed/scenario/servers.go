@@ -44,8 +44,8 @@ const (
 	internalDelay = 300 * fabric.Nanosecond
 )
 
-// On reports whether servers have several GPUs.
-func (s Servers) On() bool { return s.GPUs > 1 }
+// Grouped reports whether hosts are grouped into servers with several GPUs.
+func (s Servers) Grouped() bool { return s.GPUs > 1 }
 
 // Link returns a GPU's internal link.
 func (s Servers) Link() fabric.LinkSpec {
@@ -75,7 +75,7 @@ func (s Servers) Host(f *fabric.Fabric, rank int) fabric.NodeID {
 
 // Relay returns the rank whose NIC sends a message: the sender itself, or the GPU of its server on the receiver's rail.
 func (s Servers) Relay(src, dst int) int {
-	if !s.On() || s.Wiring != Rail || s.CrossRail != ByServer {
+	if !s.Grouped() || s.Wiring != Rail || s.CrossRail != ByServer {
 		return src
 	}
 	server, _ := s.Server(src)
@@ -102,13 +102,13 @@ func (s Servers) check(f *fabric.Fabric, bad reportError) {
 	}
 	l := s.Link()
 	switch {
-	case !s.On() && s != (Servers{GPUs: s.GPUs}):
+	case !s.Grouped() && s != (Servers{GPUs: s.GPUs}):
 		bad("servers.gpus", "is missing", "write for example 8")
 	case s.CrossRail == ByServer && s.Wiring != Rail:
 		bad("servers.cross_rail", "needs rails", "add wiring: rail")
 	case l.Rate <= 0 || l.Rate > maxHostRate*8 || l.Delay < 0 || l.Delay > fabric.Second:
 		bad("servers.internal", fmt.Sprintf("%v, %v is no link", l.Rate, l.Delay), "write for example {rate: 3.6Tb/s, delay: 300ns}")
-	case f == nil || !s.On():
+	case f == nil || !s.Grouped():
 	case s.Wiring == Rail && f.ToRs()%s.GPUs != 0:
 		bad("servers.wiring", fmt.Sprintf("%d ToRs are no multiple of the %d rails", f.ToRs(), s.GPUs), "make the number of ToRs one")
 	case s.Wiring != Rail && f.Spec().HostsPerToR%s.GPUs != 0:

@@ -85,7 +85,7 @@ worlds:
 	if err != nil {
 		t.Fatal(err)
 	}
-	live := s.In(WorldLive)
+	live := s.ForWorld(WorldLive)
 	if live.Collectives[0].Bytes != 100e3 || live.Deadline != 9*fabric.Second || live.Slowed != wallRate {
 		t.Errorf("%v until %v at %v", live.Collectives, live.Deadline, live.Slowed)
 	}
@@ -111,7 +111,7 @@ worlds:
 	if s.Worlds.For(WorldLab).Skip == "" {
 		t.Error("the lab is not skipped")
 	}
-	if s, err = Parse("small.yaml", []byte(stepped), nil); err != nil || s.In(WorldLive) != s {
+	if s, err = Parse("small.yaml", []byte(stepped), nil); err != nil || s.ForWorld(WorldLive) != s {
 		t.Errorf("a scenario that expects nothing: %v", err)
 	}
 }
@@ -133,7 +133,7 @@ expect: [{that: finished, is: true}]
 		WorldMininet: {125 * fabric.Kbps, 500 * fabric.Kbps},
 	} {
 		var got []fabric.Rate
-		for _, e := range s.In(world).Failures[0].Events {
+		for _, e := range s.ForWorld(world).Failures[0].Events {
 			got = append(got, e.Rate)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -184,7 +184,7 @@ func FuzzIn(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, text []byte) {
 		if s, err := Parse("fuzz.yaml", text, nil); err == nil {
 			for _, w := range WorldNames() {
-				s.In(w)
+				s.ForWorld(w)
 			}
 		}
 	})

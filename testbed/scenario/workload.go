@@ -27,7 +27,7 @@ func (c Collective) checkWorkload(path string, f *fabric.Fabric, bad reportError
 	if f == nil {
 		return
 	}
-	p, err := workload.Load(c.File, workload.On(f, 1))
+	p, err := workload.Load(c.File, workload.PlaceOn(f, 1))
 	if err != nil {
 		es, ok := errors.AsType[strictyaml.Errors](err)
 		if !ok {

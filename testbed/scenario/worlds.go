@@ -32,7 +32,7 @@ type Worlds struct {
 	Lab     Setting `yaml:"lab"`
 }
 
-// Setting is how a scenario is changed for one world.
+// Setting is how a scenario's times, sizes and rates are changed for one world.
 type Setting struct {
 	// Time multiplies the times of events and expectations. 0: 1.
 	Time float64 `yaml:"time"`
@@ -49,16 +49,16 @@ type Setting struct {
 // Default settings where packets are real and a machine's processors carry them. 16 MB at 400 Gb/s take 305 us;
 // these take 4000 times as long, in Mininet 8000 times.
 const (
-	wallTime     = 4000
-	wallBytes    = 800e3
-	wallRate     = 5 * fabric.Mbps
-	bmv2Time     = 8000
-	bmv2Bytes    = 160e3
-	bmv2Rate     = fabric.Mbps / 2 // 2,300 packets per second through all switches; BMv2 manages about 4,700 on two cores
-	wallDeadline = 60 * fabric.Second
-	wallPayload  = 4096
-	wallRTO      = 2 * fabric.Second  // longer than the queueing of an incast
-	wallMemory   = 30 * fabric.Second // of failed paths
+	wallTimeFactor       = 4000
+	wallMessageBytes     = 800e3
+	wallRate             = 5 * fabric.Mbps
+	bmv2TimeFactor       = 8000
+	bmv2MessageBytes     = 160e3
+	bmv2Rate             = fabric.Mbps / 2 // 2,300 packets per second through all switches; BMv2 manages about 4,700 on two cores
+	wallDeadline         = 60 * fabric.Second
+	wallPayload          = 4096
+	wallRTO              = 2 * fabric.Second  // longer than the queueing of an incast
+	wallFailedPathMemory = 30 * fabric.Second // of failed paths
 )
 
 // isSimulated reports whether a world has simulated time.
@@ -75,9 +75,9 @@ func (w Worlds) For(world string) Setting {
 	switch {
 	case isSimulated(world):
 	case world == WorldMininet: // where switches may be BMv2
-		times, bytes, rate, deadline = bmv2Time, bmv2Bytes, bmv2Rate, wallDeadline
+		times, bytes, rate, deadline = bmv2TimeFactor, bmv2MessageBytes, bmv2Rate, wallDeadline
 	default:
-		times, bytes, rate, deadline = wallTime, wallBytes, wallRate, wallDeadline
+		times, bytes, rate, deadline = wallTimeFactor, wallMessageBytes, wallRate, wallDeadline
 	}
 	if s.Time == 0 {
 		s.Time = times
@@ -94,12 +94,12 @@ func (w Worlds) For(world string) Setting {
 	return s
 }
 
-// Adapts reports whether the scenario is another in each world: it has expectations, or settings for worlds.
+// Adapts reports whether the scenario is changed for some worlds: it has expectations, or settings for worlds.
 func (s *Scenario) Adapts() bool { return len(s.Expect) > 0 || s.Worlds != (Worlds{}) }
 
-// In returns the scenario as adapted to a world's capabilities. A scenario without expectations and without
+// ForWorld returns the scenario as adapted to a world's capabilities. A scenario without expectations and without
 // settings for worlds is not changed.
-func (s *Scenario) In(world string) *Scenario {
+func (s *Scenario) ForWorld(world string) *Scenario {
 	if !s.Adapts() {
 		return s
 	}
@@ -119,7 +119,7 @@ func (s *Scenario) In(world string) *Scenario {
 		// The soft endpoint has no congestion control and no reordering.
 		out.Host.Payload, out.Host.RTO, out.Host.CongestionControl, out.Host.Receiver = wallPayload, wallRTO, transport.NoControl, GoBackN
 		out.Host.CongestionParams = nil
-		out.Switch.ECN, out.Agent.FailedPathMemory = ECN{PMax: 1}, wallMemory
+		out.Switch.ECN, out.Agent.FailedPathMemory = ECN{PMax: 1}, wallFailedPathMemory
 	}
 	out.Failures = slices.Clone(s.Failures)
 	for i := range out.Failures {

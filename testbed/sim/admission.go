@@ -54,12 +54,12 @@ func (fc *flowControl) admit(s *switchNode, q *classQueue, p *packet) admissionV
 // limit, as switches of Ultra Ethernet do (UE specification 1.0, packet trimming): what is
 // left of a packet identifies it to its receiver.
 type trimming struct {
-	most   int32 // bytes
-	others admission
+	maxBytes int32 // bytes
+	others   admission
 }
 
 func (t *trimming) admit(s *switchNode, q *classQueue, p *packet) admissionVerdict {
-	if p.class == 0 && q.bytes+p.length > t.most && p.header > 0 {
+	if p.class == 0 && q.bytes+p.length > t.maxBytes && p.header > 0 {
 		return trimPacket
 	}
 	return t.others.admit(s, q, p)

@@ -62,14 +62,14 @@ func (n *Network) Counters(dir LinkDir) LinkCounters {
 	c.MeanQueue = d.queues.mean(n.Now())
 	c.Arrived = n.arrivals[dir].arrived
 	if n.flow != nil {
-		c.Pauses, c.Paused = n.flow.senders[dir].pauses, n.flow.senders[dir].rested
+		c.Pauses, c.Paused = n.flow.senders[dir].pauses, n.flow.senders[dir].pausedTotal
 	}
 	return c
 }
 
-// Sending returns how long a direction's port will still be sending the present packet, which is counted already; 0 if
+// BusyFor returns how long a direction's port will still be sending the present packet, which is counted already; 0 if
 // it is idle.
-func (n *Network) Sending(dir LinkDir) fabric.Time { return max(0, n.dirs[dir].busyUntil-n.Now()) }
+func (n *Network) BusyFor(dir LinkDir) fabric.Time { return max(0, n.dirs[dir].busyUntil-n.Now()) }
 
 // QueuePeak returns the largest number of bytes of data that have waited at a direction's port since its last call.
 func (n *Network) QueuePeak(dir LinkDir) int64 {

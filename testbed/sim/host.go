@@ -30,9 +30,9 @@ type Endpoint interface {
 	Receive(now fabric.Time, header []byte, tail int)
 }
 
-// Ported is an endpoint with several ports: one into each plane of its fabric. After an event of one port, all ports
-// are asked for packets.
-type Ported interface {
+// MultiPort is an endpoint with several ports: one into each plane of its fabric. After an event of one port, all
+// ports are asked for packets.
+type MultiPort interface {
 	// Port returns the endpoint that sends and receives by a port, numbered from 0.
 	Port(number int) Endpoint
 }

@@ -33,7 +33,7 @@ const (
 )
 
 func (r *region) note(what entryKind, c *control, f func(fabric.Time)) {
-	r.journal = append(r.journal, windowEntry{at: r.now, tie: r.tie, by: r.by, what: what, c: c, f: f})
+	r.journal = append(r.journal, windowEntry{at: r.now, tie: r.tie, by: r.runningControl, what: what, c: c, f: f})
 }
 
 // before orders events of different regions, as one queue would have

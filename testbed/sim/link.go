@@ -20,8 +20,8 @@ func (d LinkDir) Link() fabric.LinkID { return fabric.LinkID(d / 2) }
 // Up reports whether d leads away from the hosts.
 func (d LinkDir) Up() bool { return d&1 == 0 }
 
-// Dir returns the direction in which a node's port sends.
-func (n *Network) Dir(node fabric.NodeID, port fabric.PortNo) LinkDir {
+// SendDirection returns the direction in which a node's port sends.
+func (n *Network) SendDirection(node fabric.NodeID, port fabric.PortNo) LinkDir {
 	l := n.fab.Link(n.fab.Node(node).Link(port))
 	if l.A.Node == node {
 		return Upward(l.ID)
@@ -38,18 +38,18 @@ func (n *Network) DirName(d LinkDir) string {
 // What a packet that finds the port idle touches is one cache line, the data and
 // control queues are the second, the counters of what was sent the third.
 type direction struct {
-	busyUntil fabric.Time // the port sends until then
-	perByte   fabric.Time // serialisation per byte; 0: not a whole number, use rate
-	delay     fabric.Time
-	from      fabric.NodeID
-	ready     bool // a ready event is pending
-	down      bool
-	paused    uint8   // classes, a bit each, that may not send
-	nonEmpty  uint8   // classes that wait
-	far       *region // where it leads to; nil: the region it comes from
-	tap       *captureTap
-	gray      *grayDirection // nil: the link loses nothing by chance
-	rate      fabric.Rate
+	busyUntil    fabric.Time // the port sends until then
+	perByte      fabric.Time // serialisation per byte; 0: not a whole number, use rate
+	delay        fabric.Time
+	from         fabric.NodeID
+	readyPending bool // a ready event is pending
+	down         bool
+	paused       uint8   // classes, a bit each, that may not send
+	nonEmpty     uint8   // classes that wait
+	farRegion    *region // where it leads to; nil: the region it comes from
+	tap          *captureTap
+	gray         *grayDirection // nil: the link loses nothing by chance
+	rate         fabric.Rate
 
 	queues port
 
@@ -100,8 +100,8 @@ func (r *region) transmit(dir LinkDir, id packetID, p *packet) {
 		return
 	}
 	p.at = d.busyUntil + d.delay
-	if d.far != nil {
-		r.cross(d.far, dir, id, p)
+	if d.farRegion != nil {
+		r.cross(d.farRegion, dir, id, p)
 		return
 	}
 	r.fly(dir, id, p)

@@ -27,21 +27,21 @@ type Network struct {
 
 	// regions are simulated side by side if there are several. world has the
 	// control functions that belong to no node; it is the region if there is one.
-	regions   []*region
-	world     *region
-	all       []*region   // regions, and world if it is none of them
-	owner     []uint8     // region by node
-	cores     int         // that simulate regions
-	pool      *packetPool // of all regions; nil: each has its own
-	lookahead fabric.Time
-	sequence  uint32 // of the next control function
+	regions    []*region
+	world      *region
+	allRegions []*region   // regions, and world if it is none of them
+	owner      []uint8     // region by node
+	cores      int         // that simulate regions
+	pool       *packetPool // of all regions; nil: each has its own
+	lookahead  fabric.Time
+	sequence   uint32 // of the next control function
 
 	// Of several regions:
 	now        fabric.Time // while they are at rest
 	by         fabric.Time // end of the last window
 	parity     int         // where they put what crosses
 	settling   bool        // in a function of Serially after a window
-	shares     Shares
+	shares     RegionShares
 	concurrent int64 // events in windows
 
 	stop     atomic.Bool
@@ -74,7 +74,7 @@ func New(c Config) (*Network, error) {
 		n.admission = n.flow
 	}
 	if c.Trim > 0 {
-		n.admission = &trimming{most: int32(c.Trim), others: n.admission}
+		n.admission = &trimming{maxBytes: int32(c.Trim), others: n.admission}
 	}
 	regions := c.Regions
 	if c.Tracer != nil {
@@ -94,8 +94,8 @@ func New(c Config) (*Network, error) {
 	if n.world = n.regions[0]; count > 1 {
 		n.world = n.newRegion(count, 0)
 	}
-	if n.all = slices.Clone(n.regions); count > 1 {
-		n.all = append(n.all, n.world)
+	if n.allRegions = slices.Clone(n.regions); count > 1 {
+		n.allRegions = append(n.allRegions, n.world)
 	}
 	for i := range f.Links() {
 		l := f.Link(fabric.LinkID(i))
@@ -107,7 +107,7 @@ func New(c Config) (*Network, error) {
 			d.from, d.rate, d.delay = e.from.Node, l.Rate, l.Delay
 			d.perByte = perByte(l.Rate)
 			if from, to := n.regionOf(e.from.Node), n.regionOf(e.to.Node); from != to {
-				d.far = to
+				d.farRegion = to
 			}
 			n.arrivals[e.d].to = e.to
 			n.arrivals[e.d].toHost = f.Node(e.to.Node).Tier == fabric.Host
@@ -115,12 +115,12 @@ func New(c Config) (*Network, error) {
 	}
 	for i := range n.ports {
 		n.ports[i].node = fabric.NodeID(i % f.Hosts())
-		n.ports[i].out = n.Dir(n.ports[i].node, fabric.PortNo(i/f.Hosts()+1))
+		n.ports[i].out = n.SendDirection(n.ports[i].node, fabric.PortNo(i/f.Hosts()+1))
 	}
 	for i := range n.switches {
 		node := f.Node(fabric.NodeID(f.Hosts() + i))
 		for p := range node.Ports() {
-			n.switches[i].out = append(n.switches[i].out, n.Dir(node.ID, fabric.PortNo(p+1)))
+			n.switches[i].out = append(n.switches[i].out, n.SendDirection(node.ID, fabric.PortNo(p+1)))
 		}
 	}
 	return n, nil
@@ -128,7 +128,7 @@ func New(c Config) (*Network, error) {
 
 func (n *Network) newRegion(index, count int) *region {
 	r := &region{
-		net: n, cfg: &n.cfg, fab: n.fab, flow: n.flow, index: index, sent: math.MaxInt64,
+		net: n, cfg: &n.cfg, fab: n.fab, flow: n.flow, index: index, firstCrossing: math.MaxInt64,
 		pool:      n.pool,
 		overhead:  int64(n.cfg.Overhead),
 		admission: n.admission,
@@ -140,8 +140,8 @@ func (n *Network) newRegion(index, count int) *region {
 	if r.pool == nil {
 		r.pool = new(packetPool)
 	}
-	for i := range r.out {
-		r.out[i] = make([][]crossing, count)
+	for i := range r.crossings {
+		r.crossings[i] = make([][]crossing, count)
 	}
 	if n.cfg.Cell&(n.cfg.Cell-1) == 0 {
 		r.cellShift = bits.TrailingZeros(uint(n.cfg.Cell))
@@ -162,7 +162,7 @@ func (n *Network) SetSwitch(node fabric.NodeID, p Pipeline) {
 // SetHost sets a host's endpoint, from which the network requests a first packet now, or at time 0 if the run has not
 // begun.
 func (n *Network) SetHost(node fabric.NodeID, e Endpoint) {
-	ported, several := e.(Ported)
+	ported, several := e.(MultiPort)
 	for q := range n.fab.Planes() {
 		h := &n.ports[int(node)+q*len(n.hosts)]
 		if h.endpoint = e; several {
@@ -196,8 +196,8 @@ func (n *Network) Now() fabric.Time {
 	return n.now
 }
 
-// complete returns an error for a node without an endpoint or pipeline.
-func (n *Network) complete() error {
+// checkComplete returns an error for a node without an endpoint or pipeline.
+func (n *Network) checkComplete() error {
 	for i := range n.hosts {
 		if n.hosts[i].endpoint == nil {
 			return fmt.Errorf("%w: %s has no endpoint; call SetHost", ErrNoSwitch, n.fab.Name(fabric.NodeID(i)))
@@ -225,7 +225,7 @@ func (n *Network) Run(ctx context.Context, until fabric.Time) error {
 // RunSteps calls Run repeatedly, for the time every each, up to until, and between two calls the function between,
 // which ends it by returning false. The goroutines of several regions last for all calls.
 func (n *Network) RunSteps(ctx context.Context, until, every fabric.Time, between func() (more bool)) error {
-	if err := n.complete(); err != nil {
+	if err := n.checkComplete(); err != nil {
 		return err
 	}
 	var t *regionTeam
@@ -288,7 +288,7 @@ type Progress struct {
 
 func (n *Network) publish() {
 	events, hops := int64(0), int64(0)
-	for _, r := range n.all {
+	for _, r := range n.allRegions {
 		events, hops = events+r.events, hops+r.hops
 	}
 	n.progress.now.Store(int64(n.Now()))

@@ -26,8 +26,8 @@ type packet struct {
 	header  uint8       // real bytes in data
 	class   uint8
 	is      packetState
-	pause   uint8 // of a pause frame: what it says
-	held    Held  // of a packet in place, else the handle in the first word
+	pause   uint8      // of a pause frame: what it says
+	held    HeldPacket // of a packet in place, else the handle in the first word
 	data    [MaxHeader + headerSlack]byte
 }
 

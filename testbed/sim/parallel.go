@@ -43,7 +43,7 @@ func (n *Network) runRegions(ctx context.Context, until fabric.Time, t *regionTe
 		if n.cfg.MayStop == nil || !n.cfg.MayStop(by) {
 			t.window(by)
 			n.mergeJournals()
-		} else if n.landCrossings(); !n.inTurn(ctx, until) {
+		} else if n.landCrossings(); !n.runSingle(ctx, until) {
 			continue // to find out why
 		}
 		if err := n.failure(); err != nil {
@@ -52,19 +52,19 @@ func (n *Network) runRegions(ctx context.Context, until fabric.Time, t *regionTe
 	}
 }
 
-// Shares says how evenly a run's events were divided among regions. All events divided by Longest + InTurn is the
-// speed-up that would result if all events took the same time and waiting took none.
-type Shares struct {
+// RegionShares says how evenly a run's events were divided among regions. All events divided by Longest + InTurn is
+// the speed-up that would result if all events took the same time and waiting took none.
+type RegionShares struct {
 	Windows int64 // number of windows in which regions were simulated side by side
 	Longest int64 // sum over the windows of the events of the busiest region
 	InTurn  int64 // number of events simulated outside windows
 }
 
-// Shares returns how events were divided so far; zeros with one region.
-func (n *Network) Shares() Shares {
+// Shares returns how events were divided among regions so far; zeros with one region.
+func (n *Network) Shares() RegionShares {
 	s := n.shares
 	if len(n.regions) > 1 {
-		for _, r := range n.all {
+		for _, r := range n.allRegions {
 			s.InTurn += r.events
 		}
 		s.InTurn -= n.concurrent
@@ -79,8 +79,8 @@ func (n *Network) nextEvent() (at fabric.Time, ok bool) {
 		if next, some := r.next(); some {
 			at, ok = min(at, next), true
 		}
-		if r.sent < math.MaxInt64 {
-			at, ok = min(at, r.sent), true
+		if r.firstCrossing < math.MaxInt64 {
+			at, ok = min(at, r.firstCrossing), true
 		}
 	}
 	if len(n.world.controls) > 0 {
@@ -92,11 +92,11 @@ func (n *Network) nextEvent() (at fabric.Time, ok bool) {
 // landCrossings delivers the packets that are between regions.
 func (n *Network) landCrossings() {
 	for _, r := range n.regions {
-		r.land(0)
-		r.land(1)
+		r.receiveCrossings(0)
+		r.receiveCrossings(1)
 	}
 	for _, r := range n.regions {
-		r.sent = math.MaxInt64
+		r.firstCrossing = math.MaxInt64
 	}
 }
 
@@ -141,7 +141,7 @@ func (n *Network) runControls(at fabric.Time) {
 // firstControl returns what has the next control function; nil: nothing.
 func (n *Network) firstControl() *region {
 	var first *region
-	for _, r := range n.all {
+	for _, r := range n.allRegions {
 		if len(r.controls) > 0 && (first == nil || r.controls[0].Before(first.controls[0])) {
 			first = r
 		}
@@ -149,9 +149,9 @@ func (n *Network) firstControl() *region {
 	return first
 }
 
-// inTurn runs the network on this goroutine alone, one event at a time in the
+// runSingle runs the network on this goroutine alone, one event at a time in the
 // order of one queue. It reports false when it was stopped or nothing is left.
-func (n *Network) inTurn(ctx context.Context, until fabric.Time) bool {
+func (n *Network) runSingle(ctx context.Context, until fabric.Time) bool {
 	for count := 1; ; count++ {
 		if count%progressEvery == 0 {
 			n.publish()
@@ -264,7 +264,7 @@ func (t *regionTeam) window(by fabric.Time) {
 	n.parity ^= 1
 	n.by, t.windowEnd = by, by
 	for _, r := range n.regions {
-		r.concurrent, r.sent, r.before = true, math.MaxInt64, r.events
+		r.concurrent, r.firstCrossing, r.eventsBefore = true, math.MaxInt64, r.events
 	}
 	t.begin()
 	t.take()
@@ -277,14 +277,14 @@ func (t *regionTeam) window(by fabric.Time) {
 	longest := int64(0)
 	for _, r := range n.regions {
 		r.concurrent = false
-		longest = max(longest, r.events-r.before)
-		n.concurrent += r.events - r.before
+		longest = max(longest, r.events-r.eventsBefore)
+		n.concurrent += r.events - r.eventsBefore
 	}
 	n.shares.Longest += longest
 }
 
 func (r *region) window(by fabric.Time) {
-	r.land(r.net.parity ^ 1)
+	r.receiveCrossings(r.net.parity ^ 1)
 	for r.err == nil && r.step(by) {
 	}
 }

@@ -51,7 +51,7 @@ func (a *actor) Receive(now fabric.Time, b []byte, tail int) {
 			a.w.Note(a.id, "noted")
 			a.w.At(now+fabric.Microsecond, func(now fabric.Time) {
 				*a.noted = append(*a.noted, fmt.Sprintf("%v: %d a microsecond later", now, a.id))
-				if d := a.w.Dir(a.id, 1); last.Seq%4 == 0 && !a.w.IsDown(d) {
+				if d := a.w.SendDirection(a.id, 1); last.Seq%4 == 0 && !a.w.IsDown(d) {
 					a.w.Cut(d)
 					a.w.At(now, func(fabric.Time) { a.w.Restore(d) })
 				}

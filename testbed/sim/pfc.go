@@ -30,8 +30,8 @@ type PFC struct {
 	Watchdog fabric.Time
 }
 
-// On reports whether there is flow control.
-func (c PFC) On() bool { return c.Xoff > 0 || c.Alpha > 0 }
+// Enabled reports whether there is flow control.
+func (c PFC) Enabled() bool { return c.Xoff > 0 || c.Alpha > 0 }
 
 // HeadroomOf returns the number of bytes that can arrive by a link after the start of the packet that crosses the
 // threshold: that packet; what is sent while the pause frame waits for a packet in transmission, is sent and travels; a
@@ -44,7 +44,7 @@ func (c PFC) HeadroomOf(l *fabric.Link) fabric.Bytes {
 // validate reports the first thing wrong with the flow control of a network.
 func (c PFC) validate(f *fabric.Fabric, buffer fabric.Bytes, classes int) (field string, err error) {
 	switch {
-	case !c.On():
+	case !c.Enabled():
 		if c != (PFC{}) {
 			return "PFC", fmt.Errorf("neither Xoff nor Alpha is above 0")
 		}
@@ -90,15 +90,15 @@ type flowControl struct {
 
 // pauseState is a switch's record of the other end of a link, for flow control.
 type pauseState struct {
-	held   int64 // bytes of its packets that wait here
-	paused bool  // it is paused by the other end
-	since  fabric.Time
-	pauses int64       // times that it was paused
-	rested fabric.Time // pauses that have ended
+	held        int64 // bytes of its packets that wait here
+	paused      bool  // it is paused by the other end
+	since       fabric.Time
+	pauses      int64       // times that it was paused
+	pausedTotal fabric.Time // pauses that have ended
 }
 
 func newFlowControl(c Config) *flowControl {
-	if !c.PFC.On() {
+	if !c.PFC.Enabled() {
 		return nil
 	}
 	f := c.Fabric
@@ -128,8 +128,8 @@ func (fc *flowControl) threshold(r *region, node fabric.NodeID, s *switchNode) i
 	return max(0, fc.shared[int(node)-len(r.hosts)]-s.used) * fc.alpha / alphaUnit
 }
 
-// hold counts a queued data packet for flow control; s.used counts it already.
-func (r *region) hold(node fabric.NodeID, s *switchNode, in LinkDir, length int64) {
+// countQueued counts a queued data packet for flow control; s.used counts it already.
+func (r *region) countQueued(node fabric.NodeID, s *switchNode, in LinkDir, length int64) {
 	if in < 0 {
 		return // it was made here
 	}
@@ -142,8 +142,8 @@ func (r *region) hold(node fabric.NodeID, s *switchNode, in LinkDir, length int6
 	}
 }
 
-// letGo counts a data packet that waits no more.
-func (r *region) letGo(node fabric.NodeID, s *switchNode, in LinkDir, length int64) {
+// uncountQueued counts a data packet that waits no more.
+func (r *region) uncountQueued(node fabric.NodeID, s *switchNode, in LinkDir, length int64) {
 	if in < 0 {
 		return
 	}
@@ -151,7 +151,7 @@ func (r *region) letGo(node fabric.NodeID, s *switchNode, in LinkDir, length int
 	from.held -= length
 	if from.paused && from.held <= max(0, r.flow.threshold(r, node, s)-r.flow.gap) {
 		from.paused = false
-		from.rested += r.now - from.since
+		from.pausedTotal += r.now - from.since
 		r.sendPause(in, pauseGo)
 	}
 }
@@ -175,7 +175,7 @@ func (r *region) sendPause(in LinkDir, what uint8) {
 	p.length, p.payload = pauseLength, 0
 	p.class, p.pause, p.from, p.is = r.topClass+1, what, -1, 0
 	r.totals.Created++
-	if r.now >= d.busyUntil && !d.ready {
+	if r.now >= d.busyUntil && !d.readyPending {
 		r.transmit(dir, id, p)
 		return
 	}
@@ -235,8 +235,8 @@ func (r *region) setPaused(now fabric.Time, dir LinkDir, paused bool) {
 
 // arm schedules the next packet of a port that has one to send.
 func (r *region) arm(now fabric.Time, dir LinkDir, d *direction) {
-	if !d.ready && d.nonEmpty&^d.paused != 0 {
-		d.ready = true
+	if !d.readyPending && d.nonEmpty&^d.paused != 0 {
+		d.readyPending = true
 		r.queue.push(eventOf(max(now, d.busyUntil), eventReady, uint32(dir), 0))
 	}
 }
@@ -264,7 +264,7 @@ func (n *Network) Storm(dir LinkDir, on bool) {
 		s.since = n.Now()
 		s.pauses++
 	} else {
-		s.rested += n.Now() - s.since
+		s.pausedTotal += n.Now() - s.since
 	}
 	n.setPauseBelief(dir, n.dirs[dir^1].down)
 }

@@ -52,7 +52,7 @@ func TestPFCIncast(t *testing.T) {
 		if got := len(w.stations[0].got); int64(got)+lost != 1500 || tot.InFlight != 0 {
 			t.Errorf("%s: %d packets arrived and %d were refused, of 1500; %d under way", c.name, got, lost, tot.InFlight)
 		}
-		if !c.pfc.On() {
+		if !c.pfc.Enabled() {
 			if lost == 0 || pauses != 0 {
 				t.Errorf("%s: %d refused, %d pauses; the test shows nothing", c.name, lost, pauses)
 			}

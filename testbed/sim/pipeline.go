@@ -50,8 +50,8 @@ type Pipeline interface {
 	Free(h Handle)
 }
 
-// Held is the state of a packet between the two halves of an [InPlace] pipeline.
-type Held [3]uint64
+// HeldPacket is the state of a packet between the two halves of an [InPlace] pipeline.
+type HeldPacket [3]uint64
 
 // InPlace is a [Pipeline] that can process most packets without handles and copies: one packet in, one out, with
 // headers of the same length, changed in place.
@@ -60,14 +60,14 @@ type InPlace interface {
 	// IngressInPlace is Ingress for a packet that can be processed in place. It may read 8 bytes of capacity behind
 	// a.Header. If ok is false, nothing has happened, and the packet must go through Ingress. The copy has no handle;
 	// drop says that the program dropped the packet.
-	IngressInPlace(a Arrival, held *Held) (c Copy, drop, ok bool)
+	IngressInPlace(a Arrival, held *HeldPacket) (c Copy, drop, ok bool)
 	// KeepInPlace says that the packet of the last IngressInPlace was queued and will go to EgressInPlace: the pipeline
 	// may write to the header now.
 	KeepInPlace(header []byte)
 	// EgressInPlace is Egress for a packet of IngressInPlace; length is that of the whole packet. ok is false if the
 	// program dropped it. If d has no Header, the packet was changed in place; otherwise d and the copies are as those
 	// of Egress.
-	EgressInPlace(header []byte, length int, held *Held, q QueueState, out []Copy) (d Departure, more []Copy, ok bool)
+	EgressInPlace(header []byte, length int, held *HeldPacket, q QueueState, out []Copy) (d Departure, more []Copy, ok bool)
 	// FreeInPlace says that the traffic manager dropped the packet of the last IngressInPlace.
 	FreeInPlace()
 }

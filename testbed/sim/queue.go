@@ -120,12 +120,12 @@ const (
 // of a million is faster; a link direction has one pending event, so a network
 // of 32,768 hosts stays below that.
 type queue struct {
-	run    []event  // events of the current bucket, in order
-	done   int      // of them, taken
-	late   quadHeap // events of buckets up to current that were pushed since
-	far    quadHeap // events that were beyond the wheel when pushed
-	bucket int64    // current bucket, counted from time 0
-	count  int      // events in the wheel
+	bucketEvents []event  // events of the current bucket, in order
+	taken        int      // of them, taken
+	pushedLate   quadHeap // events of buckets up to current that were pushed since
+	beyondWheel  quadHeap // events that were beyond the wheel when pushed
+	bucket       int64    // current bucket, counted from time 0
+	count        int      // events in the wheel
 
 	heads    [timeBuckets]uint32
 	occupied [timeBuckets / 64]uint64 // a bit per bucket
@@ -138,15 +138,17 @@ type wheelNode struct {
 	next uint32
 }
 
-func (q *queue) len() int { return len(q.run) - q.done + len(q.late) + len(q.far) + q.count }
+func (q *queue) len() int {
+	return len(q.bucketEvents) - q.taken + len(q.pushedLate) + len(q.beyondWheel) + q.count
+}
 
 func (q *queue) push(e event) {
 	b := int64(e.at) >> bucketShift
 	switch ahead := b - q.bucket; {
 	case ahead <= 0:
-		q.late.push(e)
+		q.pushedLate.push(e)
 	case ahead >= timeBuckets:
-		q.far.push(e)
+		q.beyondWheel.push(e)
 	default:
 		n := q.free
 		if n == 0 {
@@ -169,7 +171,7 @@ func (q *queue) push(e event) {
 // ready sees to it that the current bucket has events. It reports false when there
 // are none at all.
 func (q *queue) ready() bool {
-	return q.done < len(q.run) || len(q.late) > 0 || q.advance()
+	return q.taken < len(q.bucketEvents) || len(q.pushedLate) > 0 || q.advance()
 }
 
 // peek returns when the next event is due. ok is false when there is none.
@@ -184,24 +186,24 @@ func (q *queue) first() (e event, ok bool) {
 		return e, false
 	}
 	if q.lateFirst() {
-		return q.late[0], true
+		return q.pushedLate[0], true
 	}
-	return q.run[q.done], true
+	return q.bucketEvents[q.taken], true
 }
 
 // lateFirst reports whether the next event is a late one; there must be one of
 // some sort.
 func (q *queue) lateFirst() bool {
-	return len(q.late) > 0 && (q.done == len(q.run) || q.late[0].before(q.run[q.done]))
+	return len(q.pushedLate) > 0 && (q.taken == len(q.bucketEvents) || q.pushedLate[0].before(q.bucketEvents[q.taken]))
 }
 
 // pop takes the next event; there must be one.
 func (q *queue) pop() event {
 	if !q.ready() || q.lateFirst() {
-		return q.late.pop()
+		return q.pushedLate.pop()
 	}
-	e := q.run[q.done]
-	q.done++
+	e := q.bucketEvents[q.taken]
+	q.taken++
 	return e
 }
 
@@ -209,8 +211,8 @@ func (q *queue) pop() event {
 // there is none.
 func (q *queue) advance() bool {
 	next, ok := q.nextOccupied()
-	if len(q.far) > 0 {
-		if b := int64(q.far[0].at) >> bucketShift; !ok || b < next {
+	if len(q.beyondWheel) > 0 {
+		if b := int64(q.beyondWheel[0].at) >> bucketShift; !ok || b < next {
 			next, ok = b, true
 		}
 	}
@@ -218,7 +220,7 @@ func (q *queue) advance() bool {
 		return false
 	}
 	q.bucket = next
-	run := q.run[:0]
+	run := q.bucketEvents[:0]
 	slot := next & (timeBuckets - 1)
 	for n := q.heads[slot]; n != 0; {
 		node := &q.nodes[n]
@@ -231,11 +233,11 @@ func (q *queue) advance() bool {
 	}
 	q.heads[slot] = 0
 	q.occupied[slot/64] &^= 1 << (slot % 64)
-	for len(q.far) > 0 && int64(q.far[0].at)>>bucketShift <= next {
-		run = append(run, q.far.pop())
+	for len(q.beyondWheel) > 0 && int64(q.beyondWheel[0].at)>>bucketShift <= next {
+		run = append(run, q.beyondWheel.pop())
 	}
 	sortEvents(run)
-	q.run, q.done = run, 0
+	q.bucketEvents, q.taken = run, 0
 	return true
 }
 

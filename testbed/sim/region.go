@@ -18,13 +18,13 @@ type region struct {
 	flow      *flowControl // of the whole network; nil: no PFC
 	cellShift int          // log2 of the cell, -1 if it is no power of two
 
-	index    int
-	now      fabric.Time
-	tie      uint64   // of the event that is carried out
-	by       *control // the control function that is carried out; nil: none is
-	queue    queue
-	controls heap.Heap[*control]
-	pool     *packetPool // of its own, or of all on one core
+	index          int
+	now            fabric.Time
+	tie            uint64   // of the event that is carried out
+	runningControl *control // the control function that is carried out; nil: none is
+	queue          queue
+	controls       heap.Heap[*control]
+	pool           *packetPool // of its own, or of all on one core
 
 	// Of the whole network; a region touches its own elements only.
 	dirs     []direction
@@ -38,13 +38,13 @@ type region struct {
 	receiving fabric.NodeID // host in Receive, or -1
 
 	// Beside other regions:
-	concurrent bool            // in a window
-	out        [2][][]crossing // by parity of the window and region
-	sent       fabric.Time     // when the first of what crossed in the window arrives
-	journal    []windowEntry
-	merged     int    // of the journal
-	before     int64  // events, up to the window
-	scheduled  uint32 // control functions, in the window
+	concurrent    bool            // in a window
+	crossings     [2][][]crossing // by parity of the window and region
+	firstCrossing fabric.Time     // when the first of what crossed in the window arrives
+	journal       []windowEntry
+	merged        int    // of the journal
+	eventsBefore  int64  // events, up to the window
+	scheduled     uint32 // control functions, in the window
 
 	totals Totals
 	hops   int64
@@ -88,7 +88,7 @@ func (r *region) packet(e event) {
 
 // control runs a control function.
 func (r *region) control(c *control) {
-	r.now, r.by = c.at, c
+	r.now, r.runningControl = c.at, c
 	r.events++
 	if r.concurrent {
 		r.note(entryRan, c, nil)
@@ -96,7 +96,7 @@ func (r *region) control(c *control) {
 		r.net.recordControl(c.at, c.sequence)
 	}
 	c.f(c.at)
-	r.by = nil
+	r.runningControl = nil
 }
 
 // next returns when the next event is due. ok is false when there is none.

@@ -76,7 +76,7 @@ func (r *region) cross(far *region, dir LinkDir, id packetID, p *packet) {
 		return
 	}
 	if r.concurrent {
-		out := &r.out[r.net.parity][far.index]
+		out := &r.crossings[r.net.parity][far.index]
 		if len(*out) < cap(*out) {
 			*out = (*out)[:len(*out)+1]
 		} else {
@@ -85,7 +85,7 @@ func (r *region) cross(far *region, dir LinkDir, id packetID, p *packet) {
 		c := &(*out)[len(*out)-1]
 		c.at, c.dir, c.length, c.payload, c.header, c.class, c.pause, c.is = p.at, dir, p.length, p.payload, p.header, p.class, p.pause, p.is
 		copy(c.data[:], p.data[:p.header])
-		r.sent = min(r.sent, p.at)
+		r.firstCrossing = min(r.firstCrossing, p.at)
 	} else {
 		to, q := far.pool.get()
 		q.at, q.length, q.payload, q.header, q.class, q.pause, q.is = p.at, p.length, p.payload, p.header, p.class, p.pause, p.is
@@ -95,13 +95,13 @@ func (r *region) cross(far *region, dir LinkDir, id packetID, p *packet) {
 	r.pool.put(id)
 }
 
-// land receives the packets that other regions sent in the previous window.
-func (r *region) land(parity int) {
+// receiveCrossings receives the packets that other regions sent in the previous window.
+func (r *region) receiveCrossings(parity int) {
 	if r.net.pool != nil {
 		return // nothing was kept for it
 	}
 	for _, from := range r.net.regions {
-		out := &from.out[parity][r.index]
+		out := &from.crossings[parity][r.index]
 		for i := range *out {
 			c := &(*out)[i]
 			id, p := r.pool.get()

@@ -215,7 +215,7 @@ func (r *region) enqueue(node fabric.NodeID, s *switchNode, dir LinkDir, id pack
 	d.nonEmpty |= 1 << p.class
 	r.arm(r.now, dir, d)
 	if r.flow != nil && p.class == 0 {
-		r.hold(node, s, p.from, length)
+		r.countQueued(node, s, p.from, length)
 	}
 	return copies
 }
@@ -223,7 +223,7 @@ func (r *region) enqueue(node fabric.NodeID, s *switchNode, dir LinkDir, id pack
 // ready processes a ready event: the port is idle and has packets waiting.
 func (r *region) ready(dir LinkDir) {
 	d := &r.dirs[dir]
-	d.ready = false
+	d.readyPending = false
 	node := d.from
 	s := r.switchAt(node)
 	copies := r.serve(node, s, dir, d, r.copies[:0])
@@ -257,7 +257,7 @@ func (r *region) serve(node fabric.NodeID, s *switchNode, dir LinkDir, d *direct
 		state := QueueState{EnqTime: p.at, DeqTime: r.now, EnqDepth: r.cells(p.depth), DeqDepth: r.cells(q.classes[0].bytes)}
 		sent, copies = r.egress(node, s, dir, d, id, p, state, copies)
 		if r.flow != nil && class == 0 {
-			r.letGo(node, s, from, length)
+			r.uncountQueued(node, s, from, length)
 		}
 	}
 	r.arm(r.now, dir, d)

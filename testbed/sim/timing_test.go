@@ -44,7 +44,7 @@ func TestThroughput(t *testing.T) {
 			t.Fatalf("packet %d at %d, want %d", i, r.At, want)
 		}
 	}
-	c := w.Counters(w.Dir(w.fab.ToRID(0), 2))
+	c := w.Counters(w.SendDirection(w.fab.ToRID(0), 2))
 	want := LinkCounters{DataPackets: 100, DataPayload: 900_000, Bytes: 100 * wire, Arrived: 100}
 	if d := cmp.Diff(want, c); d != "" {
 		t.Error(d)
@@ -104,7 +104,7 @@ func TestPriority(t *testing.T) {
 	if at == 0 {
 		t.Error("no control packet")
 	}
-	c := w.Counters(w.Dir(w.fab.ToRID(0), 3))
+	c := w.Counters(w.SendDirection(w.fab.ToRID(0), 3))
 	if c.DataPackets != 15 || c.ControlPackets != 1 {
 		t.Errorf("counters %+v", c)
 	}
@@ -135,7 +135,7 @@ func TestQueueState(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	c := w.Counters(w.Dir(w.fab.ToRID(0), 3))
+	c := w.Counters(w.SendDirection(w.fab.ToRID(0), 3))
 	if c.MaxQueue != 4*wire {
 		t.Errorf("max queue %d", c.MaxQueue)
 	}
@@ -171,7 +171,7 @@ func TestDynamicThreshold(t *testing.T) {
 		}
 		w.run(t, Never)
 		for k := range tc.sinks {
-			c := w.Counters(w.Dir(w.fab.ToRID(0), fabric.PortNo(5+k)))
+			c := w.Counters(w.SendDirection(w.fab.ToRID(0), fabric.PortNo(5+k)))
 			if c.MaxQueue != tc.packets*wire {
 				t.Errorf("%s: %d bytes waited, %v packets, want %d", tc.name, c.MaxQueue, float64(c.MaxQueue)/wire, tc.packets)
 			}

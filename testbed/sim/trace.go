@@ -31,7 +31,7 @@ type Tracer interface {
 // Tracers passes each event to several tracers.
 type Tracers []Tracer
 
-// Trace implements [Tracer].
+// Trace receives one event of the run, for [Tracer].
 func (t Tracers) Trace(r Record) {
 	for _, tracer := range t {
 		tracer.Trace(r)
@@ -53,7 +53,7 @@ func NewJSONL(w io.Writer, f *fabric.Fabric) *JSONL {
 	return &JSONL{w: bufio.NewWriterSize(w, 1<<16), fab: f}
 }
 
-// Trace implements [Tracer].
+// Trace receives one event of the run, for [Tracer].
 func (j *JSONL) Trace(r Record) {
 	if j.err != nil {
 		return

@@ -19,7 +19,7 @@ func TestTrim(t *testing.T) {
 		}
 	}
 	w.run(t, Never)
-	up := w.Dir(w.fab.ToRID(0), 5)
+	up := w.SendDirection(w.fab.ToRID(0), 5)
 	c := w.Counters(up)
 	if c.Trimmed == 0 || c.Dropped != 0 || c.MaxQueue > 5*wire || c.ControlPackets != c.Trimmed || c.DataPackets != 4*packets-c.Trimmed {
 		t.Errorf("uplink: %+v", c)
@@ -43,7 +43,7 @@ func TestTrim(t *testing.T) {
 				t.Errorf("packet %d of host %d arrived %d times", i, s, n)
 			}
 		}
-		if d := w.Counters(w.Dir(w.fab.ToRID(1), fabric.PortNo(1+s))); d.Trimmed != 0 || d.ControlPackets+d.DataPackets != packets {
+		if d := w.Counters(w.SendDirection(w.fab.ToRID(1), fabric.PortNo(1+s))); d.Trimmed != 0 || d.ControlPackets+d.DataPackets != packets {
 			t.Errorf("link to host %d: %+v", 4+s, d)
 		}
 	}
@@ -66,7 +66,7 @@ func TestTrimFull(t *testing.T) {
 		}
 	}
 	w.run(t, Never)
-	c := w.Counters(w.Dir(w.fab.ToRID(0), 9))
+	c := w.Counters(w.SendDirection(w.fab.ToRID(0), 9))
 	if c.Trimmed == 0 || c.Dropped == 0 || w.Totals().InFlight != 0 {
 		t.Errorf("%+v", c)
 	}

@@ -74,7 +74,7 @@ func (r *region) flush(dir LinkDir) {
 		}
 		d.counters.Dropped++
 		r.drop(d.from, dir, DropWatchdog, id, p)
-		r.letGo(d.from, s, from, length)
+		r.uncountQueued(d.from, s, from, length)
 	}
 	d.nonEmpty &^= 1
 }

@@ -31,7 +31,7 @@ type Packet struct {
 	Data []byte
 }
 
-// Result is the model's output for some commands.
+// Result is what the chip's model printed and sent after some commands.
 type Result struct {
 	Packets []Packet // packets that left, in order
 	Text    []string // other lines that the model printed

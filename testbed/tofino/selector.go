@@ -65,9 +65,9 @@ func readSelector(pipeline string) (s selectorMemory, err error) {
 	return s, fmt.Errorf("tofino: %s has no selector %s of one memory in one stage", name, selectorTable)
 }
 
-// word writes a group's live members. The memory has a spare, and a map of which of the two has a word: all words that
-// are written here are in the first, which the map says by the complement of its number, 0.
-func (w *chipWrites) word(s selectorMemory, place int, live uint64) {
+// selectorWord writes a group's live members. The memory has a spare, and a map of which of the two has a word: all
+// words that are written here are in the first, which the map says by the complement of its number, 0.
+func (w *chipWrites) selectorWord(s selectorMemory, place int, live uint64) {
 	count := uint64(0)
 	for b := live; b != 0; b &= b - 1 {
 		count++
@@ -204,7 +204,7 @@ func (m *Mirror) writeGroup(old *ecmpGroup, g ecmpGroup) error {
 		return nil
 	}
 	var w chipWrites
-	w.word(m.selector, g.place, g.live)
+	w.selectorWord(m.selector, g.place, g.live)
 	return m.model.write(w)
 }
 

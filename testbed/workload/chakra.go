@@ -51,8 +51,8 @@ const (
 	maxDuration = 1 << 40  // us: longer than a run can be is refused later
 )
 
-// node is the part of a Chakra node that is read.
-type node struct {
+// chakraNode is the part of a Chakra node that is read.
+type chakraNode struct {
 	id       uint64
 	name     string
 	kind     uint64
@@ -95,7 +95,7 @@ func (c Chakra) Program() (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	var ranks [][]node
+	var ranks [][]chakraNode
 	for rank := range files {
 		path := fmt.Sprintf("%s.%d.et", prefix, rank)
 		file, err := os.Open(path)
@@ -113,7 +113,7 @@ func (c Chakra) Program() (*Program, error) {
 	}
 	p := &Program{Name: "chakra", Ranks: make([][]Op, len(ranks))}
 	for r, nodes := range ranks {
-		in := reading{c, r, len(ranks), groups, &p.notes}
+		in := rankReader{c, r, len(ranks), groups, &p.notes}
 		in.tidy(nodes)
 		if p.Ranks[r], err = in.operations(nodes); err != nil {
 			return nil, fmt.Errorf("%w: %s.%d.et: %w", ErrProgram, prefix, r, err)
@@ -182,9 +182,9 @@ func ReadGroups(path string) (map[string][]int, error) {
 }
 
 // readNodes reads the messages of one file.
-func readNodes(r io.Reader) ([]node, error) {
+func readNodes(r io.Reader) ([]chakraNode, error) {
 	in := bufio.NewReader(r)
-	var out []node
+	var out []chakraNode
 	for first := true; ; first = false {
 		size, err := binary.ReadUvarint(in)
 		if errors.Is(err, io.EOF) {
@@ -215,8 +215,8 @@ func readNodes(r io.Reader) ([]node, error) {
 	}
 }
 
-func parseNode(b []byte) (node, error) {
-	n := node{ints: map[string]int64{}, texts: map[string]string{}}
+func parseNode(b []byte) (chakraNode, error) {
+	n := chakraNode{ints: map[string]int64{}, texts: map[string]string{}}
 	err := wirefields.Each(b, func(field protowire.Number, typ protowire.Type, number uint64, text []byte) error {
 		switch field {
 		case fieldID:
@@ -259,7 +259,7 @@ func parseNode(b []byte) (node, error) {
 }
 
 // attribute reads an AttributeProto: any whole number, a truth value or a text.
-func (n *node) attribute(b []byte) error {
+func (n *chakraNode) attribute(b []byte) error {
 	name := ""
 	return wirefields.Each(b, func(field protowire.Number, _ protowire.Type, number uint64, text []byte) error {
 		switch field {
@@ -281,7 +281,7 @@ func (n *node) attribute(b []byte) error {
 // tidy removes dependencies that would make a profiler's trace unusable: dependencies on missing nodes, and all control
 // dependencies if some of them form a cycle. Profilers write calls as control dependencies, and an operation ends after
 // those that it calls; astra-sim's feeder ignores them.
-func (in reading) tidy(nodes []node) {
+func (in rankReader) tidy(nodes []chakraNode) {
 	in.dropDangling(nodes)
 	if _, err := sorted(nodes); errors.Is(err, errCircle) {
 		for i := range nodes {
@@ -296,7 +296,7 @@ func (in reading) tidy(nodes []node) {
 var errCircle = errors.New("nodes wait for each other in a circle")
 
 // dropDangling removes dependencies on missing nodes: profilers cut traces out of longer ones.
-func (in reading) dropDangling(nodes []node) {
+func (in rankReader) dropDangling(nodes []chakraNode) {
 	known := make(map[uint64]bool, len(nodes))
 	for _, n := range nodes {
 		known[n.id] = true
@@ -314,7 +314,7 @@ func (in reading) dropDangling(nodes []node) {
 }
 
 // sorted returns the nodes' indices in an order in which each follows its dependencies; otherwise by id.
-func sorted(nodes []node) ([]int, error) {
+func sorted(nodes []chakraNode) ([]int, error) {
 	byID := make(map[uint64]int, len(nodes))
 	for i, n := range nodes {
 		if _, twice := byID[n.id]; twice {

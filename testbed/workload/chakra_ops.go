@@ -44,8 +44,8 @@ func contributedBytes(what string, bytes int64, ranks int) int64 {
 	return bytes / int64(ranks)
 }
 
-// reading is the state with which a rank's nodes are converted to operations.
-type reading struct {
+// rankReader is the state with which a rank's nodes are converted to operations.
+type rankReader struct {
 	Chakra
 	rank, ranks int
 	groups      map[string][]int
@@ -53,7 +53,7 @@ type reading struct {
 }
 
 // note counts a difference of a node. Its rank, its name and the text say which was the first.
-func (in reading) note(what string, n node, text string, args ...any) {
+func (in rankReader) note(what string, n chakraNode, text string, args ...any) {
 	for i := range *in.notes {
 		if known := &(*in.notes)[i]; known.what == what {
 			known.count++
@@ -66,7 +66,7 @@ func (in reading) note(what string, n node, text string, args ...any) {
 
 // operations converts the nodes of a rank to operations. Nodes need not be in the order of their dependencies;
 // memory, storage and the like take their duration.
-func (in reading) operations(nodes []node) ([]Op, error) {
+func (in rankReader) operations(nodes []chakraNode) ([]Op, error) {
 	order, err := sorted(nodes)
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (in reading) operations(nodes []node) ([]Op, error) {
 	return ops, nil
 }
 
-func (in reading) operation(n node) (op Op, err error) {
+func (in rankReader) operation(n chakraNode) (op Op, err error) {
 	switch n.kind {
 	case nodeSend, nodeRecv:
 		return in.message(n)
@@ -113,7 +113,7 @@ func (in reading) operation(n node) (op Op, err error) {
 // unit returns what carries an operation of the node out, as [Op].Unit: 1 is the CPU, and the others are streams of the
 // GPU. A GPU runs one kernel of a stream at a time, and ASTRA-sim (HardwareResource.cc) one operation of the CPU, of
 // whatever type. A trace without streams has one.
-func (n node) unit(op Op) int {
+func (n chakraNode) unit(op Op) int {
 	switch {
 	case op.Kind == Compute && n.ints["is_cpu_op"] != 0:
 		return 1
@@ -124,7 +124,7 @@ func (n node) unit(op Op) int {
 }
 
 // compute returns a computation of the node's duration.
-func (n node) compute() (Op, error) {
+func (n chakraNode) compute() (Op, error) {
 	if n.duration > maxDuration {
 		return Op{}, fmt.Errorf("a duration of %d us", n.duration)
 	}
@@ -133,7 +133,7 @@ func (n node) compute() (Op, error) {
 
 // roofline returns a computation that has no duration: it lasts as long as its operations take, or as the bytes of its
 // tensors take to and from memory, whichever is longer.
-func (in reading) roofline(n node) (Op, error) {
+func (in rankReader) roofline(n chakraNode) (Op, error) {
 	ops, size := n.ints["num_ops"], n.ints["tensor_size"]
 	if in.TeraFLOPS == 0 {
 		return Op{}, fmt.Errorf("it has num_ops (%d) and no duration; "+
@@ -148,7 +148,7 @@ func (in reading) roofline(n node) (Op, error) {
 }
 
 // message returns a send or a receive.
-func (in reading) message(n node) (Op, error) {
+func (in rankReader) message(n chakraNode) (Op, error) {
 	op := Op{Kind: Send, Bytes: n.ints["comm_size"], Tag: uint64(n.ints["comm_tag"])}
 	own, other := "comm_src", "comm_dst"
 	if n.kind == nodeRecv {
@@ -168,7 +168,7 @@ func (in reading) message(n node) (Op, error) {
 	return op, nil
 }
 
-func (in reading) collective(n node) (Op, error) {
+func (in rankReader) collective(n chakraNode) (Op, error) {
 	kind, typed := n.ints["comm_type"]
 	size, sized := n.ints["comm_size"]
 	launch := n.ints["is_cpu_op"] != 0
@@ -221,7 +221,7 @@ func (in reading) collective(n node) (Op, error) {
 
 // ownGroups returns the groups that the rank's collectives name: those of the trace's file of groups, and those that
 // the rank itself has made, as PyTorch writes them. A name may mean other ranks on another rank.
-func (in reading) ownGroups(nodes []node) (map[string][]int, error) {
+func (in rankReader) ownGroups(nodes []chakraNode) (map[string][]int, error) {
 	out := maps.Clone(in.groups)
 	for _, n := range nodes {
 		if n.kind != nodeMetadata || !strings.Contains(n.name, "process_group:init") {
@@ -260,7 +260,7 @@ func (in reading) ownGroups(nodes []node) (map[string][]int, error) {
 }
 
 // all returns the group of all ranks.
-func (in reading) all() []int {
+func (in rankReader) all() []int {
 	group := make([]int, in.ranks)
 	for i := range group {
 		group[i] = i
@@ -270,7 +270,7 @@ func (in reading) all() []int {
 
 // group returns the ranks of a collective: those of its process group; all without a name. The name 0 is astra-sim's
 // for all ranks, unless the trace has a group of this name.
-func (in reading) group(n node) ([]int, error) {
+func (in rankReader) group(n chakraNode) ([]int, error) {
 	name := n.texts["pg_name"]
 	group, ok := in.groups[name]
 	if name == "" || !ok && name == "0" {

@@ -100,7 +100,7 @@ func TestChakraPeers(t *testing.T) {
 			t.Fatal(err)
 		}
 		n.kind = tt.kind
-		_, err = reading{rank: 1, ranks: 2}.operation(n)
+		_, err = rankReader{rank: 1, ranks: 2}.operation(n)
 		if tt.want == "" != (err == nil) || !strings.Contains(fmt.Sprint(err), tt.want) && tt.want != "" {
 			t.Errorf("%v %v: %v, want %q", tt.kind, n.ints, err, tt.want)
 		}
@@ -130,7 +130,7 @@ func TestChakraSizes(t *testing.T) {
 					t.Fatal(err)
 				}
 				nd.kind = nodeCollective
-				op, err := reading{Chakra: Chakra{Algorithm: collective.Ring}, rank: rank, ranks: n}.operation(nd)
+				op, err := rankReader{Chakra: Chakra{Algorithm: collective.Ring}, rank: rank, ranks: n}.operation(nd)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -157,7 +157,7 @@ func TestChakraSizes(t *testing.T) {
 // TestChakraRoofline reads computations that have operations in place of a duration. Without a GPU's rates they are
 // refused.
 func TestChakraRoofline(t *testing.T) {
-	gpu := reading{Chakra: Chakra{TeraFLOPS: 2, MemoryBandwidth: 1e9}, ranks: 1}
+	gpu := rankReader{Chakra: Chakra{TeraFLOPS: 2, MemoryBandwidth: 1e9}, ranks: 1}
 	for _, tt := range []struct {
 		attrs    []byte
 		duration uint64 // us
@@ -177,12 +177,12 @@ func TestChakraRoofline(t *testing.T) {
 		if op, err := gpu.operation(n); err != nil || op.Duration != tt.want {
 			t.Errorf("%v: %v, %v, want %v", n.ints, op.Duration, err, tt.want)
 		}
-		_, err = reading{ranks: 1}.operation(n)
+		_, err = rankReader{ranks: 1}.operation(n)
 		if needed := tt.duration == 0 && n.ints["num_ops"] > 0; needed != (err != nil) || needed && !strings.Contains(err.Error(), "write teraflops and memory_bandwidth") {
 			t.Errorf("%v without rates: %v", n.ints, err)
 		}
 	}
-	n := node{kind: nodeCompute, ints: map[string]int64{"num_ops": math.MaxInt64}}
+	n := chakraNode{kind: nodeCompute, ints: map[string]int64{"num_ops": math.MaxInt64}}
 	gpu.TeraFLOPS = 1e-12
 	if _, err := gpu.operation(n); err == nil {
 		t.Error("a computation of 9e18 seconds")
@@ -225,7 +225,7 @@ func TestChakraGroups(t *testing.T) {
 			t.Errorf("%q: %v, want %q", keys, err, want)
 		}
 	}
-	all, err := reading{rank: 1, ranks: 3}.operation(node{
+	all, err := rankReader{rank: 1, ranks: 3}.operation(chakraNode{
 		kind: nodeCollective, ints: map[string]int64{"comm_type": 0, "comm_size": 30}, texts: map[string]string{"pg_name": "0"},
 	})
 	if err != nil || len(all.Group) != 3 {
@@ -239,11 +239,11 @@ func TestChakraPyTorch(t *testing.T) {
 	p := &Program{Ranks: make([][]Op, 4)}
 	for rank := range p.Ranks {
 		pair := []int{rank &^ 1, rank | 1}
-		init := node{
+		init := chakraNode{
 			id: 1, name: "## process_group:init ##", kind: nodeMetadata, duration: 7,
 			inputs: fmt.Sprintf(`['[{"pg_name": "0", "ranks": []}, {"pg_name": "3", "ranks": [%d, %d], "group_size": 2}]']`, pair[0], pair[1]),
 		}
-		coll := func(id uint64, name, group string, pairs ...any) node {
+		coll := func(id uint64, name, group string, pairs ...any) chakraNode {
 			n, err := parseNode(attributes(pairs...))
 			if err != nil {
 				t.Fatal(err)
@@ -251,7 +251,7 @@ func TestChakraPyTorch(t *testing.T) {
 			n.id, n.name, n.kind, n.deps, n.texts["pg_name"] = id, name, nodeCollective, []uint64{id - 1}, group
 			return n
 		}
-		nodes := []node{
+		nodes := []chakraNode{
 			init,
 			coll(2, "c10d::broadcast_", "", "is_cpu_op", 1),
 			coll(3, "broadcast", "3", "comm_type", 5, "comm_size", 1000),
@@ -259,7 +259,7 @@ func TestChakraPyTorch(t *testing.T) {
 			coll(5, "sum", "0", "comm_type", 0, "comm_size", 2),
 		}
 		nodes[1].duration = 85
-		in := reading{rank: rank, ranks: 4, groups: map[string][]int{"3": {0}}, notes: &p.notes}
+		in := rankReader{rank: rank, ranks: 4, groups: map[string][]int{"3": {0}}, notes: &p.notes}
 		in.tidy(nodes)
 		ops, err := in.operations(nodes)
 		if err != nil {
@@ -299,7 +299,7 @@ func TestChakraPyTorch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := (reading{ranks: 2}).collective(n); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := (rankReader{ranks: 2}).collective(n); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", pairs, err, want)
 		}
 	}
@@ -309,8 +309,8 @@ func TestChakraPyTorch(t *testing.T) {
 		`['[{"pg_name": "0", "ranks": [], "group_size": 2}]']`:     "",
 		`['[{"pg_name": "0", "ranks": [0, 1], "group_size": 2}]']`: "",
 	} {
-		init := node{id: 1, name: "## process_group:init ##", kind: nodeMetadata, inputs: inputs}
-		_, err := reading{Chakra: Chakra{Trace: "dir/j"}, ranks: 2}.ownGroups([]node{init})
+		init := chakraNode{id: 1, name: "## process_group:init ##", kind: nodeMetadata, inputs: inputs}
+		_, err := rankReader{Chakra: Chakra{Trace: "dir/j"}, ranks: 2}.ownGroups([]chakraNode{init})
 		if want == "" != (err == nil) || want != "" && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", inputs, err, want)
 		}
@@ -321,8 +321,8 @@ func TestChakraPyTorch(t *testing.T) {
 // the CPU beside them.
 func TestChakraStreams(t *testing.T) {
 	var notes []note
-	in := reading{ranks: 1, notes: &notes}
-	var nodes []node
+	in := rankReader{ranks: 1, notes: &notes}
+	var nodes []chakraNode
 	for i, a := range [][]any{
 		{"is_cpu_op", 0, "stream", 7}, {"is_cpu_op", 0, "stream", 7}, {"is_cpu_op", 0, "stream", 20},
 		{"is_cpu_op", 1}, {"is_cpu_op", 1}, {"is_cpu_op", 0, "stream", 7}, {"is_cpu_op", 1}, {"is_cpu_op", 1},

@@ -13,18 +13,18 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 )
 
-// file is a workload file; it has exactly one of the keys.
-type file struct {
-	Jobs    []job    `yaml:"jobs"`
-	GPT     *GPT     `yaml:"gpt"`
-	Chakra  *Chakra  `yaml:"chakra"`
-	Matrix  *matrix  `yaml:"matrix"`
-	Flows   []Flow   `yaml:"flows"`
-	Poisson *poisson `yaml:"poisson"`
+// workloadFile is a workload file; it has exactly one of the keys.
+type workloadFile struct {
+	Jobs    []jobSpec      `yaml:"jobs"`
+	GPT     *GPT           `yaml:"gpt"`
+	Chakra  *Chakra        `yaml:"chakra"`
+	Matrix  *trafficMatrix `yaml:"matrix"`
+	Flows   []Flow         `yaml:"flows"`
+	Poisson *poisson       `yaml:"poisson"`
 }
 
-// Keys returns the keys, one of which a workload file has.
-func Keys() []string { return strictyaml.KeysOf(file{}) }
+// Keys returns the top-level keys of workload files. A file has exactly one of them.
+func Keys() []string { return strictyaml.KeysOf(workloadFile{}) }
 
 // keyList returns [Keys] for display.
 func keyList() string {
@@ -32,15 +32,15 @@ func keyList() string {
 	return strings.Join(k[:len(k)-1], ", ") + " and " + k[len(k)-1]
 }
 
-// Place is the fabric on which a program runs, as far as the program depends on it.
+// Place is what a program depends on of the fabric on which it runs: its ranks, their link rate and a seed.
 type Place struct {
 	Ranks int         // of the fabric; 0: as many as the file names
 	Rate  fabric.Rate // of a rank's link to the fabric; 0: unknown
 	Seed  uint64      // seed of the program's random choices
 }
 
-// On returns the place of a fabric, with the seed for what the program draws at random.
-func On(f *fabric.Fabric, seed uint64) Place {
+// PlaceOn returns the place of a fabric, with the seed for what the program draws at random.
+func PlaceOn(f *fabric.Fabric, seed uint64) Place {
 	return Place{Ranks: f.Hosts(), Rate: f.Spec().HostLink.Rate * fabric.Rate(f.Planes()), Seed: seed}
 }
 
@@ -69,7 +69,7 @@ func Load(path string, on Place) (*Program, error) {
 
 func parse(path string, data []byte, on Place) (*Program, error) {
 	ranks := on.Ranks
-	var f file
+	var f workloadFile
 	d := strictyaml.New(path, nil)
 	d.Values = maxFlowValues
 	if root := d.Document(data, "one of the keys "+keyList()); root != nil {

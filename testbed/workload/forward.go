@@ -9,8 +9,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// Calm is the information about the network that a [Runner] needs in order to skip repeated collectives.
-type Calm struct {
+// NetworkState tells a [Runner] whether the network is undisturbed, which it must know to skip repeated collectives.
+type NetworkState struct {
 	// Crosses reports whether messages between two ranks leave their server.
 	Crosses func(src, dst int) bool
 	// Disturbances returns the number of events so far that changed the network or hosts' paths, or lost packets.
@@ -28,15 +28,15 @@ type Calm struct {
 // has all ranks that ever send, and once two different ones have overlapped, nothing more is skipped.
 // Its ranks are held until all have begun. If one begins much later than before, the wave is carried out by messages
 // after all; the third time, so are all later ones.
-func (r *Runner) FastForward(c Calm) {
+func (r *Runner) FastForward(c NetworkState) {
 	r.calm = &c
-	r.waves = make([]*wave, len(r.all))
+	r.waves = make([]*wave, len(r.instances))
 	type place struct {
 		op   int
 		spec collective.Spec
 	}
 	together, sending := map[place]*wave{}, map[int]bool{}
-	for i, in := range r.all {
+	for i, in := range r.instances {
 		if !in.crosses(c.Crosses) {
 			continue
 		}
@@ -62,7 +62,7 @@ func (r *Runner) FastForward(c Calm) {
 		w.size += len(in.group)
 		r.waves[i] = w
 	}
-	shapes := map[string]*shape{}
+	shapes := map[string]*waveHistory{}
 	for _, w := range r.list {
 		w.regular = w.regular && w.size == len(sending)
 		var of strings.Builder
@@ -71,9 +71,9 @@ func (r *Runner) FastForward(c Calm) {
 		}
 		key := of.String()
 		if shapes[key] == nil {
-			shapes[key] = &shape{}
+			shapes[key] = &waveHistory{}
 		}
-		w.shape = shapes[key]
+		w.history = shapes[key]
 	}
 }
 
@@ -87,7 +87,7 @@ func (r *Runner) Skipped() (skipped, all int) {
 	return skipped, all
 }
 
-func (in *instance) crosses(between func(src, dst int) bool) bool {
+func (in *collectiveInstance) crosses(between func(src, dst int) bool) bool {
 	for _, rank := range in.group {
 		if between(in.group[0], rank) {
 			return true
@@ -99,14 +99,14 @@ func (in *instance) crosses(between func(src, dst int) bool) bool {
 // wave is the collectives that ranks begin by the same operation.
 type wave struct {
 	index     int // in Runner.list
-	instances []*instance
+	instances []*collectiveInstance
 	size      int // number of ranks
 	regular   bool
-	shape     *shape
+	history   *waveHistory
 	state     waveState
-	first     fabric.Time // when the first rank began
-	begun     []moment    // in order of time
-	ended     []moment
+	first     fabric.Time  // when the first rank began
+	begun     []rankMoment // in order of time
+	ended     []rankMoment
 	before    int64 // disturbances when the first rank began
 	alone     bool  // but for waves of its shape
 }
@@ -120,33 +120,33 @@ const (
 	skipping                  // without
 )
 
-// moment is when an operation of a rank begins or ends.
-type moment struct {
+// rankMoment is when an operation of a rank begins or ends.
+type rankMoment struct {
 	rank, op int
 	at       fabric.Time
 }
 
-// shape is the known effect of waves with equal messages.
-type shape struct {
-	late         int   // number of waves that were held in vain
-	records      int   // number of equal durations in succession
-	disturbances int64 // until the last of them
-	took         fabric.Time
-	spread       fabric.Time         // from the first begin to the last
-	ends         map[int]fabric.Time // by rank, after the mean begin
+// waveHistory is the known effect of waves with equal messages.
+type waveHistory struct {
+	heldInVain     int   // number of waves that were held in vain
+	equalDurations int   // number of equal durations in succession
+	disturbances   int64 // until the last of them
+	took           fabric.Time
+	spread         fabric.Time         // from the first begin to the last
+	ends           map[int]fabric.Time // by rank, after the mean begin
 }
 
 const (
-	sameDuration = 0.005 // two durations are equal if they differ by less than this part
-	sameSpread   = 0.002 // and the times between the first rank's begin and the last one's, by this part of the duration
-	maxSpread    = 0.1   // part of the duration in which ranks begin, so that a wave is held at all
-	maxLate      = 3
+	durationTolerance = 0.005 // two durations are equal if they differ by less than this part
+	spreadTolerance   = 0.002 // and the times between the first rank's begin and the last one's, by this part of the duration
+	maxSpread         = 0.1   // part of the duration in which ranks begin, so that a wave is held at all
+	maxHeldInVain     = 3
 )
 
-// wait returns for how long a wave is held.
-func (s *shape) wait() fabric.Time { return s.spread*3/2 + s.took/200 }
+// holdTime returns for how long a wave is held.
+func (s *waveHistory) holdTime() fabric.Time { return s.spread*3/2 + s.took/200 }
 
-func mean(all []moment, from fabric.Time) fabric.Time {
+func mean(all []rankMoment, from fabric.Time) fabric.Time {
 	sum := fabric.Time(0)
 	for _, m := range all {
 		sum += m.at - from
@@ -159,14 +159,14 @@ func (r *Runner) waveBegins(now fabric.Time, rank, o int) bool {
 	if r.calm == nil {
 		return false
 	}
-	w := r.waves[r.index[rank][o]]
+	w := r.waves[r.instanceOf[rank][o]]
 	if w == nil {
 		return false
 	}
 	if w.state == waiting {
 		r.waveStarts(now, w)
 	}
-	w.begun = append(w.begun, moment{rank, o, now})
+	w.begun = append(w.begun, rankMoment{rank, o, now})
 	if w.state != held {
 		return false
 	}
@@ -175,7 +175,7 @@ func (r *Runner) waveBegins(now fabric.Time, rank, o int) bool {
 		middle := mean(w.begun, w.first)
 		for _, b := range w.begun {
 			r.order++
-			r.timers.Push(timer{max(now, middle+w.shape.ends[b.rank]), r.order, b.rank, b.op})
+			r.timers.Push(timer{max(now, middle+w.history.ends[b.rank]), r.order, b.rank, b.op})
 		}
 	}
 	return true
@@ -186,7 +186,7 @@ func (r *Runner) waveStarts(now fabric.Time, w *wave) {
 	w.first, w.state, w.before, w.alone = now, sending, r.calm.Disturbances(), true
 	others := 0
 	for _, x := range r.active {
-		if x.shape != w.shape {
+		if x.history != w.history {
 			w.alone, x.alone, r.overlap = false, false, true
 		}
 		others++
@@ -195,9 +195,9 @@ func (r *Runner) waveStarts(now fabric.Time, w *wave) {
 		w.alone = false
 	}
 	r.active = append(r.active, w)
-	s := w.shape
-	wait := s.wait()
-	known := w.regular && w.alone && !r.overlap && s.records >= 2 && s.late < maxLate && s.disturbances == w.before
+	s := w.history
+	wait := s.holdTime()
+	known := w.regular && w.alone && !r.overlap && s.equalDurations >= 2 && s.heldInVain < maxHeldInVain && s.disturbances == w.before
 	if known && float64(s.spread) <= maxSpread*float64(s.took) && now+s.took+2*wait < r.calm.Until(now) {
 		w.state = held
 		r.order++
@@ -205,13 +205,13 @@ func (r *Runner) waveStarts(now fabric.Time, w *wave) {
 	}
 }
 
-// letGo carries a wave out by messages if a rank has not begun in time.
-func (r *Runner) letGo(w *wave, emit func(collective.Send)) {
+// releaseWave carries a wave out by messages if a rank has not begun in time.
+func (r *Runner) releaseWave(w *wave, emit func(collective.Send)) {
 	if w.state != held {
 		return
 	}
 	w.state, w.alone = sending, false
-	w.shape.late++
+	w.history.heldInVain++
 	for _, b := range w.begun {
 		r.send(b.at, b.rank, b.op, emit)
 	}
@@ -219,14 +219,14 @@ func (r *Runner) letGo(w *wave, emit func(collective.Send)) {
 
 // waveEnds records that a rank ends an operation.
 func (r *Runner) waveEnds(now fabric.Time, rank, o int) {
-	if r.calm == nil || r.index[rank][o] < 0 {
+	if r.calm == nil || r.instanceOf[rank][o] < 0 {
 		return
 	}
-	w := r.waves[r.index[rank][o]]
+	w := r.waves[r.instanceOf[rank][o]]
 	if w == nil {
 		return
 	}
-	if w.ended = append(w.ended, moment{rank, o, now}); len(w.ended) < w.size {
+	if w.ended = append(w.ended, rankMoment{rank, o, now}); len(w.ended) < w.size {
 		return
 	}
 	for i, x := range r.active {
@@ -236,24 +236,24 @@ func (r *Runner) waveEnds(now fabric.Time, rank, o int) {
 		}
 	}
 	if w.state == sending {
-		w.shape.learn(w, r.calm.Disturbances())
+		w.history.learn(w, r.calm.Disturbances())
 	}
 	w.begun, w.ended = nil, nil
 }
 
 // learn remembers the effect of a wave that was simulated message by message.
-func (s *shape) learn(w *wave, disturbances int64) {
+func (s *waveHistory) learn(w *wave, disturbances int64) {
 	if !w.alone || !w.regular || w.before != disturbances {
-		s.records = 0
+		s.equalDurations = 0
 		return
 	}
 	middle, spread := mean(w.begun, w.first), w.begun[len(w.begun)-1].at-w.first
 	took := mean(w.ended, w.first) - middle
-	if s.disturbances != disturbances || math.Abs(float64(took-s.took)) > sameDuration*float64(took) ||
-		math.Abs(float64(spread-s.spread)) > sameSpread*float64(took) {
-		s.records = 0
+	if s.disturbances != disturbances || math.Abs(float64(took-s.took)) > durationTolerance*float64(took) ||
+		math.Abs(float64(spread-s.spread)) > spreadTolerance*float64(took) {
+		s.equalDurations = 0
 	}
-	s.records++
+	s.equalDurations++
 	s.took, s.disturbances, s.spread, s.ends = took, disturbances, spread, map[int]fabric.Time{}
 	for _, e := range w.ended {
 		s.ends[e.rank] = e.at - middle

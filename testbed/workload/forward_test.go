@@ -43,7 +43,7 @@ func TestFastForward(t *testing.T) {
 				}
 			}
 			want, all := carried(t, p, nil, 0)
-			got, sent := carried(t, p, &Calm{
+			got, sent := carried(t, p, &NetworkState{
 				Crosses: func(src, dst int) bool { return src != dst },
 			}, c.disturb)
 			if all != 10*perWave || sent != c.waves*perWave {
@@ -57,7 +57,7 @@ func TestFastForward(t *testing.T) {
 }
 
 // carried carries a program out, and returns when it ended and how many messages it sent.
-func carried(t *testing.T, p *Program, c *Calm, disturb fabric.Time) (now fabric.Time, sent int) {
+func carried(t *testing.T, p *Program, c *NetworkState, disturb fabric.Time) (now fabric.Time, sent int) {
 	t.Helper()
 	r, err := NewRunner(p)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// job is a sequence that separate ranks repeat: one collective, or several steps.
-type job struct {
+// jobSpec is a sequence that separate ranks repeat: one collective, or several steps.
+type jobSpec struct {
 	Kind      string       `yaml:"kind"`
 	Algorithm string       `yaml:"algorithm"`
 	Bytes     fabric.Bytes `yaml:"bytes"`
@@ -25,8 +25,8 @@ type job struct {
 	Steps     []jobStep    `yaml:"steps"`  // in place of kind, algorithm and bytes
 }
 
-// UnmarshalStrict implements [strictyaml.Unmarshaler].
-func (j *job) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string) {
+// UnmarshalStrict reads the value from YAML, for [strictyaml.Unmarshaler].
+func (j *jobSpec) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string) {
 	meant := d.Fields(n, j, path)
 	if n.Kind != yaml.MappingNode {
 		return
@@ -59,7 +59,7 @@ type jobStep struct {
 // keyCompute is the key of a computation.
 const keyCompute = "compute"
 
-// UnmarshalStrict implements [strictyaml.Unmarshaler].
+// UnmarshalStrict reads the value from YAML, for [strictyaml.Unmarshaler].
 func (s *jobStep) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string) {
 	what := append([]string{keyCompute}, collective.Kinds()...)
 	seen, _ := d.Keys(n, path, append(what, "algorithm", "group", "stride", "background"), func(key string, n *yaml.Node, path string) {
@@ -113,7 +113,7 @@ func (s jobStep) String() string {
 }
 
 // ranks returns the number of ranks that the jobs name.
-func (f file) ranks() int {
+func (f workloadFile) ranks() int {
 	most := -1
 	for _, j := range f.Jobs {
 		group, err := parseRanks(j.Ranks, collective.MaxRanks)
@@ -126,7 +126,7 @@ func (f file) ranks() int {
 }
 
 // add adds the job of a number to the program. Jobs do not wait for each other.
-func (j job) add(p *Program, number int, seed uint64, path string, d *strictyaml.Decoder) {
+func (j jobSpec) add(p *Program, number int, seed uint64, path string, d *strictyaml.Decoder) {
 	group, err := parseRanks(j.Ranks, len(p.Ranks))
 	if err != nil {
 		problem, remedy, _ := strings.Cut(err.Error(), "; ")

@@ -14,9 +14,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 )
 
-// matrix is an all-to-all of unequal messages, such as the dispatch of a mixture of experts: one line per sender,
-// with one number per receiver. Rows and columns may have names.
-type matrix struct {
+// trafficMatrix is an all-to-all of unequal messages, such as the dispatch of a mixture of experts: one line per
+// sender, with one number per receiver. Rows and columns may have names.
+type trafficMatrix struct {
 	File string       `yaml:"file" required:"a CSV file of as many lines as numbers a line"` // relative to the file
 	Unit fabric.Bytes `yaml:"unit"`                                                          // of the numbers, such as a token's bytes; 1B if absent
 }
@@ -28,7 +28,7 @@ const (
 )
 
 // program reads the matrix. Errors wrap [ErrProgram] and name the file and the line.
-func (m matrix) program(path string) (*Program, error) {
+func (m trafficMatrix) program(path string) (*Program, error) {
 	data, err := strictyaml.ReadLarge(path, maxMatrixBytes)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrProgram, err)
@@ -74,7 +74,7 @@ func readMatrix(name string, data []byte, unit int64) (*Program, error) {
 		}
 		for dst, text := range row[index:] {
 			most := int64(math.MaxInt32) * 512 / unit
-			n, ok := units(text, unit, most)
+			n, ok := unitsToBytes(text, unit, most)
 			if !ok {
 				line, column := r.FieldPos(dst + index)
 				return nil, bad(line, column, "%q is no number of 0 to %d; write what rank %d sends to rank %d", text, most, src, dst)
@@ -107,9 +107,9 @@ func readMatrix(name string, data []byte, unit int64) (*Program, error) {
 	return p, nil
 }
 
-// units returns a number of units in bytes, rounded to whole bytes, of a number that is not 0 at least one. Most is the
-// largest number.
-func units(text string, unit, most int64) (n int64, ok bool) {
+// unitsToBytes returns a number of units in bytes, rounded to whole bytes, of a number that is not 0 at least one. Most
+// is the largest number.
+func unitsToBytes(text string, unit, most int64) (n int64, ok bool) {
 	text = strings.TrimSpace(text)
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return n * unit, n >= 0 && n <= most

@@ -88,8 +88,8 @@ func (p *Program) Notes() []string {
 	return out
 }
 
-// instance is a collective or message, with its operations.
-type instance struct {
+// collectiveInstance is a collective or message, with its operations.
+type collectiveInstance struct {
 	spec  collective.Spec
 	group []int // rank of each local rank
 	ops   []int // the operation of each local rank
@@ -101,7 +101,7 @@ type instance struct {
 const maxSteps = collective.MaxJobs * collective.MaxSteps
 
 // link finds which operations belong together. index[r][o] is the instance of an operation, -1 for a computation.
-func (p *Program) link() (all []*instance, index [][]int, err error) {
+func (p *Program) link() (all []*collectiveInstance, index [][]int, err error) {
 	bad := func(r, o int, format string, args ...any) error {
 		return fmt.Errorf("%w: %s: rank %d, operation %d: %s", ErrProgram, p.Name, r, o, fmt.Sprintf(format, args...))
 	}
@@ -163,7 +163,7 @@ func (p *Program) link() (all []*instance, index [][]int, err error) {
 			if !ok {
 				i = len(all)
 				known[at] = i
-				all = append(all, &instance{spec: spec, group: group, ops: make([]int, len(group))})
+				all = append(all, &collectiveInstance{spec: spec, group: group, ops: make([]int, len(group))})
 				for l := range all[i].ops {
 					all[i].ops[l] = -1
 				}
@@ -261,7 +261,7 @@ func (p *Program) Only(from, to int) *Program {
 }
 
 // global converts a message of the instance's job to one of the program.
-func (in *instance) global(s collective.Send) collective.Send {
+func (in *collectiveInstance) global(s collective.Send) collective.Send {
 	step := in.base + s.Step
 	s.Src, s.Dst, s.Step = in.group[s.Src], in.group[s.Dst], step
 	s.ID = collective.MakeID(uint8(step/collective.MaxSteps), step%collective.MaxSteps, s.Src, s.Dst)

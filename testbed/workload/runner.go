@@ -11,24 +11,24 @@ import (
 
 // Runner is the state of a running program.
 type Runner struct {
-	program *Program
-	all     []*instance
-	index   [][]int   // instance of each operation
-	waits   [][]int   // per operation: number of operations that it still waits for
-	next    [][][]int // per operation: those that wait for it
-	ended   [][]bool
-	left    []int              // per rank: number of unfinished operations
-	open    int                // number of unfinished ranks
-	queued  map[unit][]int     // of busy units: computations that wait for them, in the order in which they could begin
-	raised  map[string]int     // how often events were raised
-	awaits  map[string][]await // of each event
-	timers  heap.Heap[timer]
-	order   uint64
-	parts   []Span // by [Op].Part - 1
+	program    *Program
+	instances  []*collectiveInstance
+	instanceOf [][]int   // instance of each operation
+	waits      [][]int   // per operation: number of operations that it still waits for
+	waiters    [][][]int // per operation: those that wait for it
+	ended      [][]bool
+	unfinished []int              // per rank: number of unfinished operations
+	open       int                // number of unfinished ranks
+	queued     map[unit][]int     // of busy units: computations that wait for them, in the order in which they could begin
+	raised     map[string]int     // how often events were raised
+	awaits     map[string][]await // of each event
+	timers     heap.Heap[timer]
+	order      uint64
+	parts      []Span // by [Op].Part - 1
 
 	// See [Runner.FastForward].
-	calm   *Calm   // nil: all collectives are carried out
-	waves  []*wave // by instance; nil: inside a server
+	calm   *NetworkState // nil: all collectives are carried out
+	waves  []*wave       // by instance; nil: inside a server
 	list   []*wave
 	active []*wave // that have begun and not ended
 	// overlap: different waves have been active together.
@@ -45,7 +45,7 @@ func NewRunner(p *Program) (*Runner, error) {
 		return nil, err
 	}
 	r := &Runner{
-		program: p, all: all, index: index, queued: map[unit][]int{}, raised: map[string]int{}, awaits: map[string][]await{},
+		program: p, instances: all, instanceOf: index, queued: map[unit][]int{}, raised: map[string]int{}, awaits: map[string][]await{},
 		parts: make([]Span, len(p.Parts)),
 	}
 	for rank, ops := range p.Ranks {
@@ -66,9 +66,9 @@ func NewRunner(p *Program) (*Runner, error) {
 				r.awaits[op.Awaits] = append(r.awaits[op.Awaits], await{op.Times, rank, o})
 			}
 		}
-		r.waits, r.next = append(r.waits, waits), append(r.next, next)
+		r.waits, r.waiters = append(r.waits, waits), append(r.waiters, next)
 		r.ended = append(r.ended, make([]bool, len(ops)))
-		r.left = append(r.left, len(ops))
+		r.unfinished = append(r.unfinished, len(ops))
 		if len(ops) > 0 {
 			r.open++
 		}
@@ -122,7 +122,7 @@ func (r *Runner) Tick(now fabric.Time, emit func(collective.Send)) {
 	for len(r.timers) > 0 && r.timers[0].at <= now {
 		t := r.timers.Pop()
 		if t.rank < 0 {
-			r.letGo(r.list[t.op], emit)
+			r.releaseWave(r.list[t.op], emit)
 			continue
 		}
 		r.free(now, t.rank, t.op)
@@ -139,7 +139,7 @@ func (r *Runner) Deadline() (at fabric.Time, ok bool) {
 }
 
 // Done reports whether a rank has done all its operations.
-func (r *Runner) Done(rank int) bool { return r.left[rank] == 0 }
+func (r *Runner) Done(rank int) bool { return r.unfinished[rank] == 0 }
 
 // Finished reports whether all ranks have done all their operations.
 func (r *Runner) Finished() bool { return r.open == 0 }
@@ -148,16 +148,16 @@ func (r *Runner) Finished() bool { return r.open == 0 }
 func (r *Runner) Parts() []Span { return r.parts }
 
 // find returns the instance of a message and its id there.
-func (r *Runner) find(id collective.ID) (*instance, collective.ID, error) {
+func (r *Runner) find(id collective.ID) (*collectiveInstance, collective.ID, error) {
 	step := int(id.Job())*collective.MaxSteps + id.Step()
-	i, ok := slices.BinarySearchFunc(r.all, step, func(in *instance, step int) int { return in.base - step })
+	i, ok := slices.BinarySearchFunc(r.instances, step, func(in *collectiveInstance, step int) int { return in.base - step })
 	if !ok {
 		i--
 	}
-	if i < 0 || i >= len(r.all) {
+	if i < 0 || i >= len(r.instances) {
 		return nil, 0, fmt.Errorf("workload: %v is no message of %s", id, r.program.Name)
 	}
-	in := r.all[i]
+	in := r.instances[i]
 	src, dst := slices.Index(in.group, id.Src()), slices.Index(in.group, id.Dst())
 	if src < 0 || dst < 0 {
 		return nil, 0, fmt.Errorf("workload: %v is no message of %s", id, r.program.Name)
@@ -192,7 +192,7 @@ func (r *Runner) begin(now fabric.Time, rank, o int, emit func(collective.Send))
 
 // send begins a rank's part of a collective.
 func (r *Runner) send(now fabric.Time, rank, o int, emit func(collective.Send)) {
-	in := r.all[r.index[rank][o]]
+	in := r.instances[r.instanceOf[rank][o]]
 	local := slices.Index(in.group, rank)
 	in.job.StartRank(local, func(s collective.Send) { emit(in.global(s)) })
 	r.endIfDone(now, in, local, emit)
@@ -221,7 +221,7 @@ func (r *Runner) free(now fabric.Time, rank, o int) {
 
 // endIfDone ends a rank's operation when its part of the instance is done and it has begun: a message may arrive
 // before its receiver waits for it.
-func (r *Runner) endIfDone(now fabric.Time, in *instance, local int, emit func(collective.Send)) {
+func (r *Runner) endIfDone(now fabric.Time, in *collectiveInstance, local int, emit func(collective.Send)) {
 	rank, o := in.group[local], in.ops[local]
 	if in.job.Done(local) && r.waits[rank][o] == 0 {
 		r.end(now, rank, o, emit)
@@ -237,10 +237,10 @@ func (r *Runner) end(now fabric.Time, rank, o int, emit func(collective.Send)) {
 	if part := r.program.Ranks[rank][o].Part; part > 0 {
 		r.parts[part-1].Open, r.parts[part-1].End = r.parts[part-1].Open-1, now
 	}
-	if r.left[rank]--; r.left[rank] == 0 {
+	if r.unfinished[rank]--; r.unfinished[rank] == 0 {
 		r.open--
 	}
-	for _, n := range r.next[rank][o] {
+	for _, n := range r.waiters[rank][o] {
 		r.release(now, rank, n, emit)
 	}
 	event := r.program.Ranks[rank][o].Raises

@@ -30,7 +30,7 @@ type Wait struct {
 // NewSchedule returns the schedule of a collective. Each rank begins at a time, and posts each message after a delay.
 func NewSchedule(j *collective.Job, begins, lags func(rank int) fabric.Time) Schedule {
 	s := Schedule{Moments: 1} // the start
-	s.add(part{
+	s.add(schedulePart{
 		job:    j,
 		global: func(send collective.Send) collective.Send { return send },
 		start:  func(rank int) Wait { return Wait{From: 0, Duration: begins(rank)} },
@@ -91,7 +91,7 @@ func (p *Program) Schedule() (Schedule, error) {
 	}
 	for _, in := range all {
 		begin := func(local int) int { return first[in.group[local]] + 2*in.ops[local] }
-		s.add(part{
+		s.add(schedulePart{
 			job: in.job, global: in.global,
 			start: func(local int) Wait { return Wait{From: begin(local)} },
 			end:   func(local int) int { return begin(local) + 1 },
@@ -103,8 +103,8 @@ func (p *Program) Schedule() (Schedule, error) {
 
 func (s *Schedule) wait(from, to int, d fabric.Time) { s.Waits = append(s.Waits, Wait{from, to, d}) }
 
-// part is a collective of a schedule. Ranks are the collective's.
-type part struct {
+// schedulePart is a collective of a schedule. Ranks are the collective's.
+type schedulePart struct {
 	job    *collective.Job
 	global func(collective.Send) collective.Send // the message with the schedule's ranks
 	start  func(rank int) Wait                   // that ends when the rank begins
@@ -112,7 +112,7 @@ type part struct {
 	lags   func(rank int) fabric.Time            // before the rank posts a message
 }
 
-func (s *Schedule) add(p part) {
+func (s *Schedule) add(p schedulePart) {
 	ranks, levels := p.job.Spec().Ranks, p.job.Levels()
 	base, posted := s.Moments, make([]int, ranks*levels)
 	s.Moments += len(posted)

@@ -192,12 +192,12 @@ func TestChakra(t *testing.T) {
 // A trace cut out of a longer one waits for nodes that are not there. They are left out and counted, and the rest keeps
 // its order.
 func TestDangling(t *testing.T) {
-	nodes := []node{
+	nodes := []chakraNode{
 		{id: 216, name: "a", kind: nodeCompute, deps: []uint64{3, 4}},
 		{id: 217, name: "b", kind: nodeCompute, deps: []uint64{216, 3}},
 	}
 	p := &Program{}
-	in := reading{ranks: 1, notes: &p.notes}
+	in := rankReader{ranks: 1, notes: &p.notes}
 	in.dropDangling(nodes)
 	want := []string{"dependencies on nodes that are not there are left out: 3, the first: rank 0, node 216 (a) waits for node 3"}
 	if d := cmp.Diff(want, p.Notes()); d != "" {
@@ -219,9 +219,9 @@ func TestDangling(t *testing.T) {
 // Profilers' control dependencies are calls, which make circles with the data's. Then the data's alone count; a circle
 // of those is refused.
 func TestControlCircle(t *testing.T) {
-	nodes := []node{{id: 1, kind: nodeCompute, ctrl: []uint64{2}}, {id: 2, kind: nodeCompute, deps: []uint64{1}}}
+	nodes := []chakraNode{{id: 1, kind: nodeCompute, ctrl: []uint64{2}}, {id: 2, kind: nodeCompute, deps: []uint64{1}}}
 	p := &Program{}
-	in := reading{ranks: 1, notes: &p.notes}
+	in := rankReader{ranks: 1, notes: &p.notes}
 	in.tidy(nodes)
 	if notes := strings.Join(p.Notes(), "; "); notes != "dependencies on control make a circle and are left out: 1, "+
 		"the first: rank 0, node 1 () waits for node 2" {
@@ -275,7 +275,7 @@ func FuzzChakra(f *testing.F) {
 		if err != nil {
 			return
 		}
-		ops, err := reading{Chakra{Algorithm: "ring"}, 0, 4, map[string][]int{"0": {0, 1}}, new([]note)}.operations(nodes)
+		ops, err := rankReader{Chakra{Algorithm: "ring"}, 0, 4, map[string][]int{"0": {0, 1}}, new([]note)}.operations(nodes)
 		if err != nil {
 			return
 		}

@@ -15,31 +15,33 @@ import (
 // Stratum is stratum_bmv2. It implements [targets.Kind].
 type Stratum struct{}
 
-// Name implements [targets.Kind].
+// Name returns the kind's name in targets files, for [targets.Kind].
 func (Stratum) Name() string { return "stratum-bmv2" }
 
-// Program implements [targets.Kind].
+// Program returns the P4 program that the switch runs, for [targets.Kind].
 func (Stratum) Program() targets.Program { return targets.OwnProgram() }
 
-// Traits implements [targets.Kind].
+// Traits returns the limits and abilities of the kind, for [targets.Kind].
 func (Stratum) Traits() targets.Traits { return targets.Traits{NeedsPorts: true} }
 
-// Pack implements [targets.Kind].
+// Pack makes the P4Runtime device config from the compiler's output, for [targets.Kind].
 func (Stratum) Pack(c targets.Compiled) ([]byte, error) { return targets.PackJSON(c) }
 
-// Translate implements [targets.Kind].
+// Translate returns the translation of the controller's tables to those of the switch's program; nil: they are the
+// same, for [targets.Kind].
 func (Stratum) Translate(*p4config.P4Info) (targets.Translation, error) { return nil, nil }
 
 // Kind is BMv2's simple_switch_grpc. It implements [targets.Starter].
 type Kind struct{ Stratum }
 
-// Name implements [targets.Kind].
+// Name returns the kind's name in targets files, for [targets.Kind].
 func (Kind) Name() string { return "bmv2" }
 
-// Traits implements [targets.Kind]. PI refuses clone sessions with a class or a length.
+// Traits returns the limits and abilities of the kind, for [targets.Kind]. PI refuses clone sessions with a class or a
+// length.
 func (Kind) Traits() targets.Traits { return targets.Traits{NoGNMI: true} }
 
-// Start implements [targets.Starter].
+// Start returns the flag that selects the kind, and what its switches need, for [targets.Starter].
 func (Kind) Start() targets.Start {
 	return targets.Start{
 		Value: "PROGRAM", Help: "run BMv2's `PROGRAM` simple_switch_grpc as switches, with ethereal gnmi beside each", Binary: true, Shadows: true,
@@ -58,8 +60,9 @@ func ThriftOptions(program string, port int) []string {
 	return []string{"--thrift-port", strconv.Itoa(port)}
 }
 
-// Command implements [targets.Starter]. Port events come from the gNMI server beside it.
-func (Kind) Command(b targets.Bench) targets.Command {
+// Command returns the command line of a switch process, for [targets.Starter]. Port events come from the gNMI server
+// beside it.
+func (Kind) Command(b targets.LaunchParams) targets.Command {
 	args := []string{"--no-p4", "--device-id", strconv.FormatUint(b.DeviceID, 10), "--log-console", "-L", "warn"}
 	args = append(args, ThriftOptions(b.Binary, thriftBase+b.Number)...)
 	beside := []string{"gnmi", "--ethernet-names", "--listen-gnmi", b.GNMI}

@@ -43,9 +43,9 @@ func TestProfiles(t *testing.T) {
 
 // TestCommands has each kind that the live world starts say how: ours, BMv2 with its gNMI server.
 func TestCommands(t *testing.T) {
-	b := targets.Bench{
+	b := targets.LaunchParams{
 		Number: 17, DeviceID: 18, P4Runtime: "unix:s", GNMI: "unix:g", QueueDepth: 512, CPUPort: 510, EventPort: 508,
-		Events: [2]string{"ev", "evp"}, Ports: []targets.BenchPort{{Interface: "a", Shadow: "a1"}, {Interface: "b", Shadow: "b1"}},
+		Events: [2]string{"ev", "evp"}, Ports: []targets.LaunchPort{{Interface: "a", Shadow: "a1"}, {Interface: "b", Shadow: "b1"}},
 	}
 	const ours = "switch --no-p4 --device-id 18 --ethernet-names --log-console --log-level warn -i 1@a -i 2@b -- --grpc-server-addr unix:s " +
 		"--cpu-port 510 --priority-queues 2 --send-buffer 65536 --queue-depth 512"

@@ -123,7 +123,7 @@ func (c *chip) Write(_ context.Context, req *p4.WriteRequest, _ ...grpc.CallOpti
 }
 
 func (c *chip) Read(ctx context.Context, req *p4.ReadRequest, _ ...grpc.CallOption) (p4.P4Runtime_ReadClient, error) {
-	a := &answer{ctx: ctx}
+	a := &readyStream{ctx: ctx}
 	for _, e := range req.GetEntities() {
 		for _, key := range slices.Sorted(maps.Keys(c.rows)) {
 			if r := c.rows[key]; c.program.tables[r.table].id == e.GetTableEntry().GetTableId() {

@@ -21,16 +21,16 @@ import (
 // tables and translates them.
 type Client struct {
 	p4.P4RuntimeClient
-	program *Program
-	place   switchPlace
-	words   targets.Words
-	missing [][]row // of the foundation, at the last read
-	there   map[string]bool
+	program     *Program
+	place       switchPlace
+	codec       targets.EntryCodec
+	missingRows [][]row // of the foundation, at the last read
+	presentKeys map[string]bool
 }
 
 // NewClient returns a client that translates calls by name for a switch that runs program, over client.
-func NewClient(client p4.P4RuntimeClient, program *Program, at targets.Place, words targets.Words) *Client {
-	return &Client{P4RuntimeClient: client, program: program, place: switchPlace{at}, words: words}
+func NewClient(client p4.P4RuntimeClient, program *Program, at targets.SwitchPlace, words targets.EntryCodec) *Client {
+	return &Client{P4RuntimeClient: client, program: program, place: switchPlace{at}, codec: words}
 }
 
 var _ p4.P4RuntimeClient = (*Client)(nil)
@@ -43,22 +43,22 @@ func (c *Client) Read(ctx context.Context, req *p4.ReadRequest, opts ...grpc.Cal
 		return nil, err
 	}
 	f := c.place.fromRows(rows)
-	c.missing, c.there = f.missing, f.there
+	c.missingRows, c.presentKeys = f.missingRows, f.presentKeys
 	for family := range uint64(2) {
 		f.Entries = append(f.Entries, controller.Entry{
 			Key: controller.Key{Table: controller.LabelCarrier, Value: controller.Value{Lo: family}}, Action: controller.CarrierUDPSport,
 		})
 	}
-	a := &answer{ctx: ctx}
+	a := &readyStream{ctx: ctx}
 	for _, e := range f.Entries {
-		x, err := c.words.EncodeEntry(e, false)
+		x, err := c.codec.EncodeEntry(e, false)
 		if err != nil {
 			return nil, status.Errorf(codes.Internal, "pins: %v", err)
 		}
 		a.resp.Entities = append(a.resp.Entities, x)
 	}
 	for _, e := range f.Broken {
-		x, err := c.words.EncodeEntry(e, true)
+		x, err := c.codec.EncodeEntry(e, true)
 		if err != nil {
 			return nil, status.Errorf(codes.Internal, "pins: %v", err)
 		}
@@ -82,7 +82,7 @@ func (c *Client) readRows(ctx context.Context, req *p4.ReadRequest, opts ...grpc
 		return nil, err
 	}
 	var rows []row
-	err = targets.Entities(stream, func(es []*p4.Entity) {
+	err = targets.ReadEntities(stream, func(es []*p4.Entity) {
 		for _, e := range es {
 			if x, ok := c.program.decode(e.GetTableEntry()); ok {
 				rows = append(rows, x)
@@ -92,8 +92,8 @@ func (c *Client) readRows(ctx context.Context, req *p4.ReadRequest, opts ...grpc
 	return rows, err
 }
 
-// answer is a stream with one response that exists already.
-type answer struct {
+// readyStream is a stream with one response that exists already.
+type readyStream struct {
 	grpc.ClientStream
 	ctx  context.Context
 	resp p4.ReadResponse
@@ -101,10 +101,10 @@ type answer struct {
 }
 
 // Context implements grpc.ClientStream.
-func (a *answer) Context() context.Context { return a.ctx }
+func (a *readyStream) Context() context.Context { return a.ctx }
 
 // Recv implements p4.P4Runtime_ReadClient.
-func (a *answer) Recv() (*p4.ReadResponse, error) {
+func (a *readyStream) Recv() (*p4.ReadResponse, error) {
 	if a.done {
 		return nil, io.EOF
 	}
@@ -155,7 +155,7 @@ func (c *Client) update(u *p4.Update) (*p4.Update, error) {
 		e = proto.CloneOf(e)
 		e.GetTableEntry().Action = nil
 	}
-	entry, err := c.words.Decode(e)
+	entry, err := c.codec.Decode(e)
 	if err != nil {
 		return nil, err
 	}
@@ -169,22 +169,22 @@ func (c *Client) update(u *p4.Update) (*p4.Update, error) {
 // writeFoundation writes the missing entries of the foundation, one request per part, because a request need not keep
 // the order of its updates.
 func (c *Client) writeFoundation(ctx context.Context, as *p4.WriteRequest, opts ...grpc.CallOption) error {
-	for len(c.missing) > 0 {
+	for len(c.missingRows) > 0 {
 		req := &p4.WriteRequest{DeviceId: as.GetDeviceId(), Role: as.GetRole(), ElectionId: as.GetElectionId(), Atomicity: as.GetAtomicity()}
-		for i := range c.missing[0] {
-			r := &c.missing[0][i]
+		for i := range c.missingRows[0] {
+			r := &c.missingRows[0][i]
 			u := &p4.Update{Type: p4.Update_INSERT, Entity: c.program.encode(r, false)}
-			if c.there[r.key()] {
+			if c.presentKeys[r.key()] {
 				u.Type = p4.Update_MODIFY
 			}
 			req.Updates = append(req.Updates, u)
 		}
 		if len(req.GetUpdates()) > 0 {
 			if _, err := c.P4RuntimeClient.Write(ctx, req, opts...); err != nil {
-				return fmt.Errorf("pins: %s, on which the tables rest: %w", strings.TrimSuffix(c.missing[0][0].table, "_table"), err)
+				return fmt.Errorf("pins: %s, on which the tables rest: %w", strings.TrimSuffix(c.missingRows[0][0].table, "_table"), err)
 			}
 		}
-		c.missing = c.missing[1:]
+		c.missingRows = c.missingRows[1:]
 	}
 	return nil
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/targets/ethereal"
 )
 
-// Kind implements [targets.Kind].
+// Kind returns the kind of switch, for [targets.Kind].
 type Kind struct{}
 
-// Name implements [targets.Kind].
+// Name returns the kind's name in targets files, for [targets.Kind].
 func (Kind) Name() string { return "pins" }
 
-// Program implements [targets.Kind].
+// Program returns the P4 program that the switch runs, for [targets.Kind].
 func (Kind) Program() targets.Program {
 	return targets.Program{
 		Name: "sai", Files: "p4info of the switch's sai_p4, as {p4info: FILE}",
@@ -26,7 +26,7 @@ func (Kind) Program() targets.Program {
 	}
 }
 
-// Traits implements [targets.Kind].
+// Traits returns the limits and abilities of the kind, for [targets.Kind].
 func (Kind) Traits() targets.Traits {
 	has := []controller.Table{controller.LabelCarrier, controller.ECMP, controller.RouteV4, controller.RouteV6, controller.SourceRoute}
 	return targets.Traits{
@@ -35,7 +35,8 @@ func (Kind) Traits() targets.Traits {
 	}
 }
 
-// Pack implements [targets.Kind]: PINS takes no program besides its P4Info; switches that execute sai_p4 do.
+// Pack makes the P4Runtime device config from the compiler's output, for [targets.Kind]. PINS takes no program besides
+// its P4Info; switches that execute sai_p4 do.
 func (Kind) Pack(c targets.Compiled) ([]byte, error) {
 	if len(c.JSON) == 0 {
 		return nil, nil
@@ -43,7 +44,8 @@ func (Kind) Pack(c targets.Compiled) ([]byte, error) {
 	return targets.PackJSON(c)
 }
 
-// Translate implements [targets.Kind].
+// Translate returns the translation of the controller's tables to those of the switch's program; nil: they are the
+// same, for [targets.Kind].
 func (Kind) Translate(info *p4config.P4Info) (targets.Translation, error) {
 	program, err := NewProgram(info)
 	if err != nil {
@@ -52,15 +54,16 @@ func (Kind) Translate(info *p4config.P4Info) (targets.Translation, error) {
 	return program, nil
 }
 
-// Client implements [targets.Translation].
-func (p *Program) Client(over p4.P4RuntimeClient, at targets.Place, words targets.Words) p4.P4RuntimeClient {
+// Client returns a P4Runtime client that accepts entries of the controller's tables, for [targets.Translation].
+func (p *Program) Client(over p4.P4RuntimeClient, at targets.SwitchPlace, words targets.EntryCodec) p4.P4RuntimeClient {
 	return NewClient(over, p, at, words)
 }
 
-// Start implements [targets.Starter]: our own switches execute sai_p4.
+// Start returns the flag that selects the kind, and what its switches need, for [targets.Starter]. Our own switches
+// execute sai_p4.
 func (Kind) Start() targets.Start {
 	return targets.Start{Value: "P4INFO,JSON", Help: "the live world's switches run sai_p4, as SONiC's PINS does: `P4INFO,JSON` that p4c wrote of it"}
 }
 
-// Command implements [targets.Starter].
-func (Kind) Command(b targets.Bench) targets.Command { return ethereal.Kind{}.Command(b) }
+// Command returns the command line of a switch process, for [targets.Starter].
+func (Kind) Command(b targets.LaunchParams) targets.Command { return ethereal.Kind{}.Command(b) }

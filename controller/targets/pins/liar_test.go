@@ -24,7 +24,7 @@ type liar struct {
 func (l *liar) Read(ctx context.Context, req *p4.ReadRequest, opts ...grpc.CallOption) (p4.P4Runtime_ReadClient, error) {
 	s, err := l.chip.Read(ctx, req, opts...)
 	if err == nil && l.lie != nil {
-		a := s.(*answer)
+		a := s.(*readyStream)
 		a.resp.Entities = l.lie(a.resp.GetEntities())
 	}
 	return s, err
@@ -39,7 +39,7 @@ func TestLyingRead(t *testing.T) {
 	id := f.ToRID(0)
 	want := c.Desired(id)
 	rapid.Check(t, func(rt *rapid.T) {
-		l := newLab(t, targets.Place{Fabric: f, Switch: id})
+		l := newLab(t, targets.SwitchPlace{Fabric: f, Switch: id})
 		l.bring(rt, want)
 		s := &liar{chip: l.chip}
 		l.client.P4RuntimeClient = s
@@ -73,7 +73,7 @@ func TestLyingRead(t *testing.T) {
 			if err != nil {
 				continue // it is said, and the switch is read again
 			}
-			updates := controller.Diff(have.Entries, l.schema.Kept(want))
+			updates := controller.Diff(have.Entries, l.schema.ExpectedEntries(want))
 			if most := answered + len(want) + 64; len(updates)+len(have.Stray) > most {
 				rt.Fatalf("%d updates and %d strays of %d entries answered and %d wanted", len(updates), len(have.Stray), answered, len(want))
 			}
@@ -121,7 +121,7 @@ func (*endless) Recv() (*p4.ReadResponse, error) { return &p4.ReadResponse{}, ni
 
 // TestEndlessRead: an answer without end is given up, and its stream ended.
 func TestEndlessRead(t *testing.T) {
-	l := newLab(t, targets.Place{Fabric: newCore(t, specs[0]).Fabric(), Switch: 16})
+	l := newLab(t, targets.SwitchPlace{Fabric: newCore(t, specs[0]).Fabric(), Switch: 16})
 	e := &endless{}
 	l.client.P4RuntimeClient = e
 	if _, err := p4rt.Fetch(t.Context(), l.client, l.schema, 1); !errors.Is(err, targets.ErrEndless) || e.ended() == nil {

@@ -31,7 +31,7 @@ type lab struct {
 	place  switchPlace
 }
 
-func newLab(t testing.TB, at targets.Place) *lab {
+func newLab(t testing.TB, at targets.SwitchPlace) *lab {
 	t.Helper()
 	program, err := NewProgram(likeSAI())
 	if err != nil {
@@ -45,7 +45,7 @@ func newLab(t testing.TB, at targets.Place) *lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{place: switchPlace{at}, schema: pipeline.Schema().In(p4rt.NewDialect(profile, at.Switch, at.Ports))}
+	l := &lab{place: switchPlace{at}, schema: pipeline.Schema().ForDialect(p4rt.NewDialect(profile, at.Switch, at.Ports))}
 	l.chip = &chip{t: t, program: program, rows: map[string]row{}}
 	l.client = NewClient(l.chip, program, at, l.schema)
 	return l
@@ -65,7 +65,7 @@ func (l *lab) bring(t fataler, want []controller.Entry) (updates, strays int) {
 			t.Fatalf("deleting strays: %v", err)
 		}
 	}
-	us := controller.Diff(have.Entries, l.schema.Kept(want))
+	us := controller.Diff(have.Entries, l.schema.ExpectedEntries(want))
 	batches, err := l.schema.WriteRequests(p4rt.Writer{DeviceID: 1}, us)
 	if err != nil {
 		t.Fatal(err)
@@ -77,9 +77,9 @@ func (l *lab) bring(t fataler, want []controller.Entry) (updates, strays int) {
 	}
 	now, err := p4rt.Fetch(ctx, l.client, l.schema, 1)
 	if err != nil || len(now.Stray) > 0 {
-		t.Fatalf("strays %v, %v", now.Why, err)
+		t.Fatalf("strays %v, %v", now.StrayReasons, err)
 	}
-	if diff := cmp.Diff(l.schema.Kept(want), now.Entries); diff != "" {
+	if diff := cmp.Diff(l.schema.ExpectedEntries(want), now.Entries); diff != "" {
 		t.Fatalf("-want +read back:\n%s", diff)
 	}
 	return len(us), len(have.Stray)
@@ -127,7 +127,7 @@ func TestConversation(t *testing.T) {
 	c := newCore(t, specs[0])
 	f := c.Fabric()
 	for _, id := range []fabric.NodeID{f.ToRID(0), f.ToRID(0) + fabric.NodeID(f.ToRs())} {
-		l := newLab(t, targets.Place{Fabric: f, Switch: id})
+		l := newLab(t, targets.SwitchPlace{Fabric: f, Switch: id})
 		l.bring(t, c.Desired(id))
 		l.chip.said = append(l.chip.said, "-- the first uplink dies\n")
 		link := f.Node(id).Link(f.Node(id).FirstUplink())
@@ -155,7 +155,7 @@ func TestFollows(t *testing.T) {
 			if err != nil {
 				rt.Fatal(err)
 			}
-			labs = append(labs, newLab(t, targets.Place{Fabric: f, Switch: id, Ports: m}))
+			labs = append(labs, newLab(t, targets.SwitchPlace{Fabric: f, Switch: id, Ports: m}))
 		}
 		for range rapid.IntRange(1, 4).Draw(rt, "changes") {
 			for _, l := range labs {
@@ -207,7 +207,7 @@ func TestBroken(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			l := newLab(t, targets.Place{Fabric: f, Switch: id})
+			l := newLab(t, targets.SwitchPlace{Fabric: f, Switch: id})
 			l.bring(t, c.Desired(id))
 			for key, r := range maps.Clone(l.chip.rows) {
 				before := text(&r)
@@ -231,7 +231,7 @@ func TestBroken(t *testing.T) {
 func TestOthers(t *testing.T) {
 	c := newCore(t, specs[1])
 	id := c.Fabric().ToRID(1)
-	l := newLab(t, targets.Place{Fabric: c.Fabric(), Switch: id})
+	l := newLab(t, targets.SwitchPlace{Fabric: c.Fabric(), Switch: id})
 	others := []row{
 		{table: v4Table, match: []match{exact("vrf_id", "blue"), {field: "ipv4_dst", value: "\x0a\x00\x00\x00", prefix: 8}}, action: "drop"},
 		{table: groupTable, match: []match{exact("wcmp_group_id", "theirs")}, shares: []memberWeight{{hopName("1"), 1, "1"}}},
@@ -252,7 +252,7 @@ func TestOthers(t *testing.T) {
 // TestRefused says what is wrong with what sai_p4 has no words for.
 func TestRefused(t *testing.T) {
 	c := newCore(t, specs[0])
-	p := switchPlace{targets.Place{Fabric: c.Fabric(), Switch: c.Fabric().ToRID(0)}}
+	p := switchPlace{targets.SwitchPlace{Fabric: c.Fabric(), Switch: c.Fabric().ToRID(0)}}
 	for want, e := range map[string]controller.Entry{
 		"carrier_v4":   {Key: controller.Key{Table: controller.LabelCarrier}, Action: controller.CarrierFlowLabel},
 		"no such tabl": {Key: controller.Key{Table: controller.Device}, Action: controller.SetDevice},
@@ -313,7 +313,7 @@ func (f *fakeStream) Send(m *p4.StreamMessageRequest) error {
 func FuzzRead(f *testing.F) {
 	c := newCore(f, specs[0])
 	id := c.Fabric().ToRID(0)
-	l := newLab(f, targets.Place{Fabric: c.Fabric(), Switch: id})
+	l := newLab(f, targets.SwitchPlace{Fabric: c.Fabric(), Switch: id})
 	l.bring(f, c.Desired(id))
 	for _, r := range l.chip.rows {
 		b, err := proto.Marshal(l.chip.program.encode(&r, false))

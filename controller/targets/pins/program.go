@@ -299,7 +299,7 @@ func trim(s string) string {
 	return s
 }
 
-// Room implements [targets.Translation].
+// Room returns the largest number of entries of each table, and of shares in a group, for [targets.Translation].
 func (p *Program) Room() (entries map[controller.Table]int64, group int32) {
 	return map[controller.Table]int64{
 		controller.ECMP: p.tables[groupTable].size, controller.RouteV4: p.tables[v4Table].size, controller.RouteV6: p.tables[v6Table].size,

@@ -14,7 +14,7 @@ import (
 )
 
 // switchPlace is a switch's position in the fabric, with methods that derive its table entries from it.
-type switchPlace struct{ targets.Place }
+type switchPlace struct{ targets.SwitchPlace }
 
 // The names of the controller's objects begin with prefix.
 const prefix = "ethereal-"
@@ -185,20 +185,20 @@ func macNumber(mac [6]byte) uint64 {
 
 // switchContent is the controller's entries and other content read from a switch.
 type switchContent struct {
-	Entries []controller.Entry
-	Broken  []controller.Entry // keys of existing entries whose action none of the core's entries has
-	missing [][]row            // of the foundation, in its order: missing or different entries
-	there   map[string]bool    // keys of existing rows
+	Entries     []controller.Entry
+	Broken      []controller.Entry // keys of existing entries whose action none of the core's entries has
+	missingRows [][]row            // of the foundation, in its order: missing or different entries
+	presentKeys map[string]bool    // keys of existing rows
 }
 
 // fromRows converts rows read from a switch to the controller's entries. It skips rows that the controller did not
 // write.
 func (p switchPlace) fromRows(rows []row) switchContent {
-	f := switchContent{there: map[string]bool{}}
+	f := switchContent{presentKeys: map[string]bool{}}
 	byKey := map[string]*row{}
 	for i := range rows {
 		byKey[rows[i].key()] = &rows[i]
-		f.there[rows[i].key()] = true
+		f.presentKeys[rows[i].key()] = true
 	}
 	lacks := map[string]bool{} // by table, or by next hop
 	for _, part := range p.foundation() {
@@ -216,7 +216,7 @@ func (p switchPlace) fromRows(rows []row) switchContent {
 				lacks[hopOf(&want)] = true
 			}
 		}
-		f.missing = append(f.missing, missing)
+		f.missingRows = append(f.missingRows, missing)
 	}
 	if lacks[admitTable] { // without it nothing is routed
 		lacks[v4Table], lacks[v6Table], lacks[aclTable] = true, true, true

@@ -45,10 +45,10 @@ var (
 	SDE      = Kind{name: "tofino-sde", program: "tna", chip: "tofino", pack: packPI, cell: tofino1Cell, noGNMI: true}
 )
 
-// Name implements [targets.Kind].
+// Name returns the kind's name in targets files, for [targets.Kind].
 func (k Kind) Name() string { return k.name }
 
-// Program implements [targets.Kind].
+// Program returns the P4 program that the switch runs, for [targets.Kind].
 func (k Kind) Program() targets.Program {
 	return targets.Program{
 		Name: k.program, Files: "p4info, bf_rt, context and binary that the compiler wrote of p4src/tna/ethereal.p4",
@@ -57,7 +57,7 @@ func (k Kind) Program() targets.Program {
 	}
 }
 
-// Traits implements [targets.Kind].
+// Traits returns the limits and abilities of the kind, for [targets.Kind].
 func (k Kind) Traits() targets.Traits {
 	return targets.Traits{
 		BatchSize: 256, Lacks: []controller.Table{controller.PortOfUplink}, CloneBytes: quenchClone, CloneSession: k.session,
@@ -65,7 +65,7 @@ func (k Kind) Traits() targets.Traits {
 	}
 }
 
-// Pack implements [targets.Kind].
+// Pack makes the P4Runtime device config from the compiler's output, for [targets.Kind].
 func (k Kind) Pack(c targets.Compiled) ([]byte, error) {
 	if err := checkCompiled(c, k.chip); err != nil {
 		return nil, err
@@ -73,5 +73,6 @@ func (k Kind) Pack(c targets.Compiled) ([]byte, error) {
 	return k.pack(c), nil
 }
 
-// Translate implements [targets.Kind].
+// Translate returns the translation of the controller's tables to those of the switch's program; nil: they are the
+// same, for [targets.Kind].
 func (Kind) Translate(*p4config.P4Info) (targets.Translation, error) { return nil, nil }

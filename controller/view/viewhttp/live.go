@@ -25,14 +25,14 @@ type Live struct {
 	session string // random
 
 	mu        sync.Mutex
-	kept      [][]byte // oldest first
-	most      int
+	recent    [][]byte // oldest first
+	maxRecent int
 	listeners map[chan []byte]struct{}
 }
 
 // NewLive returns a Live that keeps the last keep ticks.
 func NewLive(keep int) *Live {
-	return &Live{session: rand.Text(), most: keep, listeners: map[chan []byte]struct{}{}}
+	return &Live{session: rand.Text(), maxRecent: keep, listeners: map[chan []byte]struct{}{}}
 }
 
 // Send sends a tick to all listening browsers. A slow one is disconnected, and connects again.
@@ -43,8 +43,8 @@ func (l *Live) Send(t *view.Tick) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.kept = append(l.kept, text); len(l.kept) > l.most {
-		l.kept = append([][]byte(nil), l.kept[len(l.kept)-l.most:]...)
+	if l.recent = append(l.recent, text); len(l.recent) > l.maxRecent {
+		l.recent = append([][]byte(nil), l.recent[len(l.recent)-l.maxRecent:]...)
 	}
 	for c := range l.listeners {
 		select {
@@ -65,7 +65,7 @@ func (l *Live) subscribe() (kept [][]byte, c chan []byte, ok bool) {
 	}
 	c = make(chan []byte, maxBehind)
 	l.listeners[c] = struct{}{}
-	return slices.Clip(l.kept), c, true
+	return slices.Clip(l.recent), c, true
 }
 
 func (l *Live) unsubscribe(c chan []byte) {

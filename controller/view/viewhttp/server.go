@@ -14,12 +14,12 @@ import (
 
 // Server serves a page to a browser on this machine.
 type Server struct {
-	token string
-	page  func() (*view.Page, error)
-	live  *Live // nil: the page is not live
-	asked Asked // nil: switches' tables are unknown
+	token       string
+	page        func() (*view.Page, error)
+	live        *Live           // nil: the page is not live
+	switchState SwitchStateFunc // nil: switches' tables are unknown
 
-	traces Traces // nil: there are none
+	openTrace TraceOpener // nil: there are none
 }
 
 // NewServer returns a server of the page that page returns, under a random path. live, if not nil, feeds the page.
@@ -27,8 +27,8 @@ func NewServer(page func() (*view.Page, error), live *Live) *Server {
 	return &Server{token: rand.Text(), page: page, live: live}
 }
 
-// Under makes the page's path contain the given secret, as [Secret] returns, instead of a random one.
-func (s *Server) Under(secret string) *Server {
+// WithSecret makes the page's path contain the given secret, as [Secret] returns, instead of a random one.
+func (s *Server) WithSecret(secret string) *Server {
 	s.token = secret
 	return s
 }
@@ -59,9 +59,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "asked for by another site", http.StatusForbidden)
 	case rest == "":
 		s.servePage(w)
-	case rest == "trace" && s.traces != nil:
+	case rest == "trace" && s.openTrace != nil:
 		s.serveTrace(w, r)
-	case rest == "switch" && s.asked != nil:
+	case rest == "switch" && s.switchState != nil:
 		s.serveSwitch(w, r)
 	case rest == "events" && s.live != nil:
 		s.live.serve(w, r)
@@ -73,7 +73,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // openerPolicy returns the policy about handles to the page's window: no other window gets one, except windows that the
 // page itself opens to pass traces.
 func (s *Server) openerPolicy() string {
-	if s.traces != nil {
+	if s.openTrace != nil {
 		return "same-origin-allow-popups"
 	}
 	return "same-origin"
@@ -86,7 +86,7 @@ func (s *Server) servePage(w http.ResponseWriter) {
 		return
 	}
 	served := *p
-	served.Tables, served.Traces = s.asked != nil, s.traces != nil
+	served.Tables, served.Traces = s.switchState != nil, s.openTrace != nil
 	if s.live != nil {
 		served.Session = s.live.session
 	}

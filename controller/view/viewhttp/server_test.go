@@ -23,7 +23,7 @@ import (
 
 // TestServer: the page is for who knows its path, on this machine, to be read; and it says that it loads nothing.
 func TestServer(t *testing.T) {
-	s := viewhttp.NewServer(func() (*view.Page, error) { return &view.Page{Title: "</script><b>"}, nil }, viewhttp.NewLive(1)).Answering(
+	s := viewhttp.NewServer(func() (*view.Page, error) { return &view.Page{Title: "</script><b>"}, nil }, viewhttp.NewLive(1)).WithSwitchStates(
 		func(_ context.Context, _ int, name string, _ float64) (*view.Switch, error) {
 			if name != "tor0" {
 				return nil, nil
@@ -152,7 +152,7 @@ func (l oneConn) Addr() net.Addr { return &net.TCPAddr{} }
 func TestStalledBrowser(t *testing.T) {
 	for _, what := range []string{"", "events", "switch?run=0&name=tor0&t=0"} {
 		synctest.Test(t, func(t *testing.T) {
-			s := viewhttp.NewServer(func() (*view.Page, error) { return &view.Page{}, nil }, viewhttp.NewLive(1)).Answering(
+			s := viewhttp.NewServer(func() (*view.Page, error) { return &view.Page{}, nil }, viewhttp.NewLive(1)).WithSwitchStates(
 				func(context.Context, int, string, float64) (*view.Switch, error) { return &view.Switch{}, nil })
 			browser, conn := net.Pipe()
 			l := oneConn{make(chan net.Conn, 1)}
@@ -183,7 +183,7 @@ func TestSecret(t *testing.T) {
 	if kept, err := viewhttp.Secret(path); err != nil || kept != made || len(made) < 20 {
 		t.Errorf("%q, then %q, %v", made, kept, err)
 	}
-	if s := viewhttp.NewServer(nil, nil).Under(made); s.Path() != "/"+made+"/" {
+	if s := viewhttp.NewServer(nil, nil).WithSecret(made); s.Path() != "/"+made+"/" {
 		t.Errorf("path %s", s.Path())
 	}
 	for _, bad := range []func() error{

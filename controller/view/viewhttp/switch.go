@@ -9,12 +9,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/view"
 )
 
-// Asked returns the state of a switch of a run at time t, in microseconds from the run's start; nil if unknown.
-type Asked func(ctx context.Context, run int, name string, t float64) (*view.Switch, error)
+// SwitchStateFunc returns the state of a switch of a run at time t, in microseconds from the run's start; nil if
+// unknown.
+type SwitchStateFunc func(ctx context.Context, run int, name string, t float64) (*view.Switch, error)
 
-// Answering makes the page show switches' states, which a returns.
-func (s *Server) Answering(a Asked) *Server {
-	s.asked = a
+// WithSwitchStates makes the page show switches' states, which a returns.
+func (s *Server) WithSwitchStates(a SwitchStateFunc) *Server {
+	s.switchState = a
 	return s
 }
 
@@ -27,7 +28,7 @@ func (s *Server) serveSwitch(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "ask for switch?run=NUMBER&name=SWITCH&t=MICROSECONDS", http.StatusBadRequest)
 		return
 	}
-	x, err := s.asked(r.Context(), run, q.Get("name"), t)
+	x, err := s.switchState(r.Context(), run, q.Get("name"), t)
 	switch {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)

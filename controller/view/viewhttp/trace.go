@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Traces opens the trace of a run for Perfetto; nil if the run has none.
-type Traces func(run int) (io.ReadSeekCloser, error)
+// TraceOpener opens the trace of a run for Perfetto; nil if the run has none.
+type TraceOpener func(run int) (io.ReadSeekCloser, error)
 
 // WithTraces lets the page open its runs' traces in Perfetto: at a click, in a new window, to which the page passes
 // the trace as Perfetto documents it. The page itself still loads nothing and contacts only its server.
-func (s *Server) WithTraces(t Traces) *Server {
-	s.traces = t
+func (s *Server) WithTraces(t TraceOpener) *Server {
+	s.openTrace = t
 	return s
 }
 
@@ -24,7 +24,7 @@ func (s *Server) serveTrace(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "ask for trace?run=NUMBER", http.StatusBadRequest)
 		return
 	}
-	file, err := s.traces(run)
+	file, err := s.openTrace(run)
 	switch {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)

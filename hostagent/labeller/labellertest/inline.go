@@ -131,7 +131,7 @@ func (l *Inline) forgetOldest() {
 	delete(l.seen, oldest)
 }
 
-// Set implements [labeller.Labeller].
+// Set labels queue pairs from their next packet on, for [labeller.Labeller].
 func (l *Inline) Set(as ...labeller.Assignment) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,7 +149,7 @@ func (l *Inline) Set(as ...labeller.Assignment) error {
 	return nil
 }
 
-// Clear implements [labeller.Labeller].
+// Clear removes the labels of queue pairs, for [labeller.Labeller].
 func (l *Inline) Clear(qps ...labeller.QP) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -160,7 +160,7 @@ func (l *Inline) Clear(qps ...labeller.QP) error {
 	return nil
 }
 
-// Assignments implements [labeller.Labeller].
+// Assignments returns the labels in force, for [labeller.Labeller].
 func (l *Inline) Assignments() ([]labeller.Assignment, error) {
 	l.mu.RLock()
 	as := make([]labeller.Assignment, 0, len(l.set))
@@ -172,7 +172,7 @@ func (l *Inline) Assignments() ([]labeller.Assignment, error) {
 	return as, nil
 }
 
-// Counters implements [labeller.Labeller].
+// Counters returns how many packets were labelled, by label and by reason, for [labeller.Labeller].
 func (l *Inline) Counters() (labeller.Counters, error) {
 	c := labeller.Counters{Labels: map[fabric.Label]labeller.Count{}}
 	for i := range l.labels {
@@ -186,7 +186,7 @@ func (l *Inline) Counters() (labeller.Counters, error) {
 	return c, nil
 }
 
-// Unlabelled implements [labeller.Discoverer].
+// Unlabelled returns queue pairs whose packets were seen without a label, for [labeller.Discoverer].
 func (l *Inline) Unlabelled() ([]labeller.Seen, error) {
 	now := time.Now().UnixNano()
 	l.mu.RLock()
@@ -199,7 +199,7 @@ func (l *Inline) Unlabelled() ([]labeller.Seen, error) {
 	return out, nil
 }
 
-// Unused implements [labeller.Discoverer].
+// Unused returns labelled queue pairs without packets since the last call, for [labeller.Discoverer].
 func (l *Inline) Unused() ([]labeller.QP, error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -212,5 +212,5 @@ func (l *Inline) Unused() ([]labeller.QP, error) {
 	return idle, nil
 }
 
-// Close implements [labeller.Labeller]. There is nothing to free.
+// Close does nothing: there is nothing to free.
 func (l *Inline) Close() error { return nil }

@@ -29,7 +29,7 @@ func Pair(size int) (*Memory, *Memory) {
 	return a, b
 }
 
-// Attach implements [port.Port].
+// Attach adds the port to a poller, for [port.Port].
 func (m *Memory) Attach(p *port.Poller, id int) error {
 	m.mu.Lock()
 	m.poller, m.id = p, id
@@ -41,7 +41,7 @@ func (m *Memory) Attach(p *port.Poller, id int) error {
 	return nil
 }
 
-// Receive implements [port.Port].
+// Receive calls f with the frames that have arrived, up to a limit, for [port.Port].
 func (m *Memory) Receive(limit int, f func([]byte)) int {
 	n := 0
 	for n < limit {
@@ -75,7 +75,7 @@ func (m *Memory) Receive(limit int, f func([]byte)) int {
 	return n
 }
 
-// Send implements [port.Port].
+// Send sends frames while there is room, and returns the number accepted, for [port.Port].
 func (m *Memory) Send(frames [][]byte) int {
 	n, octets, dead := m.peer.queueFrames(frames)
 	m.mu.Lock()
@@ -125,14 +125,14 @@ func (m *Memory) notify(ev port.Event) {
 	}
 }
 
-// Counters implements [port.Port].
+// Counters returns the numbers of frames and bytes so far, for [port.Port].
 func (m *Memory) Counters() port.Counters {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.count
 }
 
-// Close implements [port.Port]. What the peer sends from now on is lost.
+// Close frees the port's resources, for [port.Port]. What the peer sends from now on is lost.
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	m.closed = true

@@ -87,7 +87,7 @@ type Work struct {
 	Cases   []Case // cases of the sweep, or of this task
 	Out     string // results file
 	Version string // version of the program
-	Place   *report.Place
+	Place   *report.Machine
 	Full    bool  // keep links, flips and timelines in the results
 	Tasks   Tasks // nil: this process is the only one
 }
@@ -162,7 +162,7 @@ func (w *Work) CarryOut(ctx context.Context, todo []Case, b *runner.Batch, file 
 			if w.Tasks == nil {
 				return nil
 			}
-			return w.Tasks.Failed(c, o.Why())
+			return w.Tasks.Failed(c, o.ErrorText())
 		}
 		r.Version, r.RunSHA256, r.Sweep, r.Variant, r.RanOn = w.Version, c.Hash, w.Sweep.Name, c.Variant, w.Place
 		if !w.Full {

@@ -23,7 +23,7 @@ type Window struct {
 	Deadline fabric.Time
 }
 
-// Case is a log in the form of a run's events.
+// Case is the content of a log as the events of a failure case, with counts of what it has and leaves out.
 type Case struct {
 	Events         []scenario.Event // in order of time
 	Links, Control int              // number of events of links, and of the control plane

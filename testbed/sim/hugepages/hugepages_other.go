@@ -2,5 +2,5 @@
 
 package hugepages
 
-// Prefer does nothing: only Linux is asked.
+// Prefer does nothing: only on Linux is the kernel asked for huge pages.
 func Prefer(int) error { return nil }

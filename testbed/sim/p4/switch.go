@@ -47,7 +47,7 @@ func (s *Switch) Use(sw *interp.Switch) {
 	}
 }
 
-// Ingress implements [sim.Pipeline].
+// Ingress appends to out the copies of an arriving packet, for [sim.Pipeline].
 func (s *Switch) Ingress(a sim.Arrival, out []sim.Copy) []sim.Copy {
 	if s.sw == nil {
 		return out
@@ -57,12 +57,12 @@ func (s *Switch) Ingress(a sim.Arrival, out []sim.Copy) []sim.Copy {
 	return s.collect(s.sw, out)
 }
 
-// IngressInPlace implements [sim.InPlace].
-func (s *Switch) IngressInPlace(a sim.Arrival, held *sim.Held) (c sim.Copy, drop, ok bool) {
+// IngressInPlace processes an arriving packet without copying it, for [sim.InPlace].
+func (s *Switch) IngressInPlace(a sim.Arrival, held *sim.HeldPacket) (c sim.Copy, drop, ok bool) {
 	if len(s.used) == 0 || s.used[len(s.used)-1] != s.sw {
 		return c, false, false
 	}
-	h := (*interp.Held)(held)
+	h := (*interp.HeldPacket)(held)
 	v, ok := s.sw.TraceIngress(interp.Input{Port: a.Port, Data: a.Header, Length: a.Length, Now: nanoseconds(a.Now)}, h)
 	if !ok {
 		return c, false, false
@@ -71,16 +71,17 @@ func (s *Switch) IngressInPlace(a sim.Arrival, held *sim.Held) (c sim.Copy, drop
 	return sim.Copy{Port: v.Port, Length: a.Length, Priority: v.Priority}, v.Drop, true
 }
 
-// KeepInPlace implements [sim.InPlace].
+// KeepInPlace reports that the packet of the last IngressInPlace was queued, so its header may be written, for
+// [sim.InPlace].
 func (s *Switch) KeepInPlace(header []byte) { s.sw.TraceKeep(header) }
 
-// FreeInPlace implements [sim.InPlace].
+// FreeInPlace reports that the traffic manager dropped the packet of the last IngressInPlace, for [sim.InPlace].
 func (s *Switch) FreeInPlace() { s.sw.TraceFree() }
 
-// EgressInPlace implements [sim.InPlace].
-func (s *Switch) EgressInPlace(header []byte, length int, held *sim.Held, q sim.QueueState,
+// EgressInPlace finishes, in place, a packet that left its queue, for [sim.InPlace].
+func (s *Switch) EgressInPlace(header []byte, length int, held *sim.HeldPacket, q sim.QueueState,
 	out []sim.Copy) (d sim.Departure, _ []sim.Copy, ok bool) {
-	h := (*interp.Held)(held)
+	h := (*interp.HeldPacket)(held)
 	sw := s.used[h.Owner()]
 	state := queueState(q)
 	drop, ok := sw.TraceEgress(header, length, h, state)
@@ -88,11 +89,11 @@ func (s *Switch) EgressInPlace(header []byte, length int, held *sim.Held, q sim.
 		return d, out, !drop
 	}
 	s.batch.Packets = s.batch.Packets[:0]
-	o, ok := sw.Egress(sw.Unhold(header, length, h), state, &s.batch)
+	o, ok := sw.Egress(sw.PacketFromHeld(header, length, h), state, &s.batch)
 	return sim.Departure{Header: o.Data, Length: o.Length}, s.collect(sw, out), ok
 }
 
-// Resume implements [sim.Pipeline].
+// Resume processes a recirculated packet again, for [sim.Pipeline].
 func (s *Switch) Resume(h sim.Handle, now fabric.Time, out []sim.Copy) []sim.Copy {
 	t := s.take(h)
 	s.batch.Packets = s.batch.Packets[:0]
@@ -100,7 +101,7 @@ func (s *Switch) Resume(h sim.Handle, now fabric.Time, out []sim.Copy) []sim.Cop
 	return s.collect(t.sw, out)
 }
 
-// Egress implements [sim.Pipeline].
+// Egress finishes a packet that left its queue, for [sim.Pipeline].
 func (s *Switch) Egress(h sim.Handle, q sim.QueueState, out []sim.Copy) (sim.Departure, []sim.Copy, bool) {
 	t := s.take(h)
 	s.batch.Packets = s.batch.Packets[:0]
@@ -108,7 +109,7 @@ func (s *Switch) Egress(h sim.Handle, q sim.QueueState, out []sim.Copy) (sim.Dep
 	return sim.Departure{Header: o.Data, Length: o.Length}, s.collect(t.sw, out), ok
 }
 
-// Free implements [sim.Pipeline].
+// Free frees a packet that the traffic manager dropped, for [sim.Pipeline].
 func (s *Switch) Free(h sim.Handle) {
 	t := s.take(h)
 	t.sw.Free(t.p)

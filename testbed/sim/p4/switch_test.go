@@ -221,7 +221,7 @@ func TestLabelledPath(t *testing.T) {
 		t.Error(d)
 	}
 	tor := w.fab.ToRID(0)
-	c := w.Counters(w.Dir(tor, 4))
+	c := w.Counters(w.SendDirection(tor, 4))
 	if c.DataPackets != 1 || c.ControlPackets != 1 || c.DataPayload != payload || c.Bytes != wire+header+4 {
 		t.Errorf("counters of the second uplink: %+v", c)
 	}
@@ -270,7 +270,7 @@ func TestQuench(t *testing.T) {
 		if err := w.Inject(tor, sim.EventPort, event, len(event)); err != nil {
 			t.Error(err)
 		}
-		w.Cut(w.Dir(tor, 4))
+		w.Cut(w.SendDirection(tor, 4))
 	})
 	w.stations[0].queue = []sent{{2, 1, 0x0a, payload}}
 	w.run()

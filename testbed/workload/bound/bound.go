@@ -56,7 +56,8 @@ type Transfer struct {
 	Bytes    int64         // bytes of payload
 }
 
-// Format is the cost of a packet on the wire.
+// Format is the number of bytes that packets take on the wire: the payload of a full packet, and what headers and ACKs
+// add.
 type Format struct {
 	Payload int64 // bytes of payload in a full packet
 	Header  int64 // bytes added to every data packet, framing included
@@ -123,7 +124,7 @@ func CCT(f *fabric.Fabric, phases [][]Transfer, format Format, outages []Outage)
 				cutTraffic
 				z fabric.Time
 			}{{phase, after[p+1]}, {tail, rest}} {
-				drained := b.all[i].full.drain(run.bytes, before[p]+run.pre)
+				drained := b.all[i].fullCapacity.drain(run.bytes, before[p]+run.pre)
 				if drained == math.MaxInt64 {
 					return drained
 				}

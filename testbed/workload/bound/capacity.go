@@ -77,15 +77,15 @@ func (c *capacity) largestRate(from fabric.Time) (rate float64) {
 // grayLink is a link that loses packets by chance.
 type grayLink struct {
 	Outage
-	full   capacity // of the link, with what it loses
-	packet float64  // the largest packet, in b/s x ps
+	fullCapacity capacity // of the link, with what it loses
+	packet       float64  // the largest packet, in b/s x ps
 }
 
-// A gray link may lose fewer packets than its mean: luck times the standard deviation and lucky more. By Bernstein's
-// inequality the probability of more luck than that is below 1e-12.
+// A gray link may lose fewer packets than its mean: by lossDeviations standard deviations and lossMargin packets. By
+// Bernstein's inequality the probability that it loses still fewer is below 1e-12.
 const (
-	lossSigma = 7.5
-	minLosses = 20
+	lossDeviations = 7.5
+	lossMargin     = 20
 )
 
 // loses returns the least amount that the link loses if it is busy between two times, in b/s x ps. A link that is
@@ -95,12 +95,12 @@ func (g *grayLink) loses(from, to fabric.Time) float64 {
 	if from >= to {
 		return 0
 	}
-	sent := g.full.amountBetween(from, to)
+	sent := g.fullCapacity.amountBetween(from, to)
 	n := sent / g.packet
 	if n == 0 {
 		return 0
 	}
-	return sent * max(0, g.Loss-lossSigma*math.Sqrt(g.Loss*(1-g.Loss)/n)-minLosses/n)
+	return sent * max(0, g.Loss-lossDeviations*math.Sqrt(g.Loss*(1-g.Loss)/n)-lossMargin/n)
 }
 
 // grays returns the gray links among those that are hit.
@@ -119,7 +119,7 @@ func (b *cuts) grays(hit []Outage) (out []grayLink) {
 // up to the previous round's result until nothing is added; each round's result is a lower bound.
 func (c *cut) finish(left float64, now fabric.Time) fabric.Time {
 	const rounds = 16
-	done := c.full.finish(left, now)
+	done := c.fullCapacity.finish(left, now)
 	for range rounds {
 		lost := 0.0
 		for i := range c.gray {
@@ -128,7 +128,7 @@ func (c *cut) finish(left float64, now fabric.Time) fabric.Time {
 		if lost == 0 || done == math.MaxInt64 {
 			break
 		}
-		done = c.full.finish(left+lost, now)
+		done = c.fullCapacity.finish(left+lost, now)
 	}
 	return done
 }

@@ -12,11 +12,11 @@ const maxHops = 6
 
 // cut is a set of links in one direction, of which some traffic must cross one.
 type cut struct {
-	links []fabric.LinkID
-	up    bool          // the direction in which they are crossed
-	tor   fabric.NodeID // the rack from which up leads, by its ToR in plane 0; 0: up is the links' own direction
-	full  capacity
-	gray  []grayLink // those of the links that lose packets by chance
+	links        []fabric.LinkID
+	up           bool          // the direction in which they are crossed
+	tor          fabric.NodeID // the rack from which up leads, by its ToR in plane 0; 0: up is the links' own direction
+	fullCapacity capacity
+	gray         []grayLink // those of the links that lose packets by chance
 	// narrow: at some time the cut carries less than a host can send.
 	narrow bool
 }
@@ -93,9 +93,9 @@ func (b *cuts) computeCapacities(outages []Outage) {
 			}
 			hit = append(hit, of[direction{l, up}]...)
 		}
-		c.full = capacity{at: []fabric.Time{math.MinInt64}, rate: []float64{base}}
+		c.fullCapacity = capacity{at: []fabric.Time{math.MinInt64}, rate: []float64{base}}
 		if len(hit) > 0 {
-			c.full = b.capacityOf(c.links, hit)
+			c.fullCapacity = b.capacityOf(c.links, hit)
 			c.gray = b.grays(hit)
 		}
 		c.narrow = len(hit) > 0 || base < host

@@ -60,10 +60,10 @@ func Steps(f *fabric.Fabric, g Graph, format Format, outages []Outage) fabric.Ti
 	if !s.sort() {
 		return math.MaxInt64
 	}
-	if s.forward(); slices.Contains(s.head, math.MaxInt64) {
+	if s.fillHeads(); slices.Contains(s.head, math.MaxInt64) {
 		return math.MaxInt64
 	}
-	s.backward()
+	s.fillTails()
 	end := fabric.Time(0)
 	for m := range s.head {
 		end = max(end, addTimes(s.head[m], s.tail[m]))
@@ -144,8 +144,8 @@ func (s *steps) sort() (ok bool) {
 	return len(s.order) == s.Moments
 }
 
-// forward fills the heads.
-func (s *steps) forward() {
+// fillHeads fills the heads.
+func (s *steps) fillHeads() {
 	s.head = make([]fabric.Time, s.Moments)
 	before := make([]share, s.Moments) // what the rank of each moment has received
 	var together cutGroup
@@ -160,12 +160,12 @@ func (s *steps) forward() {
 		}
 		for _, i := range s.acked.of(m) {
 			t := s.Messages[i].Transfer
-			head = max(head, addTimes(s.arrival(t, s.head[s.Messages[i].Posted]), s.latency(t.Src, t.Dst).ack))
+			head = max(head, addTimes(s.earliestArrival(t, s.head[s.Messages[i].Posted]), s.latency(t.Src, t.Dst).ack))
 		}
 		together.clear()
 		for _, i := range s.received.of(m) {
 			t, posted := s.Messages[i].Transfer, s.head[s.Messages[i].Posted]
-			head = max(head, s.arrival(t, posted))
+			head = max(head, s.earliestArrival(t, posted))
 			if t.Src == t.Dst || posted == math.MaxInt64 {
 				continue
 			}
@@ -196,8 +196,8 @@ func (s *steps) forward() {
 	}
 }
 
-// arrival returns the earliest arrival of a message that is posted at a time.
-func (s *steps) arrival(t Transfer, posted fabric.Time) fabric.Time {
+// earliestArrival returns the earliest arrival of a message that is posted at a time.
+func (s *steps) earliestArrival(t Transfer, posted fabric.Time) fabric.Time {
 	if t.Src == t.Dst || posted == math.MaxInt64 {
 		return posted
 	}
@@ -212,8 +212,8 @@ func (s *steps) arrival(t Transfer, posted fabric.Time) fabric.Time {
 	return last
 }
 
-// backward fills the tails.
-func (s *steps) backward() {
+// fillTails fills the tails.
+func (s *steps) fillTails() {
 	s.tail = make([]fabric.Time, s.Moments)
 	after := make([]share, s.Moments) // what the rank of each moment still sends
 	for _, m := range slices.Backward(s.order) {
@@ -226,7 +226,7 @@ func (s *steps) backward() {
 			}
 		}
 		for _, i := range s.posted.of(m) {
-			t, rest := s.Messages[i].Transfer, s.leastRest(&s.Messages[i])
+			t, rest := s.Messages[i].Transfer, s.leastTimeAfter(&s.Messages[i])
 			if t.Src == t.Dst {
 				tail = max(tail, rest)
 				continue
@@ -239,7 +239,7 @@ func (s *steps) backward() {
 					continue
 				}
 				pre, post := w.aroundHop(at.hop, t.Bytes)
-				best := constantCapacity(c.full.largestRate(s.head[m]))
+				best := constantCapacity(c.fullCapacity.largestRate(s.head[m]))
 				if tail = max(tail, addTimes(best.drain(bytes, addTimes(rest, post)), pre)); i > 0 {
 					continue
 				}
@@ -247,7 +247,7 @@ func (s *steps) backward() {
 					own = share{host: t.Src}
 				}
 				if own.host == t.Src {
-					own.link.add(cutJob{head: addTimes(rest, post), bytes: bytes, tail: pre}, &cut{full: best})
+					own.link.add(cutJob{head: addTimes(rest, post), bytes: bytes, tail: pre}, &cut{fullCapacity: best})
 				}
 			}
 		}
@@ -258,8 +258,8 @@ func (s *steps) backward() {
 	}
 }
 
-// leastRest returns the minimum time from a message's arrival to the end.
-func (s *steps) leastRest(m *Message) (rest fabric.Time) {
+// leastTimeAfter returns the minimum time from a message's arrival to the end.
+func (s *steps) leastTimeAfter(m *Message) (rest fabric.Time) {
 	if m.Src != m.Dst {
 		rest = s.latency(m.Src, m.Dst).ack
 	}
@@ -280,7 +280,7 @@ func (s *steps) largestCutBound() (end fabric.Time) {
 		if m.Src == m.Dst {
 			continue
 		}
-		w, rest, posted := s.latency(m.Src, m.Dst), s.leastRest(m), s.head[m.Posted]
+		w, rest, posted := s.latency(m.Src, m.Dst), s.leastTimeAfter(m), s.head[m.Posted]
 		var buf [maxHops]crossingPlace
 		for _, at := range s.cutsCrossed(buf[:0], m.Src, m.Dst) {
 			pre, post := w.aroundHop(at.hop, m.Bytes)
@@ -416,7 +416,7 @@ func (j *jobs) best(c *cut) (end fabric.Time) {
 		done := c.finish(ready[0].left, now)
 		if i < len(j.list) && j.list[i].head < done {
 			next := j.list[i].head
-			ready[0].left = max(0, ready[0].left-c.full.amountBetween(now, next))
+			ready[0].left = max(0, ready[0].left-c.fullCapacity.amountBetween(now, next))
 			now = next
 			continue
 		}

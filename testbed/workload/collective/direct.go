@@ -17,9 +17,9 @@ func (d direct) sends(rank, _ int, emit func(dst int, bytes int64)) {
 	}
 }
 
-func (d direct) needs(int, int) int { return d.ranks - 1 }
+func (d direct) receivesIn(int, int) int { return d.ranks - 1 }
 
-func (d direct) total(int) (in, out int) {
+func (d direct) messageCounts(int) (in, out int) {
 	n := d.phases * (d.ranks - 1)
 	return n, n
 }

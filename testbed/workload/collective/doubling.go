@@ -7,21 +7,21 @@ import "math/bits"
 // (Thakur, Rabenseifner and Gropp, IJHPCA 2005): among the first 2(n-2^k) ranks, an even rank first sends its
 // vector to the next odd rank, and gets the sum back last.
 type doubling struct {
-	log    int // log2 of the largest power of two up to the number of ranks
+	rounds int // log2 of the largest power of two up to the number of ranks
 	folded int // ranks that take no part between the first step and the last
 	bytes  int64
 }
 
 func newDoubling(ranks int, bytes int64) doubling {
 	log := bits.Len(uint(ranks)) - 1
-	return doubling{log: log, folded: ranks - 1<<log, bytes: bytes}
+	return doubling{rounds: log, folded: ranks - 1<<log, bytes: bytes}
 }
 
 func (d doubling) steps() int {
 	if d.folded > 0 {
-		return d.log + 2
+		return d.rounds + 2
 	}
-	return d.log
+	return d.rounds
 }
 
 // exchange returns the distance of a step's partners among the ranks that take part, as a power of two; ok is false
@@ -30,7 +30,7 @@ func (d doubling) exchange(step int) (k int, ok bool) {
 	if d.folded > 0 {
 		step--
 	}
-	return step, step >= 0 && step < d.log
+	return step, step >= 0 && step < d.rounds
 }
 
 // isFolded reports whether a rank's part is taken by the next rank.
@@ -64,7 +64,7 @@ func (d doubling) sends(rank, step int, emit func(dst int, bytes int64)) {
 	}
 }
 
-func (d doubling) needs(rank, step int) int {
+func (d doubling) receivesIn(rank, step int) int {
 	_, ok := d.exchange(step)
 	if ok && !d.isFolded(rank) || !ok && step == 0 && d.isProxy(rank) || !ok && step > 0 && d.isFolded(rank) {
 		return 1
@@ -72,12 +72,12 @@ func (d doubling) needs(rank, step int) int {
 	return 0
 }
 
-func (d doubling) total(rank int) (in, out int) {
+func (d doubling) messageCounts(rank int) (in, out int) {
 	switch {
 	case d.isFolded(rank):
 		return 1, 1
 	case d.isProxy(rank):
-		return d.log + 1, d.log + 1
+		return d.rounds + 1, d.rounds + 1
 	}
-	return d.log, d.log
+	return d.rounds, d.rounds
 }

@@ -24,9 +24,9 @@ func (g grouped) sends(rank, step int, emit func(dst int, bytes int64)) {
 	g.plan.sends(i, step, func(dst int, bytes int64) { emit(g.global(group, dst), bytes) })
 }
 
-func (g grouped) total(rank int) (in, out int) {
+func (g grouped) messageCounts(rank int) (in, out int) {
 	_, i := g.local(rank)
-	return g.plan.total(i)
+	return g.plan.messageCounts(i)
 }
 
 func (g grouped) previous(rank, level int) int {

@@ -11,12 +11,12 @@ type Job struct {
 	spec     Spec
 	plan     plan
 	progress progress
-	left     []left       // per rank
-	open     atomic.Int64 // number of unfinished ranks
+	left     []messagesLeft // per rank
+	open     atomic.Int64   // number of unfinished ranks
 }
 
-// left counts the messages that a rank still waits for.
-type left struct{ in, out int32 }
+// messagesLeft counts the messages that a rank still waits for.
+type messagesLeft struct{ in, out int32 }
 
 // plan is a collective's schedule without its state.
 type plan interface {
@@ -24,15 +24,15 @@ type plan interface {
 	steps() int
 	// sends calls emit for the messages that a rank sends in a step, in order of posting.
 	sends(rank, step int, emit func(dst int, bytes int64))
-	// total returns the total numbers of messages that a rank receives and sends.
-	total(rank int) (in, out int)
+	// messageCounts returns the total numbers of messages that a rank receives and sends.
+	messageCounts(rank int) (in, out int)
 	// begin returns new state.
 	begin(ranks int) progress
-	order
+	stepOrder
 }
 
-// order says at which of its levels a rank posts: the messages of step s at level s.
-type order interface {
+// stepOrder says at which of its levels a rank posts: the messages of step s at level s.
+type stepOrder interface {
 	// levels returns the number of levels of a rank.
 	levels() int
 	// awaits returns the level at which a receiver waits for the messages of a step.
@@ -54,14 +54,14 @@ func New(s Spec) (*Job, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	j := &Job{spec: s, plan: s.plan(), left: make([]left, s.Ranks)}
+	j := &Job{spec: s, plan: s.plan(), left: make([]messagesLeft, s.Ranks)}
 	if n := j.plan.steps(); n > MaxSteps {
 		return nil, fmt.Errorf("%w: %d steps; at most %d, so use fewer ranks or another algorithm", ErrSpec, n, MaxSteps)
 	}
 	j.progress = j.plan.begin(s.Ranks)
 	for r := range j.left {
-		in, out := j.plan.total(r)
-		j.left[r] = left{int32(in), int32(out)}
+		in, out := j.plan.messageCounts(r)
+		j.left[r] = messagesLeft{int32(in), int32(out)}
 		if in+out > 0 {
 			j.open.Add(1)
 		}
@@ -123,14 +123,14 @@ func (j *Job) check(id ID) error {
 	return nil
 }
 
-func (j *Job) countIfDone(l *left) {
-	if *l == (left{}) {
+func (j *Job) countIfDone(l *messagesLeft) {
+	if *l == (messagesLeft{}) {
 		j.open.Add(-1)
 	}
 }
 
 // Done reports whether a rank has received all its messages and has the acknowledgements of all that it sends.
-func (j *Job) Done(rank int) bool { return j.left[rank] == left{} }
+func (j *Job) Done(rank int) bool { return j.left[rank] == messagesLeft{} }
 
 // Finished reports whether all ranks are done.
 func (j *Job) Finished() bool { return j.open.Load() == 0 }
@@ -145,7 +145,7 @@ func (j *Job) Phases() int { return j.plan.steps() }
 // last level may have none.
 func (j *Job) Levels() int { return j.plan.levels() }
 
-// Awaits returns the level at which a message's receiver waits for it.
+// Awaits returns the level at which the receiver of a message needs it: see [Job.Levels].
 func (j *Job) Awaits(s Send) int { return j.plan.awaits(s.Step) }
 
 // Previous returns the level that a rank reaches before a level; ok is false if it starts there.
@@ -169,7 +169,7 @@ func (j *Job) Traffic(phase int) iter.Seq[Send] {
 // Messages returns the number of messages of all ranks, without listing them.
 func (j *Job) Messages() (n int64) {
 	for r := range j.spec.Ranks {
-		_, out := j.plan.total(r)
+		_, out := j.plan.messageCounts(r)
 		n += int64(out)
 	}
 	return n

@@ -12,9 +12,9 @@ func (p permutation) sends(rank, _ int, emit func(dst int, bytes int64)) {
 	emit(p.to[rank], p.bytes)
 }
 
-func (p permutation) needs(int, int) int { return 1 }
+func (p permutation) receivesIn(int, int) int { return 1 }
 
-func (p permutation) total(int) (in, out int) { return 1, 1 }
+func (p permutation) messageCounts(int) (in, out int) { return 1, 1 }
 
 // incast makes the senders after the target send to it.
 type incast struct {
@@ -35,12 +35,12 @@ func (i incast) sends(rank, _ int, emit func(dst int, bytes int64)) {
 	}
 }
 
-func (i incast) needs(rank, _ int) int {
-	in, _ := i.total(rank)
+func (i incast) receivesIn(rank, _ int) int {
+	in, _ := i.messageCounts(rank)
 	return in
 }
 
-func (i incast) total(rank int) (in, out int) {
+func (i incast) messageCounts(rank int) (in, out int) {
 	if rank == i.target {
 		in = i.senders
 	}

@@ -12,6 +12,6 @@ func (r ring) sends(rank, _ int, emit func(dst int, bytes int64)) {
 	emit((rank+1)%r.ranks, r.bytes)
 }
 
-func (r ring) needs(int, int) int { return 1 }
+func (r ring) receivesIn(int, int) int { return 1 }
 
-func (r ring) total(int) (in, out int) { return r.steps(), r.steps() }
+func (r ring) messageCounts(int) (in, out int) { return r.steps(), r.steps() }

@@ -27,7 +27,7 @@ func (r rings) sends(rank, step int, emit func(dst int, bytes int64)) {
 	emit(r.at(channel, (r.place(channel, rank)+1)%r.ranks), r.bytes)
 }
 
-func (r rings) total(int) (in, out int) { return r.steps(), r.steps() }
+func (r rings) messageCounts(int) (in, out int) { return r.steps(), r.steps() }
 
 func (r rings) levels() int         { return r.steps() + r.channels }
 func (r rings) awaits(step int) int { return step + r.channels }

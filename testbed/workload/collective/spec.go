@@ -61,7 +61,7 @@ func Renamed(algorithm string) (remedy string, ok bool) {
 		", an all-reduce whose ranks exchange whole vectors", true
 }
 
-// Spec describes a job.
+// Spec describes a collective: its kind, algorithm, ranks and bytes.
 type Spec struct {
 	Kind      string
 	Algorithm string // of the kind; empty means its default, direct
@@ -225,7 +225,7 @@ func (s Spec) plan() plan {
 	}
 	switch s.Algorithm {
 	case HalvingDoubling:
-		return steps{halving{log: bits.Len(uint(n)) - 1, bytes: s.Bytes, scatter: scatter, gather: gather}}
+		return steps{halving{rounds: bits.Len(uint(n)) - 1, bytes: s.Bytes, scatter: scatter, gather: gather}}
 	case WholeVectorDoubling:
 		return steps{newDoubling(n, s.Bytes)}
 	case Ring:

@@ -5,10 +5,10 @@ package collective
 type stepAlgorithm interface {
 	steps() int
 	sends(rank, step int, emit func(dst int, bytes int64))
-	// needs returns the number of messages that a rank receives in a step.
-	needs(rank, step int) int
-	// total returns the total numbers of messages that a rank receives and sends.
-	total(rank int) (in, out int)
+	// receivesIn returns the number of messages that a rank receives in a step.
+	receivesIn(rank, step int) int
+	// messageCounts returns the total numbers of messages that a rank receives and sends.
+	messageCounts(rank int) (in, out int)
 }
 
 // steps makes a plan of a stepAlgorithm.
@@ -38,10 +38,10 @@ type position struct {
 	step int32 // the step whose sends are posted; -1 before the start
 	got  int32 // messages received of that step
 	// early counts messages of later steps: a neighbour can be ahead.
-	early []early
+	early []earlyMessages
 }
 
-type early struct{ step, got int32 }
+type earlyMessages struct{ step, got int32 }
 
 func (s *stepper) start(rank int, post func(rank, step int)) {
 	if s.ranks[rank].step < 0 {
@@ -58,11 +58,11 @@ func (s *stepper) received(rank, _, step int, post func(rank, step int)) {
 				return
 			}
 		}
-		p.early = append(p.early, early{int32(step), 1})
+		p.early = append(p.early, earlyMessages{int32(step), 1})
 		return
 	}
 	p.got++
-	if int(p.got) == s.algorithm.needs(rank, step) {
+	if int(p.got) == s.algorithm.receivesIn(rank, step) {
 		s.enter(rank, step+1, post)
 	}
 }
@@ -82,7 +82,7 @@ func (s *stepper) enter(rank, step int, post func(rank, step int)) {
 				break
 			}
 		}
-		if int(p.got) < s.algorithm.needs(rank, step) {
+		if int(p.got) < s.algorithm.receivesIn(rank, step) {
 			return
 		}
 	}

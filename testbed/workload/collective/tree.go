@@ -33,7 +33,7 @@ func (t trees) sends(rank, step int, emit func(dst int, bytes int64)) {
 	}
 }
 
-func (t trees) total(rank int) (in, out int) {
+func (t trees) messageCounts(rank int) (in, out int) {
 	for tree := range 2 {
 		parent, children := t.neighbours(tree, rank)
 		for _, c := range children {

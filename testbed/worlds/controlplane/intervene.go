@@ -17,7 +17,7 @@ func (p *Process) Die(now fabric.Time) {
 		return
 	}
 	p.down = true
-	p.cfg.Log.Add(eventlog.Record{Time: wall(now), Kind: "end"})
+	p.cfg.Log.Add(eventlog.Record{Time: wallTime(now), Kind: "end"})
 	p.w.Disconnect()
 }
 

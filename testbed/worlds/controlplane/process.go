@@ -94,7 +94,7 @@ func (p *Process) begin(now fabric.Time) error {
 		cfg.Core.Instance += "-" + strconv.Itoa(p.life)
 	}
 	mute := p.life == 0 || !p.cfg.GNMI // before time 0 nothing can fail and nothing is reported
-	cfg.Mute = func(fabric.NodeID) bool { return mute }
+	cfg.ReportsNoPorts = func(fabric.NodeID) bool { return mute }
 	cfg.Suspicion = p.cfg.Suspicion
 	p.tick, p.scheduled, p.agents = 0, false, nil
 	var err error
@@ -121,11 +121,11 @@ func (p *Process) Link(id fabric.LinkID) fabric.LinkID {
 	return p.cfg.Fabric.PlaneLink(p.cfg.Plane, id)
 }
 
-// Life returns the number of times that the controller was restarted.
-func (p *Process) Life() int { return p.life }
+// Restarts returns the number of times that the controller was restarted.
+func (p *Process) Restarts() int { return p.life }
 
-// Joins reports whether the controller combines agents' reports of time-outs.
-func (p *Process) Joins() bool { return p.cfg.Suspicion != nil }
+// CombinesReports reports whether the controller combines agents' reports of time-outs to find the failed link.
+func (p *Process) CombinesReports() bool { return p.cfg.Suspicion != nil }
 
 // TakeOver programs the switches before time 0: it calls program for each write.
 func (p *Process) TakeOver(program func(rollout.Write) error) error {
@@ -201,7 +201,7 @@ func (p *Process) scheduleReady(now fabric.Time) {
 
 // carryOut carries out the core's requests, after the computation's time.
 func (p *Process) carryOut(now, compute fabric.Time, r rollout.Ready) error {
-	p.cfg.Log.Ready(p.f, wall(now), r)
+	p.cfg.Log.Ready(p.f, wallTime(now), r)
 	for _, e := range r.Events {
 		p.happened(now, e)
 	}
@@ -239,8 +239,8 @@ func (p *Process) carryOut(now, compute fabric.Time, r rollout.Ready) error {
 	return nil
 }
 
-// wall is the controller's wall clock, which starts with the run.
-func wall(now fabric.Time) time.Time { return time.Unix(0, int64(now/fabric.Nanosecond)).UTC() }
+// wallTime is the controller's wall clock, which starts with the run.
+func wallTime(now fabric.Time) time.Time { return time.Unix(0, int64(now/fabric.Nanosecond)).UTC() }
 
 // schedule schedules the core's next tick.
 func (p *Process) schedule(now fabric.Time) {
@@ -321,8 +321,9 @@ func (p *Process) Snapshot() *statepb.Update {
 	return p.inFabric(p.agents.Snapshot())
 }
 
-// Join merges the snapshots of several planes' controllers for one agent; each may be nil.
-func Join(all, one *statepb.Update) *statepb.Update {
+// MergeSnapshots merges the link states of several planes' controllers into one snapshot for an agent; each may be
+// nil.
+func MergeSnapshots(all, one *statepb.Update) *statepb.Update {
 	if all == nil || one == nil {
 		return cmp.Or(all, one)
 	}

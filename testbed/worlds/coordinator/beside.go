@@ -43,7 +43,7 @@ func (s *Session) Beside(ctx context.Context, run scenario.Run, opt Options, pro
 		defer cancel()
 		err = errors.Join(err, s.Configure(ctx, own))
 	}()
-	r := &live{s: s, run: run, opt: opt, cut: map[fabric.LinkID]bool{}, notices: make(chan notice, len(opt.Acts))}
+	r := &sessionRun{s: s, run: run, opt: opt, cut: map[fabric.LinkID]bool{}, notices: make(chan actResult, len(opt.Acts))}
 	before, err := r.count(ctx)
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (s *Session) Beside(ctx context.Context, run scenario.Run, opt Options, pro
 		ended <- err
 	}()
 	defer func() { cancel(); <-gone }()
-	if err := s.meanwhile(func() error {
+	if err := s.processEventsDuring(func() error {
 		select {
 		case <-begun:
 			return nil
@@ -87,7 +87,7 @@ func (s *Session) Beside(ctx context.Context, run scenario.Run, opt Options, pro
 	if failed != nil && !errors.Is(failed, ErrProgram) {
 		return nil, failed
 	}
-	if n := len(opt.Acts) - r.carried; failed == nil && n > 0 {
+	if n := len(opt.Acts) - r.actsDone; failed == nil && n > 0 {
 		failed = fmt.Errorf("the program ended after %v, before %d of the %d steps",
 			time.Duration(end-r.start).Round(time.Millisecond), n, len(opt.Acts))
 	}

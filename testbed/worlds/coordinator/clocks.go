@@ -39,8 +39,8 @@ func sample(sent, received, remote int64) reading {
 	return reading{at: middle, ahead: remote - middle, within: (received - sent + 1) / 2}
 }
 
-// better returns the more exact of two readings.
-func better(a, b reading) reading {
+// moreExact returns the more exact of two readings.
+func moreExact(a, b reading) reading {
 	if b.within < a.within {
 		return b
 	}
@@ -113,22 +113,22 @@ func (s *Session) readClocksAgain(ctx context.Context, now func() int64) error {
 		return err
 	}
 	for rank, at := range s.ledger.done {
-		s.ledger.done[rank] = s.again(rank, at)
+		s.ledger.done[rank] = s.correctTime(rank, at)
 	}
 	l := s.ledger
-	for _, events := range [][]hostEvent{l.flips, l.quenches, l.timeouts, l.pushes, s.kept} {
+	for _, events := range [][]hostEvent{l.flips, l.quenches, l.timeouts, l.pushes, s.keptEvents} {
 		for i := range events {
 			e := &events[i]
-			if e.At = s.again(e.Rank, e.At); e.First != 0 {
-				e.First = s.again(e.Rank, e.First)
+			if e.At = s.correctTime(e.Rank, e.At); e.First != 0 {
+				e.First = s.correctTime(e.Rank, e.First)
 			}
 		}
 	}
 	return nil
 }
 
-// again corrects a time that was converted before the drift was known.
-func (s *Session) again(rank int, at int64) int64 {
+// correctTime corrects a time that was converted before the drift was known.
+func (s *Session) correctTime(rank int, at int64) int64 {
 	c := s.clockOf[rank]
 	return c.here(at + c.before.ahead)
 }
@@ -136,7 +136,7 @@ func (s *Session) again(rank int, at int64) int64 {
 // eachClock calls take with a reading of each clock.
 func (s *Session) eachClock(ctx context.Context, now func() int64, take func(*clock, reading)) error {
 	readings := make([]reading, len(s.clocks))
-	err := s.meanwhile(func() error {
+	err := s.processEventsDuring(func() error {
 		var g errgroup.Group
 		for i, c := range s.clocks {
 			g.Go(func() (err error) {
@@ -170,14 +170,14 @@ func (s *Session) read(ctx context.Context, c *clock, now func() int64) (best re
 		if x := sample(asked, received, r.Clock.Now); i == 0 {
 			best = x
 		} else {
-			best = better(best, x)
+			best = moreExact(best, x)
 		}
 	}
 	return best.same(), nil
 }
 
 // addClocks adds to the timeline the hosts whose times were converted, and the error.
-func (r *live) addClocks(out *report.Result) {
+func (r *sessionRun) addClocks(out *report.Result) {
 	f := r.run.Fabric
 	for _, c := range r.s.clocks {
 		if c.before.ahead == 0 && c.after.ahead == 0 {

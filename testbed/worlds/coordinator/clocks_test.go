@@ -35,7 +35,7 @@ func TestReadings(t *testing.T) {
 		}
 		// What was turned before the drift was known comes out the same.
 		s := &Session{clockOf: []*clock{&c}}
-		if got, want := s.again(0, there(at)-c.before.ahead), c.here(there(at)); got != want {
+		if got, want := s.correctTime(0, there(at)-c.before.ahead), c.here(there(at)); got != want {
 			t.Fatalf("%d; want %d", got, want)
 		}
 	})
@@ -48,7 +48,7 @@ func TestSameClock(t *testing.T) {
 	if at := c.here(5e8); at != 5e8 || c.drift() != 0 {
 		t.Errorf("%+v: %d", c, at)
 	}
-	if c := better(sample(0, 900, 100), sample(0, 90, 7000)); c.within != 45 || c.ahead != 6955 {
+	if c := moreExact(sample(0, 900, 100), sample(0, 90, 7000)); c.within != 45 || c.ahead != 6955 {
 		t.Errorf("%+v", c)
 	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // count reads all switches' counters.
-func (r *live) count(ctx context.Context) ([]deployment.Counted, error) {
+func (r *sessionRun) count(ctx context.Context) ([]deployment.Counted, error) {
 	if r.opt.Counters == nil {
 		return nil, nil
 	}
@@ -24,10 +24,10 @@ func (r *live) count(ctx context.Context) ([]deployment.Counted, error) {
 }
 
 // micros converts a time stamp to a time in the run.
-func (r *live) micros(at int64) float64 { return float64(at-r.start) / 1000 }
+func (r *sessionRun) micros(at int64) float64 { return float64(at-r.start) / 1000 }
 
 // measure makes the result of a run.
-func (r *live) measure(ctx context.Context, before []deployment.Counted, end int64, finished, interrupted bool) (*report.Result, error) {
+func (r *sessionRun) measure(ctx context.Context, before []deployment.Counted, end int64, finished, interrupted bool) (*report.Result, error) {
 	stats, err := r.s.Stats(ctx)
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func (r *live) measure(ctx context.Context, before []deployment.Counted, end int
 
 // bounds adds the lower bounds of a collective. Links change when the machine gets to it, so they are computed for the
 // actual events, not the planned ones.
-func (r *live) bounds(out *report.Result) (err error) {
+func (r *sessionRun) bounds(out *report.Result) (err error) {
 	bounded := r.run
 	bounded.Events = r.happened
 	slices.SortStableFunc(bounded.Events, func(a, b scenario.LinkEvent) int { return cmp.Compare(a.At, b.At) })
@@ -104,7 +104,7 @@ func withUnlimitedCore(f *fabric.Fabric) (*fabric.Fabric, error) {
 }
 
 // addHosts adds the hosts' counts. It returns the number of their packets that did not arrive.
-func (r *live) addHosts(out *report.Result, stats []*hostproto.Stats) (lost int64) {
+func (r *sessionRun) addHosts(out *report.Result, stats []*hostproto.Stats) (lost int64) {
 	for _, s := range stats {
 		out.QPsPerHostMax = max(out.QPsPerHostMax, s.QPsPeak)
 		out.Retransmissions += int64(s.Retransmissions)
@@ -124,7 +124,7 @@ const (
 )
 
 // addLinks adds the loads of all links, in both directions.
-func (r *live) addLinks(out *report.Result, stats []*hostproto.Stats, before, after []deployment.Counted) {
+func (r *sessionRun) addLinks(out *report.Result, stats []*hostproto.Stats, before, after []deployment.Counted) {
 	f := r.run.Fabric
 	out.Links = make([]report.LinkLoad, 2*f.Links())
 	fill := func(node fabric.NodeID, port fabric.PortNo, data, ctl deployment.Cell) {
@@ -178,7 +178,7 @@ func (r *live) addLinks(out *report.Result, stats []*hostproto.Stats, before, af
 }
 
 // addTimeline adds the events.
-func (r *live) addTimeline(out *report.Result) {
+func (r *sessionRun) addTimeline(out *report.Result) {
 	f, l := r.run.Fabric, r.s.ledger
 	events := slices.Clone(r.cuts)
 	add := func(at int64, kind report.Kind, where, text string) {

@@ -81,8 +81,8 @@ func Settings(run scenario.Run) (host.Settings, error) {
 	return hosts, nil
 }
 
-// live is one run in progress.
-type live struct {
+// sessionRun is one run in progress.
+type sessionRun struct {
 	s     *Session
 	run   scenario.Run
 	opt   Options
@@ -94,12 +94,12 @@ type live struct {
 	// happened are the executed events of the run, at their actual times.
 	happened []scenario.LinkEvent
 	// notices report the executed acts.
-	notices chan notice
-	carried int // number of acts
+	notices  chan actResult
+	actsDone int // number of acts
 }
 
-// notice is an executed act.
-type notice struct {
+// actResult is an executed act.
+type actResult struct {
 	deployment.Act
 	began, done int64
 	err         error
@@ -121,8 +121,8 @@ func (s *Session) Run(ctx context.Context, run scenario.Run, opt Options) (*repo
 		opt.Lead = 50 * time.Millisecond
 	}
 	began := time.Now()
-	r := &live{s: s, run: run, opt: opt, cut: map[fabric.LinkID]bool{}, notices: make(chan notice, len(opt.Acts))}
-	s.traced, s.kept = opt.Recorder != nil, nil
+	r := &sessionRun{s: s, run: run, opt: opt, cut: map[fabric.LinkID]bool{}, notices: make(chan actResult, len(opt.Acts))}
+	s.traced, s.keptEvents = opt.Recorder != nil, nil
 	before, err := r.prepare(ctx)
 	if err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func (s *Session) Run(ctx context.Context, run scenario.Run, opt Options) (*repo
 	// Packets in flight arrive or are lost within a time-out.
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	if err := s.rest(late, 20*time.Millisecond); err != nil {
+	if err := s.awaitQuiet(late, 20*time.Millisecond); err != nil {
 		return nil, err
 	}
 	if finished {
@@ -159,7 +159,7 @@ func (s *Session) Run(ctx context.Context, run scenario.Run, opt Options) (*repo
 const leadFactor = 10
 
 // prepare prepares the hosts and sets the time of the start.
-func (r *live) prepare(ctx context.Context) (before []deployment.Counted, err error) {
+func (r *sessionRun) prepare(ctx context.Context) (before []deployment.Counted, err error) {
 	set, err := Settings(r.run)
 	if err != nil {
 		return nil, err
@@ -198,7 +198,7 @@ func (r *live) prepare(ctx context.Context) (before []deployment.Counted, err er
 
 // drive listens until the last rank is done, the deadline has passed, or ctx ends. end is that time, unless the run
 // finished. With a program it listens until that has ended.
-func (r *live) drive(ctx context.Context, ended <-chan error) (end int64, finished bool, err error) {
+func (r *sessionRun) drive(ctx context.Context, ended <-chan error) (end int64, finished bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -245,7 +245,7 @@ func (r *live) drive(ctx context.Context, ended <-chan error) (end int64, finish
 }
 
 // take processes the remaining notices.
-func (r *live) take() {
+func (r *sessionRun) take() {
 	for {
 		select {
 		case n := <-r.notices:
@@ -256,11 +256,11 @@ func (r *live) take() {
 	}
 }
 
-func (r *live) notice(n notice) error {
+func (r *sessionRun) notice(n actResult) error {
 	if n.err != nil {
 		return fmt.Errorf("%s %s: %w", n.Name, n.Where, n.err)
 	}
-	r.carried++
+	r.actsDone++
 	if r.opt.Did != nil {
 		r.opt.Did(n.Act, n.began, n.done)
 	}
@@ -283,7 +283,7 @@ func (r *live) notice(n notice) error {
 }
 
 // playEvents carries out the acts at their times.
-func (r *live) playEvents(ctx context.Context) {
+func (r *sessionRun) playEvents(ctx context.Context) {
 	acts := slices.Clone(r.opt.Acts)
 	slices.SortStableFunc(acts, func(a, b deployment.Act) int { return cmp.Compare(a.At, b.At) })
 	for _, a := range acts {
@@ -293,7 +293,7 @@ func (r *live) playEvents(ctx context.Context) {
 			return
 		case <-time.After(wait):
 		}
-		n := notice{Act: a, began: r.opt.Clock()}
+		n := actResult{Act: a, began: r.opt.Clock()}
 		// An act that has begun is completed even if the run ends: otherwise it is unknown what to undo.
 		if n.err = a.Do(context.WithoutCancel(ctx)); errors.Is(n.err, deployment.ErrChanged) {
 			continue
@@ -306,8 +306,8 @@ func (r *live) playEvents(ctx context.Context) {
 	}
 }
 
-// rest waits until no event has arrived for the time quiet.
-func (s *Session) rest(ctx context.Context, quiet time.Duration) error {
+// awaitQuiet waits until no event has arrived for the time quiet.
+func (s *Session) awaitQuiet(ctx context.Context, quiet time.Duration) error {
 	t := time.NewTimer(quiet)
 	defer t.Stop()
 	for {

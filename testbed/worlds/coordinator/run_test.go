@@ -424,15 +424,15 @@ func TestTransfers(t *testing.T) {
 	if err := s.Post(t.Context(), coordinator.Transfer{Src: 0, Dst: 1, Bytes: 5000}, coordinator.Transfer{Src: 1, Dst: 0, Bytes: 1}); err != nil {
 		t.Fatal(err)
 	}
-	arrived := func() bool { return s.Open() == 0 }
-	if err := s.Until(t.Context(), 10*time.Millisecond, "they arrive", arrived); !errors.Is(err, coordinator.ErrTimeout) || !strings.Contains(err.Error(), "they arrive") {
+	arrived := func() bool { return s.OpenMessages() == 0 }
+	if err := s.RunUntil(t.Context(), 10*time.Millisecond, "they arrive", arrived); !errors.Is(err, coordinator.ErrTimeout) || !strings.Contains(err.Error(), "they arrive") {
 		t.Errorf("over a cut link: %v", err)
 	}
 	if s.Check() == nil {
 		t.Error("nothing is wrong, and two messages are lost")
 	}
 	h.cut.Store(false)
-	if err := s.Until(t.Context(), 20*time.Second, "they arrive", arrived); err != nil {
+	if err := s.RunUntil(t.Context(), 20*time.Second, "they arrive", arrived); err != nil {
 		t.Fatal(err)
 	}
 	stats, err := s.Stats(t.Context())
@@ -442,7 +442,7 @@ func TestTransfers(t *testing.T) {
 	if a, b := stats[0], stats[1]; a.Received != 1 || b.Received != 1 || a.BytesDelivered+b.BytesDelivered != 5001 || a.Retransmissions == 0 || b.Retransmissions == 0 {
 		t.Errorf("of 5,001 bytes in two messages over a link that was cut: %+v, %+v", a, b)
 	}
-	if err := s.Idle(t.Context(), 10*time.Millisecond); err != nil {
+	if err := s.RunFor(t.Context(), 10*time.Millisecond); err != nil {
 		t.Error(err)
 	}
 	if err := s.Check(); err != nil {

@@ -28,8 +28,8 @@ type Session struct {
 	clocks  []*clock // of the hosts; none before the first run
 	clockOf []*clock // by rank
 
-	traced bool // the run needs its events
-	kept   []hostEvent
+	traced     bool // the run needs its events
+	keptEvents []hostEvent
 }
 
 // hostEvent is an event and its rank.
@@ -93,7 +93,7 @@ func (s *Session) Log(w io.Writer) { s.log = w }
 // ask sends each host its request, in parallel, and waits for all answers. It processes events meanwhile.
 func (s *Session) ask(ctx context.Context, request func(rank int) hostproto.Request) ([]hostproto.Reply, error) {
 	replies := make([]hostproto.Reply, len(s.hosts))
-	return replies, s.meanwhile(func() error {
+	return replies, s.processEventsDuring(func() error {
 		var g errgroup.Group
 		for rank, h := range s.hosts {
 			g.Go(func() (err error) {
@@ -105,8 +105,8 @@ func (s *Session) ask(ctx context.Context, request func(rank int) hostproto.Requ
 	})
 }
 
-// meanwhile processes events until f returns.
-func (s *Session) meanwhile(f func() error) error {
+// processEventsDuring processes events until f returns.
+func (s *Session) processEventsDuring(f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
 	for {
@@ -160,7 +160,7 @@ func (s *Session) take(e hostEvent) {
 	}
 	s.ledger.take(e)
 	if s.traced {
-		s.kept = append(s.kept, e)
+		s.keptEvents = append(s.keptEvents, e)
 	}
 }
 

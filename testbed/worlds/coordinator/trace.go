@@ -10,13 +10,13 @@ import (
 
 // trace passes the run's messages to the recorder, in order of time: hosts' reports arrive one after the other.
 // Hosts do not report pieces and their paths.
-func (r *live) trace() {
+func (r *sessionRun) trace() {
 	rec := r.opt.Recorder
 	if rec == nil {
 		return
 	}
-	all := r.s.kept
-	r.s.traced, r.s.kept = false, nil
+	all := r.s.keptEvents
+	r.s.traced, r.s.keptEvents = false, nil
 	inOrder(all)
 	for _, e := range all {
 		// A clock of another machine is known to some microseconds, and no event precedes the start.

@@ -26,21 +26,21 @@ func (s *Session) Post(ctx context.Context, ts ...Transfer) error {
 		out[t.Src] = append(out[t.Src], hostproto.Outbound{ID: id, Dst: t.Dst, Bytes: t.Bytes, Key: key})
 	}
 	for rank, m := range in {
-		if err := s.one(ctx, rank, hostproto.Request{Expect: m}); err != nil {
+		if err := s.askOne(ctx, rank, hostproto.Request{Expect: m}); err != nil {
 			return err
 		}
 	}
 	for rank, m := range out {
-		if err := s.one(ctx, rank, hostproto.Request{Post: m}); err != nil {
+		if err := s.askOne(ctx, rank, hostproto.Request{Post: m}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// one sends a request to one host and waits for the answer. It processes events meanwhile.
-func (s *Session) one(ctx context.Context, rank int, q hostproto.Request) error {
-	return s.meanwhile(func() error {
+// askOne sends a request to one host and waits for the answer. It processes events meanwhile.
+func (s *Session) askOne(ctx context.Context, rank int, q hostproto.Request) error {
+	return s.processEventsDuring(func() error {
 		_, err := s.hosts[rank].Ask(ctx, q)
 		return err
 	})
@@ -49,8 +49,8 @@ func (s *Session) one(ctx context.Context, rank int, q hostproto.Request) error 
 // ErrTimeout is wrapped if something did not happen in time.
 var ErrTimeout = errors.New("coordinator: not in time")
 
-// Until processes the hosts' events until ok returns true, a host reports a fault, or the time limit is over.
-func (s *Session) Until(ctx context.Context, limit time.Duration, what string, ok func() bool) error {
+// RunUntil processes the hosts' events until ok returns true, a host reports a fault, or the time limit is over.
+func (s *Session) RunUntil(ctx context.Context, limit time.Duration, what string, ok func() bool) error {
 	t := time.NewTimer(limit)
 	defer t.Stop()
 	for {
@@ -71,17 +71,17 @@ func (s *Session) Until(ctx context.Context, limit time.Duration, what string, o
 	}
 }
 
-// Idle processes the hosts' events for a time.
-func (s *Session) Idle(ctx context.Context, d time.Duration) error {
-	err := s.Until(ctx, d, "", func() bool { return false })
+// RunFor processes the hosts' events for a time.
+func (s *Session) RunFor(ctx context.Context, d time.Duration) error {
+	err := s.RunUntil(ctx, d, "", func() bool { return false })
 	if errors.Is(err, ErrTimeout) {
 		return nil
 	}
 	return err
 }
 
-// Open returns the number of messages that were posted but are not both received and acknowledged.
-func (s *Session) Open() int { return s.ledger.open }
+// OpenMessages returns the number of messages that were posted but are not both received and acknowledged.
+func (s *Session) OpenMessages() int { return s.ledger.open }
 
 // Flip is a change of a queue pair's path. Times are ns of CLOCK_MONOTONIC.
 type Flip struct {

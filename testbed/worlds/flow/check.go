@@ -24,7 +24,7 @@ func check(run scenario.Run) (spec balance.Spec, err error) {
 	if !run.Fabric.Clos() {
 		return spec, fmt.Errorf("there is no flow-level model of a %s: use --world virtual", s.Fabric.Kind)
 	}
-	if s.Servers.On() {
+	if s.Servers.Grouped() {
 		return spec, errors.New("servers are the virtual world's: remove the key, or leave out --world")
 	}
 	if run.Lateness().Any() {

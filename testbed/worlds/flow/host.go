@@ -51,15 +51,15 @@ func (w *world) host(id fabric.NodeID) (*fluidHost, error) {
 	return h, nil
 }
 
-// Open implements [host.Endpoint].
+// Open opens a queue pair for a piece of a message, or for a probe, for [host.Endpoint].
 func (h *fluidHost) Open(now fabric.Time, m transport.Message) error {
 	w := h.w
 	if m.Bytes == 0 {
 		return h.refuse("of probes")
 	}
 	var k int32
-	if n := len(w.free); n > 0 {
-		k, w.free = w.free[n-1], w.free[:n-1]
+	if n := len(w.freePieces); n > 0 {
+		k, w.freePieces = w.freePieces[n-1], w.freePieces[:n-1]
 	} else {
 		k = int32(len(w.pieces))
 		w.pieces = append(w.pieces, piece{})
@@ -73,26 +73,26 @@ func (h *fluidHost) Open(now fabric.Time, m transport.Message) error {
 
 // What a host does once paths fail or queues grow never happens without packets.
 
-// Relabel implements [host.Endpoint].
+// Relabel returns an error: no queue pair changes its path in the flow world.
 func (h *fluidHost) Relabel(transport.QP, fabric.Label) error {
 	return h.refuse("of queue pairs that change their path")
 }
 
-// Resend implements [host.Endpoint].
+// Resend returns an error: nothing is retransmitted in the flow world.
 func (h *fluidHost) Resend(transport.QP) error { return h.refuse("of retransmissions") }
 
-// Restart implements [host.Endpoint].
+// Restart returns an error: no queue pair starts again in the flow world.
 func (h *fluidHost) Restart(transport.QP) error { return h.refuse("of queue pairs that start again") }
 
-// Hold implements [host.Endpoint].
+// Hold returns an error: no queue pair pauses in the flow world.
 func (h *fluidHost) Hold(transport.QP, fabric.Time) error {
 	return h.refuse("of queue pairs that wait")
 }
 
-// Close implements [host.Endpoint].
+// Close returns an error: the flow world has no probes to close.
 func (h *fluidHost) Close(transport.QP) error { return h.refuse("of probes") }
 
-// Ask implements [host.Endpoint].
+// Ask returns an error: the flow world has no path probes.
 func (h *fluidHost) Ask(fabric.NodeID, fabric.Label, uint32) error { return h.refuse("of path probes") }
 
 // refuse returns the error about a request of a scheme that the flow world cannot model.
@@ -100,16 +100,16 @@ func (h *fluidHost) refuse(what string) error {
 	return fmt.Errorf("%w %s, for which %s asks", ErrScheme, what, h.w.run.Scheme)
 }
 
-// Alarm implements [host.Shell].
+// Alarm requests a call of the core's Tick at a time, for [host.Shell].
 func (h *fluidHost) Alarm(at fabric.Time) { h.w.at(at, onAlarm, int32(h.id)) }
 
-// Wake implements [host.Shell].
+// Wake does nothing: no packets are asked for in the flow world.
 func (h *fluidHost) Wake(fabric.Time) {}
 
-// Flipped implements [host.Shell]: see [fluidHost.Relabel].
+// Flipped does nothing: see [fluidHost.Relabel].
 func (h *fluidHost) Flipped(fabric.Time, hostagent.Flip) {}
 
-// Sent implements [host.Shell].
+// Sent reports that all of a message is acknowledged, for [host.Shell].
 func (h *fluidHost) Sent(_ fabric.Time, message uint64) {
 	id := collective.ID(message)
 	if h.w.run.Scenario.Host.Completion == scenario.OnAck {
@@ -123,13 +123,13 @@ func (h *fluidHost) Sent(_ fabric.Time, message uint64) {
 	h.w.checkFinished()
 }
 
-// PathsFailed implements [host.Shell].
+// PathsFailed does nothing: paths do not time out in the flow world.
 func (h *fluidHost) PathsFailed(fabric.Time, []hostagent.Failed) {}
 
-// Probed implements [host.Shell].
+// Probed does nothing: the flow world has no probes.
 func (h *fluidHost) Probed(fabric.Time, host.ProbeResult) {}
 
-// Fault implements [host.Shell].
+// Fault reports a violated contract, such as a queue pair that cannot be opened, for [host.Shell].
 func (h *fluidHost) Fault(_ fabric.Time, err error) {
 	h.w.fail(fmt.Errorf("%s: %w", h.w.f.Name(h.id), err))
 }

@@ -23,11 +23,11 @@ type solver struct {
 	first  []int32 // index of a direction's flows in member
 	member []int32
 	used   []int32
-	heap   []ranked
+	heap   []rankedLink
 	fixed  []bool
 }
 
-type ranked struct {
+type rankedLink struct {
 	share float64
 	link  int32
 }
@@ -65,7 +65,7 @@ func (s *solver) solve(flows []flow, active []int32) {
 		s.first[l] = at
 		at += s.count[l]
 		s.left[l] = s.capacity[l]
-		s.push(ranked{s.capacity[l] / float64(s.count[l]), l})
+		s.push(rankedLink{s.capacity[l] / float64(s.count[l]), l})
 		s.count[l] = 0
 	}
 	for _, id := range active {
@@ -90,7 +90,7 @@ func (s *solver) shareLinks(flows []flow) {
 		}
 		share := max(s.left[l], 0) / float64(s.count[l])
 		if share > top.share*(1+1e-12) && len(s.heap) > 0 && share > s.heap[0].share {
-			s.push(ranked{share, l})
+			s.push(rankedLink{share, l})
 			continue
 		}
 		for k := s.first[l]; s.count[l] > 0; k++ {
@@ -109,11 +109,11 @@ func (s *solver) shareLinks(flows []flow) {
 	}
 }
 
-func (r ranked) before(o ranked) bool {
+func (r rankedLink) before(o rankedLink) bool {
 	return r.share < o.share || r.share == o.share && r.link < o.link
 }
 
-func (s *solver) push(r ranked) {
+func (s *solver) push(r rankedLink) {
 	h := append(s.heap, r)
 	i := len(h) - 1
 	for i > 0 {
@@ -128,7 +128,7 @@ func (s *solver) push(r ranked) {
 	s.heap = h
 }
 
-func (s *solver) pop() ranked {
+func (s *solver) pop() rankedLink {
 	h := s.heap
 	top := h[0]
 	n := len(h) - 1

@@ -48,8 +48,8 @@ func (w *world) path(p *piece, l fabric.Label) (to path) {
 // begin sends wire bytes of a queue pair on a path.
 func (w *world) begin(k int32, wire float64, to *path) {
 	var id int32
-	if n := len(w.spare); n > 0 {
-		id, w.spare = w.spare[n-1], w.spare[:n-1]
+	if n := len(w.freeFlows); n > 0 {
+		id, w.freeFlows = w.freeFlows[n-1], w.freeFlows[:n-1]
 	} else {
 		id = int32(len(w.flows))
 		w.flows = append(w.flows, flow{})
@@ -58,7 +58,7 @@ func (w *world) begin(k int32, wire float64, to *path) {
 	*f = flow{links: to.links, hops: to.hops, bytes: wire, left: wire, piece: k}
 	w.pieces[k].flows++
 	w.active = append(w.active, id)
-	w.started = append(w.started, started{id, w.clock})
+	w.started = append(w.started, startedFlow{id, w.clock})
 	w.stale = true
 }
 

@@ -52,7 +52,7 @@ func Run(ctx context.Context, run scenario.Run, _ scenario.Observer) (*report.Re
 	w.uplinks(r)
 	for _, h := range w.hosts {
 		if h != nil {
-			r.QPsPerHostMax = max(r.QPsPerHostMax, h.core.Peak())
+			r.QPsPerHostMax = max(r.QPsPerHostMax, h.core.PeakQPs())
 		}
 	}
 	// There is no event log to hash: the result's values are hashed instead.

@@ -56,20 +56,20 @@ type world struct {
 	events heap.Heap[event]
 	seq    uint64
 
-	solver  solver
-	flows   []flow
-	spare   []int32
-	pieces  []piece
-	free    []int32
-	active  []int32
-	started []started
-	clock   fabric.Time       // time of the present event; now is the end of its window
-	carried []float64         // bytes on the wire, by link direction
-	stale   bool              // rates must be computed
-	paths   [3][]fabric.Label // under one ToR, in one pod, between pods
+	solver     solver
+	flows      []flow
+	freeFlows  []int32
+	pieces     []piece
+	freePieces []int32
+	active     []int32
+	started    []startedFlow
+	clock      fabric.Time       // time of the present event; now is the end of its window
+	carried    []float64         // bytes on the wire, by link direction
+	stale      bool              // rates must be computed
+	paths      [3][]fabric.Label // under one ToR, in one pod, between pods
 
 	given    bool // some links are dead or slow
-	switches []aSwitch
+	switches []switchTables
 	cut      map[int32]bool        // directions of dead links
 	slow     map[int32]fabric.Rate // of directions of slow links
 	known    []*statepb.Update     // agents' first updates
@@ -86,7 +86,7 @@ type world struct {
 	hops           []fabric.Hop
 }
 
-type started struct {
+type startedFlow struct {
 	flow int32
 	at   fabric.Time
 }
@@ -95,7 +95,7 @@ func newWorld(run scenario.Run) (*world, error) {
 	s := run.Scenario
 	w := &world{
 		run: run, f: run.Fabric,
-		switches: make([]aSwitch, run.Fabric.Switches()), cut: map[int32]bool{}, slow: map[int32]fabric.Rate{},
+		switches: make([]switchTables, run.Fabric.Switches()), cut: map[int32]bool{}, slow: map[int32]fabric.Rate{},
 		arriving: map[collective.ID]int64{},
 	}
 	spec, err := check(run)
@@ -218,7 +218,7 @@ func (w *world) ended(id int32, at fabric.Time) {
 	for _, d := range f.links[:f.hops] {
 		w.carried[d] += f.bytes
 	}
-	w.spare = append(w.spare, id)
+	w.freeFlows = append(w.freeFlows, id)
 	there, back := w.latency(f.links[:f.hops], p.bytes)
 	p.last = max(p.last, at+there)
 	if p.flows--; p.flows == 0 {
@@ -291,7 +291,7 @@ func (w *world) arrived(p *piece) error {
 // finish ends a queue pair of which everything is acknowledged.
 func (w *world) finish(k int32) {
 	p := w.pieces[k]
-	w.pieces[k], w.free = piece{}, append(w.free, k)
+	w.pieces[k], w.freePieces = piece{}, append(w.freePieces, k)
 	h := w.hosts[p.src]
 	h.core.Acked(w.clock, p.qp, p.bytes)
 	h.core.Done(w.clock, p.qp)

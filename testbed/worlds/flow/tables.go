@@ -10,19 +10,19 @@ import (
 	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
-// aSwitch is a switch's tables: those of a healthy fabric, which follow from its shape and take no memory, with what a
-// controller has written over them.
-type aSwitch struct {
-	written map[controller.Key]written
+// switchTables is a switch's tables: those of a healthy fabric, which follow from its shape and take no memory, with
+// what a controller has written over them.
+type switchTables struct {
+	written map[controller.Key]writtenEntry
 }
 
-// written is the entry written over the default one; nil: it was deleted.
-type written = *controller.Entry
+// writtenEntry is the entry written over the default one; nil: it was deleted.
+type writtenEntry = *controller.Entry
 
 // write carries out updates.
-func (s *aSwitch) write(us []controller.Update) {
+func (s *switchTables) write(us []controller.Update) {
 	if s.written == nil {
-		s.written = map[controller.Key]written{}
+		s.written = map[controller.Key]writtenEntry{}
 	}
 	for _, u := range us {
 		if u.Op == controller.Delete {
@@ -98,14 +98,14 @@ func (w *world) next(at, src, dst fabric.NodeID, l fabric.Label) fabric.PortNo {
 	case group < 0:
 		return 0
 	}
-	if port = w.labelled(s, at, l); port > 0 {
+	if port = w.labelPort(s, at, l); port > 0 {
 		return port
 	}
-	return w.grouped(s, at, uint64(group), w.hash(src, dst, l))
+	return w.groupPort(s, at, uint64(group), w.hash(src, dst, l))
 }
 
 // route returns the port down to a host, or the group for packets up to it; -1: they are dropped.
-func (w *world) route(s *aSwitch, at, dst fabric.NodeID) (port fabric.PortNo, group int64) {
+func (w *world) route(s *switchTables, at, dst fabric.NodeID) (port fabric.PortNo, group int64) {
 	n := w.f.Node(at)
 	tor := w.f.InPlane(w.f.ToROf(dst), n.Plane)
 	t := w.f.Node(tor)
@@ -186,8 +186,8 @@ func (w *world) prefixes(dst fabric.NodeID) [3]controller.Key {
 	return keys
 }
 
-// labelled returns the uplink of a label; 0: none.
-func (w *world) labelled(s *aSwitch, at fabric.NodeID, l fabric.Label) fabric.PortNo {
+// labelPort returns the uplink of a label; 0: none.
+func (w *world) labelPort(s *switchTables, at fabric.NodeID, l fabric.Label) fabric.PortNo {
 	if l >= w.f.LabelSpan() {
 		return 0
 	}
@@ -210,15 +210,15 @@ func (w *world) labelled(s *aSwitch, at fabric.NodeID, l fabric.Label) fabric.Po
 	return n.FirstUplink() + fabric.PortNo(u)
 }
 
-// grouped returns the uplink that the ECMP hash selects from a group.
-func (w *world) grouped(s *aSwitch, at fabric.NodeID, group uint64, hash uint32) fabric.PortNo {
+// groupPort returns the uplink that the ECMP hash selects from a group.
+func (w *world) groupPort(s *switchTables, at fabric.NodeID, group uint64, hash uint32) fabric.PortNo {
 	n := w.f.Node(at)
 	offset := 0
 	if n.Tier == fabric.Aggregation && !w.run.Scenario.Switch.EqualHashes {
 		offset = aggHashOffset
 	}
 	var b [2]byte
-	binary.BigEndian.PutUint16(b[:], uint16(mixed(hash)>>offset))
+	binary.BigEndian.PutUint16(b[:], uint16(mixHash(hash)>>offset))
 	pick := int32(crc16(b[:]))
 	e := s.written[controller.Key{Table: controller.ECMP, Value: controller.Value{Lo: group}}]
 	if e == nil {
@@ -261,8 +261,8 @@ func (w *world) hash(src, dst fabric.NodeID, l fabric.Label) uint32 {
 	return crc32.ChecksumIEEE(b)
 }
 
-// mixed computes mix_hash of the P4 program.
-func mixed(h uint32) uint32 {
+// mixHash computes mix_hash of the P4 program.
+func mixHash(h uint32) uint32 {
 	h = (h ^ h>>15) * 0x85EBCA6B
 	h = (h ^ h>>13) * 0xC2B2AE35
 	return h ^ h>>16

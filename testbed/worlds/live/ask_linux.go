@@ -95,15 +95,15 @@ func closeWhenDone(ctx context.Context, c net.Conn) (stop func() bool) {
 func fabricsUp() (up []string, others int) {
 	folders, others := deployment.LiveFolders()
 	for _, dir := range folders {
-		if path := filepath.Join(dir, exploreSocket); answers(path) {
+		if path := filepath.Join(dir, exploreSocket); isListening(path) {
 			up = append(up, path)
 		}
 	}
 	return up, others
 }
 
-// find returns the socket of the one fabric that is up.
-func find() (string, error) {
+// findRunning returns the socket of the one fabric that is up.
+func findRunning() (string, error) {
 	found, others := fabricsUp()
 	switch {
 	case len(found) == 0 && others > 0:
@@ -119,7 +119,7 @@ func find() (string, error) {
 
 // dial connects to the owner of the fabric that is up, which the kernel says is this user's process.
 func dial() (*net.UnixConn, string, error) {
-	socket, err := find()
+	socket, err := findRunning()
 	if err != nil {
 		return nil, "", err
 	}
@@ -127,7 +127,7 @@ func dial() (*net.UnixConn, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("live: %w", err)
 	}
-	if err := ours(c); err != nil {
+	if err := checkSameUser(c); err != nil {
 		return nil, "", errors.Join(err, c.Close())
 	}
 	return c, socket, nil

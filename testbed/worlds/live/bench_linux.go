@@ -10,16 +10,16 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4src"
 )
 
-// bench returns the environment of a switch that is to be started: addresses, ports, options.
-func (x *Fabric) bench(id fabric.NodeID) targets.Bench {
-	b := targets.Bench{
+// launchParams returns the environment of a switch that is to be started: addresses, ports, options.
+func (x *Fabric) launchParams(id fabric.NodeID) targets.LaunchParams {
+	b := targets.LaunchParams{
 		Binary: x.cfg.Binary, Datapath: x.cfg.Datapath, Number: int(id), DeviceID: deviceID(id),
 		P4Runtime: "unix:" + x.Socket(id), GNMI: "unix:" + x.gnmiSocket(id), QueueDepth: x.cfg.QueueDepth,
 		CPUPort: p4src.CPUPort, EventPort: p4src.PortEventPort,
 		Events: [2]string{x.f.Name(id) + "-ev", x.f.Name(id) + "-evp"},
 	}
 	for p := fabric.PortNo(1); int(p) <= x.f.Node(id).Ports(); p++ {
-		b.Ports = append(b.Ports, targets.BenchPort{
+		b.Ports = append(b.Ports, targets.LaunchPort{
 			Interface: InterfaceName(x.f, fabric.End{Node: id, Port: p}), Shadow: fmt.Sprintf("%s-p%d", x.f.Name(id), p),
 		})
 	}
@@ -37,7 +37,7 @@ func (x *Fabric) gnmiSocket(id fabric.NodeID) string {
 
 // shadow makes the ports of a switch that are macvlans over the links' ends, and the veth pair by which it learns of
 // them, where they are missing, and starts the process that notifies the switch of them: docs/mininet.md says why.
-func (x *Fabric) shadow(id fabric.NodeID, b targets.Bench, beside []string) error {
+func (x *Fabric) shadow(id fabric.NodeID, b targets.LaunchParams, beside []string) error {
 	for _, p := range b.Ports {
 		if err := x.macvlan(p.Interface, p.Shadow); err != nil {
 			return err

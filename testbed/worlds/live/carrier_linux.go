@@ -70,16 +70,16 @@ func (x *linkFollower) close() {
 	x.closeFiles() //nolint:errcheck // only read
 }
 
-// carriers records when interfaces of the fabric's namespace went down.
-type carriers struct {
+// carrierWatch records when interfaces of the fabric's namespace went down.
+type carrierWatch struct {
 	*linkFollower
 	mu   sync.Mutex
 	down map[int]int64 // by interface: ns of CLOCK_MONOTONIC
 }
 
 // watchCarriers begins to listen. It ends with close.
-func watchCarriers() (*carriers, error) {
-	c := &carriers{down: map[int]int64{}}
+func watchCarriers() (*carrierWatch, error) {
+	c := &carrierWatch{down: map[int]int64{}}
 	links, err := port.OpenLinks()
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func watchCarriers() (*carriers, error) {
 	return c, err
 }
 
-func (c *carriers) changed(_ int, l port.Link) {
+func (c *carrierWatch) changed(_ int, l port.Link) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, is := c.down[l.Index]; is == l.Up {
@@ -99,7 +99,7 @@ func (c *carriers) changed(_ int, l port.Link) {
 }
 
 // wentDown returns when an interface went down that is down; 0: not known.
-func (c *carriers) wentDown(index int) int64 {
+func (c *carrierWatch) wentDown(index int) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.down[index]

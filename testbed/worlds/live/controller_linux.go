@@ -154,13 +154,15 @@ func (s controllerStatus) done() bool { return s.Ready && !s.Busy && len(s.NotUp
 
 // Converged waits until the controller is primary at all switches and has nothing to write. Without a controller it
 // returns at once.
-func (x *Fabric) Converged(ctx context.Context) error { return x.settled(ctx, controllerStatus.done) }
+func (x *Fabric) Converged(ctx context.Context) error {
+	return x.awaitStatus(ctx, controllerStatus.done)
+}
 
 // ready is the state that the controller can reach while links are down, or held down after flaps.
 func ready(now controllerStatus) bool { return now.Ready }
 
-// settled waits until the controller reports the wanted state.
-func (x *Fabric) settled(ctx context.Context, wanted func(controllerStatus) bool) error {
+// awaitStatus waits until the controller reports the wanted state.
+func (x *Fabric) awaitStatus(ctx context.Context, wanted func(controllerStatus) bool) error {
 	x.mu.Lock()
 	p := x.controller
 	x.mu.Unlock()

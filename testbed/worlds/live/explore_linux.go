@@ -68,7 +68,7 @@ func (x *Fabric) Keep(ctx context.Context) error {
 		}
 		go func() {
 			defer c.Close() //nolint:errcheck // all is said
-			if err := ours(c); err != nil {
+			if err := checkSameUser(c); err != nil {
 				json.NewEncoder(c).Encode(answer{Error: err.Error()}) //nolint:errcheck // who asked is gone
 				return
 			}
@@ -81,8 +81,8 @@ func (x *Fabric) Keep(ctx context.Context) error {
 	}
 }
 
-// ours returns an error if the other end of a connection is another user's process.
-func ours(c *net.UnixConn) error {
+// checkSameUser returns an error if the other end of a connection is another user's process.
+func checkSameUser(c *net.UnixConn) error {
 	if peer := accept.PeerOf(c); !peer.Known || int(peer.UID) != os.Geteuid() {
 		return fmt.Errorf("live: a process of user %d is at the other end of the fabric's socket; only user %d's may be", peer.UID, os.Geteuid())
 	}
@@ -238,7 +238,7 @@ func (x *Fabric) deployment() *deployment.File {
 
 // Deployment returns the file that says how to reach the running fabric.
 func Deployment() (*deployment.File, error) {
-	socket, err := find()
+	socket, err := findRunning()
 	if err != nil {
 		return nil, err
 	}

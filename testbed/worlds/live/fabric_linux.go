@@ -52,7 +52,7 @@ type Fabric struct {
 
 	mu         sync.Mutex
 	switches   []*Process // by NodeID - Hosts; nil: killed
-	dying      bool       // everything is coming down
+	closing    bool       // everything is coming down
 	lost       []error    // processes that ended though they were not to
 	controller *Process
 	notifiers  Notifiers // of the latest controller
@@ -102,7 +102,7 @@ func New(ctx context.Context, cfg Config) (x *Fabric, err error) {
 	if x.handle, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
 		return x, fmt.Errorf("live: netlink: %w", err)
 	}
-	if err := x.thread.do(quiet); err != nil {
+	if err := x.thread.do(setUpNamespace); err != nil {
 		return x, err
 	}
 	text, err := yaml.Marshal(x.f.Spec())
@@ -197,7 +197,7 @@ func (x *Fabric) startSwitches(ctx context.Context) error {
 func (x *Fabric) startSwitch(id fabric.NodeID) error {
 	name, sock := x.f.Name(id), x.Socket(id)
 	os.Remove(sock) //nolint:errcheck // of a process that was killed, if at all
-	bench := x.bench(id)
+	bench := x.launchParams(id)
 	command := x.cfg.kind().Command(bench)
 	if x.cfg.needs().Shadows {
 		if err := x.shadow(id, bench, command.Beside); err != nil {
@@ -234,7 +234,7 @@ func (x *Fabric) waitSwitch(ctx context.Context, id fabric.NodeID) error {
 		if err := p.Ended(); err != nil {
 			return true, err
 		}
-		return answers(x.Socket(id)), nil
+		return isListening(x.Socket(id)), nil
 	})
 }
 
@@ -242,8 +242,8 @@ func (x *Fabric) waitSwitch(ctx context.Context, id fabric.NodeID) error {
 // busy machines, and longer than a flapping link is held down.
 const StartLimit = 2 * time.Minute
 
-// answers reports whether somebody listens on a UNIX socket.
-func answers(path string) bool {
+// isListening reports whether somebody listens on a UNIX socket.
+func isListening(path string) bool {
 	c, err := net.Dial("unix", path)
 	if err != nil {
 		return false
@@ -256,7 +256,7 @@ func answers(path string) bool {
 func (x *Fabric) ended(p *Process) {
 	err := p.ending()
 	x.mu.Lock()
-	unasked := !p.asked.Load() && !x.dying
+	unasked := !p.endedByUs.Load() && !x.closing
 	if unasked {
 		x.lost = append(x.lost, err)
 	}
@@ -272,10 +272,10 @@ func (x *Fabric) switchEnded(id fabric.NodeID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.switches[int(id)-x.f.Hosts()] = nil
-	if x.dying {
+	if x.closing {
 		return
 	}
-	if err := x.dark(id); err != nil {
+	if err := x.takeLinksDown(id); err != nil {
 		x.log.Error("links of a dead switch", "err", err)
 	}
 }
@@ -302,7 +302,7 @@ func (x *Fabric) StartHosts(ctx context.Context) error {
 				if err := n.proc.Ended(); err != nil {
 					return true, err
 				}
-				return answers(x.Socket(n.id)), nil
+				return isListening(x.Socket(n.id)), nil
 			})
 		})
 	}
@@ -334,7 +334,7 @@ func (x *Fabric) Lost() []error {
 // Close ends all processes and removes the links.
 func (x *Fabric) Close() {
 	x.mu.Lock()
-	x.dying = true
+	x.closing = true
 	var all []*Process
 	for _, p := range append([]*Process{x.controller}, x.switches...) {
 		if p != nil {
@@ -348,7 +348,7 @@ func (x *Fabric) Close() {
 	}
 	x.mu.Unlock()
 	for _, p := range all {
-		p.strike()
+		p.sendKill()
 	}
 	for _, p := range all {
 		<-p.done

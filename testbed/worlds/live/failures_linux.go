@@ -49,7 +49,8 @@ func (x *Fabric) Cut(ctx context.Context, id fabric.LinkID, how CutMethod) (at i
 	return at, err
 }
 
-// Restore undoes [Fabric.Cut] of the same link by the same method, and waits until the link is up.
+// Restore undoes [Fabric.Cut] of the same link by the same method, and waits until the link is up. at is the time of
+// the repair, in ns of CLOCK_MONOTONIC.
 func (x *Fabric) Restore(ctx context.Context, id fabric.LinkID, how CutMethod) (at int64, err error) {
 	switch how {
 	case Silently:
@@ -160,15 +161,15 @@ func (x *Fabric) KillSwitch(id fabric.NodeID) error {
 	}
 	// A dead box has no carrier, from that moment on and not from when the kernel
 	// has cleared the process away.
-	p.strike()
-	err := x.dark(id)
+	p.sendKill()
+	err := x.takeLinksDown(id)
 	<-p.done
 	return err
 }
 
-// dark takes all links of a switch down at their other ends, where the failure is detected at once. The kernel may
-// report a lost carrier up to a second late.
-func (x *Fabric) dark(id fabric.NodeID) error {
+// takeLinksDown takes all links of a switch down at their other ends, where the failure is detected at once. The kernel
+// may report a lost carrier up to a second late.
+func (x *Fabric) takeLinksDown(id fabric.NodeID) error {
 	for p := fabric.PortNo(1); int(p) <= x.f.Node(id).Ports(); p++ {
 		if err := x.peer(id, x.f.Node(id).Link(p)).setUp(false); err != nil {
 			return err

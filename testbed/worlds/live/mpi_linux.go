@@ -19,7 +19,7 @@ type MPI struct {
 
 // Run runs a program by mpirun, and returns mpirun's exit code.
 func (m *MPI) Run(program []string) (int, error) {
-	socket, err := find()
+	socket, err := findRunning()
 	if err != nil {
 		return 0, err
 	}

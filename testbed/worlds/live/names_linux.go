@@ -38,11 +38,11 @@ func (x *Fabric) nameHosts() error {
 	} else if err != nil {
 		return fmt.Errorf("live: keep mounts private: %w", err)
 	}
-	return errors.Join(x.cover(hostsFile, all.String()), x.cover(resolverFile, ""))
+	return errors.Join(x.replaceFile(hostsFile, all.String()), x.replaceFile(resolverFile, ""))
 }
 
-// cover has programs of the sandbox read a text in place of a file, if there is one.
-func (x *Fabric) cover(file, text string) error {
+// replaceFile has programs of the sandbox read a text in place of a file, if there is one.
+func (x *Fabric) replaceFile(file, text string) error {
 	own := x.path(filepath.Base(file))
 	if err := os.WriteFile(own, []byte(text), 0o600); err != nil {
 		return fmt.Errorf("live: %w", err)

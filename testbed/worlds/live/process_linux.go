@@ -23,7 +23,7 @@ type Process struct {
 	done chan struct{} // closed when it has ended
 	err  error         // why, then
 
-	asked atomic.Bool // this process ended it, or is about to
+	endedByUs atomic.Bool // this process ended it, or is about to
 }
 
 // start starts this program with args in a namespace; it dies with the
@@ -114,7 +114,7 @@ const tailBytes = 8 << 10
 
 // Stop asks the process to end, and kills it if it has not ended in time.
 func (p *Process) Stop(ctx context.Context, limit time.Duration) {
-	p.asked.Store(true)
+	p.endedByUs.Store(true)
 	p.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it has ended
 	select {
 	case <-p.done:
@@ -127,12 +127,12 @@ func (p *Process) Stop(ctx context.Context, limit time.Duration) {
 
 // Kill kills the process.
 func (p *Process) Kill() {
-	p.strike()
+	p.sendKill()
 	<-p.done
 }
 
-// strike is Kill without waiting.
-func (p *Process) strike() {
-	p.asked.Store(true)
+// sendKill is Kill without waiting.
+func (p *Process) sendKill() {
+	p.endedByUs.Store(true)
 	p.cmd.Process.Kill() //nolint:errcheck // it has ended
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 )
 
-// Reach returns the fabric's switches as other programs reach them: over gNMI, too, even if the controller does not
-// subscribe.
-func (x *Fabric) Reach() (*deployment.Fabric, error) {
+// ReachableFabric returns the fabric's switches with their P4Runtime and gNMI addresses, for tests and tools that talk
+// to them. gNMI is included even if the controller does not subscribe.
+func (x *Fabric) ReachableFabric() (*deployment.Fabric, error) {
 	text, err := yaml.Marshal(x.nodes(true))
 	if err != nil {
 		return nil, fmt.Errorf("live: %w", err)
@@ -40,7 +40,7 @@ func (x *Fabric) Reach() (*deployment.Fabric, error) {
 
 // Actuator returns the part that carries out a run's events on the fabric.
 func (x *Fabric) Actuator() (*deployment.Actuator, error) {
-	reach, err := x.Reach()
+	reach, err := x.ReachableFabric()
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (x *Fabric) Actuator() (*deployment.Actuator, error) {
 
 // enable takes a link up, or down, by a gNMI Set.
 func (x *Fabric) enable(ctx context.Context, id fabric.LinkID, up bool) error {
-	reach, err := x.Reach()
+	reach, err := x.ReachableFabric()
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (x *Fabric) do(ctx context.Context, o deployment.Order) error {
 		if err := x.startController(ctx, notifiers); err != nil {
 			return err
 		}
-		return x.settled(ctx, ready)
+		return x.awaitStatus(ctx, ready)
 	case "gray", "rate", "link-down", "link-up":
 		id, err := x.f.LinkByName(o.Name)
 		if err != nil {

@@ -153,7 +153,7 @@ func React(ctx context.Context, cfg ReactConfig) ([]Reaction, error) {
 	return out, nil
 }
 
-func (b *Bench) react(ctx context.Context, set host.Settings, uplink int, t coordinator.Transfer, method CutMethod, rng *rand.Rand, cfg ReactConfig, watch *carriers) (Reaction, error) {
+func (b *Bench) react(ctx context.Context, set host.Settings, uplink int, t coordinator.Transfer, method CutMethod, rng *rand.Rand, cfg ReactConfig, watch *carrierWatch) (Reaction, error) {
 	f, s := cfg.Fabric, b.Session
 	if err := s.Configure(ctx, set); err != nil {
 		return Reaction{}, err
@@ -166,7 +166,7 @@ func (b *Bench) react(ctx context.Context, set host.Settings, uplink int, t coor
 		return Reaction{}, err
 	}
 	// In the first quarter of the message, at any point of a pacing period.
-	if err := s.Idle(ctx, cfg.RTO/2+time.Duration(rng.Int64N(int64(cfg.RTO)))); err != nil {
+	if err := s.RunFor(ctx, cfg.RTO/2+time.Duration(rng.Int64N(int64(cfg.RTO)))); err != nil {
 		return Reaction{}, err
 	}
 	s.TakeFlips()
@@ -174,14 +174,14 @@ func (b *Bench) react(ctx context.Context, set host.Settings, uplink int, t coor
 	if err != nil {
 		return Reaction{}, err
 	}
-	if err := s.Until(ctx, 60*time.Second, "the message has arrived", func() bool { return s.Open() == 0 }); err != nil {
+	if err := s.RunUntil(ctx, 60*time.Second, "the message has arrived", func() bool { return s.OpenMessages() == 0 }); err != nil {
 		return Reaction{}, err
 	}
 	r := Reaction{Method: method, Link: f.LinkName(link), Took: time.Since(began)}
 	if down := watch.wentDown(b.Fabric.end(link, tor).index); down != 0 {
 		r.Down = time.Duration(down - at)
 	}
-	if err := s.Idle(ctx, 20*time.Millisecond); err != nil {
+	if err := s.RunFor(ctx, 20*time.Millisecond); err != nil {
 		return Reaction{}, err
 	}
 	for _, x := range s.TakeFlips() {
@@ -210,7 +210,7 @@ func (b *Bench) react(ctx context.Context, set host.Settings, uplink int, t coor
 	if err := b.Fabric.Converged(ctx); err != nil {
 		return Reaction{}, err
 	}
-	return r, s.Idle(ctx, 50*time.Millisecond)
+	return r, s.RunFor(ctx, 50*time.Millisecond)
 }
 
 // Percentile returns the p-th percentile (0 to 100) of durations, by nearest rank; 0 if there are none.

@@ -27,8 +27,8 @@ type running struct {
 	mnt  *os.File
 }
 
-// find returns the process of the fabric in dir whose command has all words, NUL between its arguments.
-func find(t *testing.T, dir string, words ...string) running {
+// findRunning returns the process of the fabric in dir whose command has all words, NUL between its arguments.
+func findRunning(t *testing.T, dir string, words ...string) running {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -143,10 +143,10 @@ func TestRestart(t *testing.T) {
 	}
 	both("the start")
 	processes := map[string]running{
-		"host agent h0":    find(t, tmp, "\x00agent\x00", "\x00--host\x00h0\x00"),
-		"switch spine0":    find(t, tmp, "\x00switch\x00", "/spine0.sock"),
-		"controller":       find(t, tmp, "\x00controller\x00"),
-		"host agent of h1": find(t, tmp, "\x00agent\x00", "\x00--host\x00h1\x00"),
+		"host agent h0":    findRunning(t, tmp, "\x00agent\x00", "\x00--host\x00h0\x00"),
+		"switch spine0":    findRunning(t, tmp, "\x00switch\x00", "/spine0.sock"),
+		"controller":       findRunning(t, tmp, "\x00controller\x00"),
+		"host agent of h1": findRunning(t, tmp, "\x00agent\x00", "\x00--host\x00h1\x00"),
 	}
 	for _, name := range []string{"host agent h0", "host agent of h1", "switch spine0", "controller"} {
 		p := processes[name]

@@ -252,7 +252,7 @@ func TestRestartUnderTraffic(t *testing.T) {
 	if err := os.WriteFile(x.scenario, []byte(collective), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	process := func(words ...string) *running { p := find(t, x.tmp, words...); return &p }
+	process := func(words ...string) *running { p := findRunning(t, x.tmp, words...); return &p }
 	for h := range 6 {
 		name := fmt.Sprintf("h%d", h)
 		x.nic[name] = process("\x00agent\x00", "\x00--host\x00"+name+"\x00")

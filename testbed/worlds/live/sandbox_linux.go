@@ -35,7 +35,7 @@ const folderLock = "lock"
 
 // lockFolder locks a folder of this user. It reports false if a process has it.
 func lockFolder(dir string) (*os.File, bool, error) {
-	if err := deployment.Own(dir); err != nil {
+	if err := deployment.CheckOwner(dir); err != nil {
 		return nil, false, err
 	}
 	f, err := os.OpenFile(filepath.Join(dir, folderLock), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
@@ -273,7 +273,7 @@ func (t *thread) newNamespace(name string) (ns namespace, err error) {
 			ns, err = ownNamespace()
 		}
 		if err == nil {
-			err = quiet()
+			err = setUpNamespace()
 		}
 		if back := t.home.enter(); back != nil {
 			err = errors.Join(err, fmt.Errorf("live: leave a namespace: %w", back))
@@ -283,9 +283,9 @@ func (t *thread) newNamespace(name string) (ns namespace, err error) {
 	return ns, err
 }
 
-// quiet sets up the thread's network namespace: the loopback is up, and the
+// setUpNamespace sets up the thread's network namespace: the loopback is up, and the
 // kernel itself sends nothing.
-func quiet() error {
+func setUpNamespace() error {
 	for _, name := range []string{"all", "default"} {
 		// Where it cannot be written, hosts and switches drop what comes.
 		os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/disable_ipv6", []byte("1"), 0o644) //nolint:errcheck // see above

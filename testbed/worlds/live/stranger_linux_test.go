@@ -165,7 +165,7 @@ func TestStrangersSocket(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	kept := make(chan error, 1)
 	go func() { kept <- (&Fabric{dir: own.path, f: f}).Keep(ctx) }()
-	for !answers(socket) {
+	for !isListening(socket) {
 		runtime.Gosched()
 	}
 	if err := os.Chmod(socket, 0o777); err != nil {
@@ -202,7 +202,7 @@ func TestDownWaits(t *testing.T) {
 	defer own.close() //nolint:errcheck // the test is over
 	kept := make(chan error, 1)
 	go func() { kept <- (&Fabric{dir: own.path}).Keep(t.Context()) }()
-	for !answers(filepath.Join(own.path, exploreSocket)) {
+	for !isListening(filepath.Join(own.path, exploreSocket)) {
 		runtime.Gosched()
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -72,7 +72,7 @@ func transferOf(run scenario.Run, s collective.Send) (t bound.Transfer, internal
 	servers, f := run.Scenario.Servers, run.Fabric
 	from, _ := servers.Server(s.Src)
 	to, _ := servers.Server(s.Dst)
-	if servers.On() && from == to {
+	if servers.Grouped() && from == to {
 		return t, true, false
 	}
 	relay := servers.Relay(s.Src, s.Dst)
@@ -113,7 +113,7 @@ func stepBound(run scenario.Run, job *collective.Job, least fabric.Time) fabric.
 		return least
 	}
 	late := run.Lateness()
-	return max(least, scheduleBound(run, workload.NewSchedule(job, late.Begins, late.Lags)))
+	return max(least, scheduleBound(run, workload.NewSchedule(job, late.StartDelay, late.SendDelay)))
 }
 
 // programBounds is [Bounds] of a run's program.

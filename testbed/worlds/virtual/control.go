@@ -60,7 +60,7 @@ func newController(w *world, plane int) (*controllerSessions, error) {
 		return nil, err
 	}
 	cfg := controlplane.Config{
-		Fabric: w.f, Plane: plane, Tables: tables, Control: w.repair(), GNMI: w.repairs(),
+		Fabric: w.f, Plane: plane, Tables: tables, Control: w.repairDelays(), GNMI: w.repairsTables(),
 		Log: w.lab.log,
 	}
 	if w.spec.SharesSuspicion(w.run.Scheme.Params) {
@@ -71,9 +71,9 @@ func newController(w *world, plane int) (*controllerSessions, error) {
 	return c, err
 }
 
-// repairs reports whether tables are repaired when switches notice dead ports: by a notified controller, or by a
+// repairsTables reports whether tables are repaired when switches notice dead ports: by a notified controller, or by a
 // routing protocol.
-func (w *world) repairs() bool {
+func (w *world) repairsTables() bool {
 	_, routed := w.run.Routing()
 	return routed || w.run.Notifier.GNMI()
 }
@@ -81,12 +81,12 @@ func (w *world) repairs() bool {
 // reportedDead reports whether the controller of a fabric with one plane, or the routing protocol, knows that a link is
 // dead.
 func (w *world) reportedDead(id fabric.LinkID) bool {
-	return w.repairs() && len(w.controllers) == 1 && !w.controllers[0].Core().Tables().LinkUp(id)
+	return w.repairsTables() && len(w.controllers) == 1 && !w.controllers[0].Core().Tables().LinkUp(id)
 }
 
-// repair returns the delays of the repair. For a routing protocol, one time covers the routers' exchange and
+// repairDelays returns the delays of the repair. For a routing protocol, one time covers the routers' exchange and
 // computation, from a switch's notice until all tables are written; the tables are the controller's.
-func (w *world) repair() scenario.Control {
+func (w *world) repairDelays() scenario.Control {
 	c := w.run.Scenario.Control
 	if after, routed := w.run.Routing(); routed {
 		c.GNMIDelay, c.ComputeDelay, c.WriteDelay = after, 0, 0
@@ -117,14 +117,14 @@ func (c *controllerSessions) node(id fabric.NodeID) *node {
 
 func (c *controllerSessions) known(n *node) fabric.NodeID { return c.w.f.InOwnPlane(n.id) }
 
-// At implements [controlplane.World].
+// At runs f at a time in the run, for [controlplane.World].
 func (c *controllerSessions) At(t fabric.Time, f func(now fabric.Time)) { c.w.net.At(t, f) }
 
-// Fail implements [controlplane.World].
+// Fail ends the run because of a violated contract, for [controlplane.World].
 func (c *controllerSessions) Fail(err error) { c.w.fail(err) }
 
-// Connect implements [controlplane.World]: it becomes primary, pushes the pipeline if no earlier controller has,
-// and subscribes to the ports if the run uses gNMI.
+// Connect opens a session with a switch, for [controlplane.World]. It becomes primary, pushes the pipeline if no
+// earlier controller has, and subscribes to the ports if the run uses gNMI.
 func (c *controllerSessions) Connect(id fabric.NodeID) error {
 	s, n := c.session(id), c.node(id)
 	*s = session{}
@@ -143,12 +143,12 @@ func (c *controllerSessions) Connect(id fabric.NodeID) error {
 	if !s.primary {
 		return fmt.Errorf("%s: arbitration: the switch did not make the controller primary", n.name())
 	}
-	if c.Life() == 0 {
+	if c.Restarts() == 0 {
 		if err := c.push(n); err != nil {
 			return fmt.Errorf("%s: pipeline: %w", n.name(), err)
 		}
 	}
-	if !c.w.repairs() {
+	if !c.w.repairsTables() {
 		return nil
 	}
 	if err := c.subscribe(s, n); err != nil {
@@ -158,9 +158,11 @@ func (c *controllerSessions) Connect(id fabric.NodeID) error {
 }
 
 // electionID returns the controller's P4Runtime election id, which each restart increases.
-func (c *controllerSessions) electionID() *p4.Uint128 { return &p4.Uint128{Low: uint64(c.Life()) + 1} }
+func (c *controllerSessions) electionID() *p4.Uint128 {
+	return &p4.Uint128{Low: uint64(c.Restarts()) + 1}
+}
 
-// Disconnect implements [controlplane.World].
+// Disconnect ends all sessions with switches, for [controlplane.World].
 func (c *controllerSessions) Disconnect() {
 	for i := range c.sessions {
 		s := &c.sessions[i]
@@ -193,7 +195,7 @@ func (c *controllerSessions) subscribe(s *session, n *node) (err error) {
 	if err != nil {
 		return err
 	}
-	before := c.Life() == 0 && c.w.reportsSpeeds() // before the run: planned rates are known
+	before := c.Restarts() == 0 && c.w.reportsSpeeds() // before the run: planned rates are known
 	s.ports, err = n.gnmi.Subscribe(request, func(m *gnmipb.SubscribeResponse) bool {
 		m = proto.CloneOf(m)
 		if before && m.GetUpdate() != nil {
@@ -207,7 +209,7 @@ func (c *controllerSessions) subscribe(s *session, n *node) (err error) {
 				}
 			}
 		}
-		c.ReceiveAt(c.w.net.Now()+c.w.repair().GNMIDelay, func(now fabric.Time, core *rollout.Core) error {
+		c.ReceiveAt(c.w.net.Now()+c.w.repairDelays().GNMIDelay, func(now fabric.Time, core *rollout.Core) error {
 			return c.receive(now, core, c.known(n), m)
 		})
 		return true
@@ -254,27 +256,27 @@ func changeText(changes []linkstate.Change) string {
 	return strings.Join(parts, ", ")
 }
 
-// Note implements [controlplane.World].
+// Note adds an event to the timeline, for [controlplane.World].
 func (c *controllerSessions) Note(now fabric.Time, kind report.Kind, where, text string) {
 	c.w.note(now, kind, where, text)
 }
 
-// Update implements [controlplane.World].
+// Update sends the controller's update of link states to every agent, for [controlplane.World].
 func (c *controllerSessions) Update(now fabric.Time, u *statepb.Update) {
 	for _, h := range c.w.hosts {
 		c.w.obs.Recorder.Notified(now, h.id)
 		h.core.Update(now, u)
-		c.w.obs.Recorder.Answered(h.id)
+		c.w.obs.Recorder.ReactionEnded(h.id)
 	}
 }
 
-// Probe implements [controlplane.World].
+// Probe makes an agent probe a path, for [controlplane.World].
 func (c *controllerSessions) Probe(now fabric.Time, p suspicion.Probe) {
 	c.w.hosts[p.Host].probe(now, p)
 }
 
-// Requests implements [controlplane.World]: they are P4Runtime's. A write is recorded once, however many requests
-// it has.
+// Requests returns the P4Runtime requests of a table write, for [controlplane.World]. A write is recorded once,
+// however many requests it has.
 func (c *controllerSessions) Requests(w rollout.Write) ([]controlplane.Request, error) {
 	requests, err := c.requests(w)
 	if len(requests) > 0 {
@@ -308,7 +310,7 @@ func (c *controllerSessions) requests(w rollout.Write) ([]controlplane.Request, 
 	return requests, err
 }
 
-// Read implements [controlplane.World].
+// Read returns a switch's tables, and the number of stray entities, for [controlplane.World].
 func (c *controllerSessions) Read(id fabric.NodeID) ([]controller.Entry, int, error) {
 	n := c.node(id)
 	entities, err := c.read(n, c.w.lab.schema.ReadAll(deviceID(n.id)).GetEntities()...)

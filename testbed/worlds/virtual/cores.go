@@ -11,7 +11,7 @@ import (
 func (w *world) regions() int {
 	switch {
 	case w.f.Planes() > 1: // a host is in several regions
-	case w.servers.On(): // their links belong to no region
+	case w.servers.Grouped(): // their links belong to no region
 	case w.run.Scenario.Host.Completion == scenario.OnAck: // a host's receipt lets another host continue at once
 	case w.run.Program != nil: // its computations have one clock
 	case len(w.obs.Captures) > 0 || w.obs.Events != nil || w.obs.Recorder != nil: // one goroutine writes them
@@ -38,8 +38,8 @@ func longestDelay(f *fabric.Fabric) fabric.Time {
 // mayFinish reports whether the collective might be finished by a time. It is not while a rank, the witness, has
 // more bytes to receive than its link can carry until then.
 func (w *world) mayFinish(by fabric.Time) bool {
-	j, ok := w.job.(single)
-	if !ok || w.servers.On() {
+	j, ok := w.job.(collectiveJob)
+	if !ok || w.servers.Grouped() {
 		return true
 	}
 	if w.incoming == nil {
@@ -55,16 +55,16 @@ func (w *world) mayFinish(by fabric.Time) bool {
 	}
 	// Two packets more: one may have begun to arrive, and at another rate than the link's present one.
 	carried := func(h fabric.NodeID) int64 {
-		rate := w.net.Rate(sim.Downward(w.net.Dir(h, 1).Link()))
+		rate := w.net.Rate(sim.Downward(w.net.SendDirection(h, 1).Link()))
 		return int64(float64(by-w.net.Now())*float64(rate)/8/float64(fabric.Second)) + 2*int64(w.run.Scenario.Host.Payload)
 	}
-	if left(w.witness) > carried(w.witness) {
+	if left(w.unfinishedRank) > carried(w.unfinishedRank) {
 		return false
 	}
 	for h := range w.hosts {
-		if id := fabric.NodeID(h); left(id) > left(w.witness) {
-			w.witness = id
+		if id := fabric.NodeID(h); left(id) > left(w.unfinishedRank) {
+			w.unfinishedRank = id
 		}
 	}
-	return left(w.witness) <= carried(w.witness)
+	return left(w.unfinishedRank) <= carried(w.unfinishedRank)
 }

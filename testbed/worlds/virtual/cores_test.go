@@ -15,7 +15,7 @@ import (
 
 // onCores returns a run's result with the given regions and cores, what it reported, and
 // how it was shared out.
-func onCores(t testing.TB, lab *Lab, run scenario.Run, regions, cores int) (*report.Result, []report.Event, sim.Shares) {
+func onCores(t testing.TB, lab *Lab, run scenario.Run, regions, cores int) (*report.Result, []report.Event, sim.RegionShares) {
 	t.Helper()
 	var happened []report.Event
 	w, err := newWorld(lab, run, scenario.Observer{

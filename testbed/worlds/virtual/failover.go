@@ -16,13 +16,13 @@ import (
 // the loss of carrier, and tells the other side over the servers' own network. A message continues with the first piece
 // that has not arrived whole. It does not return when the link is restored; later messages use it again.
 type failover struct {
-	dead    map[fabric.NodeID]bool      // hosts whose link is known to be cut
-	carried map[collective.ID]*carriage // messages between servers that are not complete
-	moved   map[collective.ID]struct{}  // messages of which a former NIC's packets may still arrive
+	dead          map[fabric.NodeID]bool           // hosts whose link is known to be cut
+	assignments   map[collective.ID]*nicAssignment // messages between servers that are not complete
+	strayMessages map[collective.ID]struct{}       // messages of which a former NIC's packets may still arrive
 }
 
-// carriage is the present assignment of a message to NICs: the ranks whose NICs send and receive it.
-type carriage struct {
+// nicAssignment is the present assignment of a message to NICs: the ranks whose NICs send and receive it.
+type nicAssignment struct {
 	send     collective.Send // with the bytes that are missing
 	from, to int
 	posted   bool // the sending NIC has it
@@ -37,7 +37,7 @@ func newFailover(run scenario.Run) *failover {
 		return nil
 	}
 	return &failover{
-		dead: map[fabric.NodeID]bool{}, carried: map[collective.ID]*carriage{}, moved: map[collective.ID]struct{}{},
+		dead: map[fabric.NodeID]bool{}, assignments: map[collective.ID]*nicAssignment{}, strayMessages: map[collective.ID]struct{}{},
 	}
 }
 
@@ -67,12 +67,12 @@ func (w *world) nics(s collective.Send) (from, to int) {
 	return pick(from), pick(to)
 }
 
-// carry sends a message, or the unsent part of one, between servers.
-func (w *world) carry(now fabric.Time, s collective.Send) {
-	c := w.servers.failover.carried[s.ID]
+// assignNICs sends a message, or the unsent part of one, between servers.
+func (w *world) assignNICs(now fabric.Time, s collective.Send) {
+	c := w.servers.failover.assignments[s.ID]
 	if c == nil {
-		c = &carriage{bytes: s.Bytes, first: now}
-		w.servers.failover.carried[s.ID] = c
+		c = &nicAssignment{bytes: s.Bytes, first: now}
+		w.servers.failover.assignments[s.ID] = c
 	}
 	c.send, c.posted = s, false
 	c.from, c.to = w.nics(s)
@@ -80,14 +80,14 @@ func (w *world) carry(now fabric.Time, s collective.Send) {
 		w.leave(now, c)
 		return
 	}
-	w.move(now, s.Src, s.Bytes, func(now fabric.Time) { w.leave(now, c) })
+	w.moveInServer(now, s.Src, s.Bytes, func(now fabric.Time) { w.leave(now, c) })
 }
 
 // leave posts a message at the NIC that carries it.
-func (w *world) leave(now fabric.Time, c *carriage) {
+func (w *world) leave(now fabric.Time, c *nicAssignment) {
 	if from, to := w.nics(c.send); from != c.from || to != c.to { // a link was cut, or restored, on the way to the NIC
 		if !w.alive(c.from) || !w.alive(c.to) {
-			w.carry(now, c.send)
+			w.assignNICs(now, c.send)
 			return
 		}
 	}
@@ -109,8 +109,8 @@ func (w *world) nicChanged(now fabric.Time, e scenario.LinkEvent) {
 		return
 	}
 	n := 0
-	for _, id := range slices.Sorted(maps.Keys(x.carried)) {
-		c := x.carried[id]
+	for _, id := range slices.Sorted(maps.Keys(x.assignments)) {
+		c := x.assignments[id]
 		if !c.posted || w.host(c.from).id != host && w.host(c.to).id != host {
 			continue
 		}
@@ -126,10 +126,10 @@ func (w *world) nicChanged(now fabric.Time, e scenario.LinkEvent) {
 }
 
 // redirect cancels a message at its NICs, and sends the missing bytes by others.
-func (w *world) redirect(now fabric.Time, c *carriage) {
+func (w *world) redirect(now fabric.Time, c *nicAssignment) {
 	id, from, to := c.send.ID, w.host(c.from), w.host(c.to)
 	from.core.Abandon(now, uint64(id))
-	w.servers.failover.moved[id] = struct{}{}
+	w.servers.failover.strayMessages[id] = struct{}{}
 	a, missing := to.arriving[id]
 	if !missing { // the last acknowledgement is lost
 		from.Sent(now, uint64(id))
@@ -138,7 +138,7 @@ func (w *world) redirect(now fabric.Time, c *carriage) {
 	delete(to.arriving, id)
 	rest := c.send
 	rest.Bytes = a.left
-	w.carry(now, rest)
+	w.assignNICs(now, rest)
 }
 
 // strays reports whether bytes of a message belong to a NIC that the message no longer uses.
@@ -147,7 +147,7 @@ func (h *hostShell) strays(src fabric.NodeID, id collective.ID) bool {
 	if x == nil {
 		return false
 	}
-	_, moved := x.moved[id]
+	_, moved := x.strayMessages[id]
 	a, ok := h.arriving[id]
 	return moved && (!ok || a.src != src)
 }
@@ -156,8 +156,8 @@ func (h *hostShell) strays(src fabric.NodeID, id collective.ID) bool {
 // the NIC is another GPU's.
 func (h *hostShell) deliverToRank(now fabric.Time, id collective.ID) {
 	if x := h.w.servers.failover; x != nil {
-		if c := x.carried[id]; c != nil && c.to != id.Dst() {
-			h.w.move(now, c.to, c.send.Bytes, func(now fabric.Time) { h.w.host(id.Dst()).received(now, id) })
+		if c := x.assignments[id]; c != nil && c.to != id.Dst() {
+			h.w.moveInServer(now, c.to, c.send.Bytes, func(now fabric.Time) { h.w.host(id.Dst()).received(now, id) })
 			return
 		}
 	}

@@ -137,7 +137,7 @@ func outages(run scenario.Run) []bound.Outage {
 		}
 	}
 	for _, e := range run.Events {
-		if run.Scenario.Servers.On() && e.Cuts() && int(e.Link) < run.Fabric.HostLinks() {
+		if run.Scenario.Servers.Grouped() && e.Cuts() && int(e.Link) < run.Fabric.HostLinks() {
 			continue
 		}
 		for _, d := range directions(e) {

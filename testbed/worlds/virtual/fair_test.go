@@ -22,7 +22,7 @@ func TestFair(t *testing.T) {
 	}
 	s.Schemes = append(s.Schemes, scenario.Scheme{Name: "ecmp", Params: map[string]string{"convergence": "5ms"}})
 	lab, healthy := newLab(t), map[string]float64{}
-	for _, form := range []string{scenario.AsPublished, scenario.FairForm} {
+	for _, form := range []string{scenario.OpponentsAsPublished, scenario.OpponentsInFairForm} {
 		s.Opponents = form
 		runs, err := s.Expand()
 		if err != nil {
@@ -36,7 +36,7 @@ func TestFair(t *testing.T) {
 			t.Logf("%v: %.1f us, %d time-outs, %d again, %d lost", r, *result.CCT, result.Timeouts, result.Retransmissions, result.LostToFailure)
 			name := r.Scheme.Name
 			switch routed := name == "ecmp"; {
-			case len(r.Events) == 0 && form == scenario.AsPublished:
+			case len(r.Events) == 0 && form == scenario.OpponentsAsPublished:
 				healthy[name] = *result.CCT
 			case len(r.Events) == 0 && *result.CCT != healthy[name]:
 				t.Errorf("%v, healthy: %v us, as published %v", r, *result.CCT, healthy[name])
@@ -45,8 +45,8 @@ func TestFair(t *testing.T) {
 				if at := (r.Events[0].At + r.Events[0].Detection + 5*fabric.Millisecond).Micros(); *result.CCT < at || *result.CCT > at+3000 {
 					t.Errorf("%v: %v us; want its tables repaired at %v and a time-out or two", r, *result.CCT, at)
 				}
-			case form == scenario.FairForm && name == "jsq": // its spines learn of the link by routing
-			case (result.Timeouts == 0) != (form == scenario.FairForm):
+			case form == scenario.OpponentsInFairForm && name == "jsq": // its spines learn of the link by routing
+			case (result.Timeouts == 0) != (form == scenario.OpponentsInFairForm):
 				t.Errorf("%v, %s: %d time-outs", r, form, result.Timeouts)
 			}
 		}

@@ -8,9 +8,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload"
 )
 
-// calm returns what a program's runner must know to skip collectives.
-func (w *world) calm() workload.Calm {
-	return workload.Calm{
+// networkState returns what a program's runner must know to skip collectives.
+func (w *world) networkState() workload.NetworkState {
+	return workload.NetworkState{
 		Crosses: func(src, dst int) bool {
 			from, _ := w.servers.Server(src)
 			to, _ := w.servers.Server(dst)
@@ -58,6 +58,6 @@ func (w *world) calmUntil(now fabric.Time) fabric.Time {
 // fastForward makes the runner skip collectives, if the scenario says so.
 func (w *world) fastForward(r *workload.Runner) {
 	if w.run.Scenario.FastForward == scenario.Repeats {
-		r.FastForward(w.calm())
+		r.FastForward(w.networkState())
 	}
 }

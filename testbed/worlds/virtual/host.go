@@ -99,21 +99,21 @@ func (w *world) postTo(now fabric.Time, h, to *hostShell, s collective.Send) {
 	h.core.Post(now, hostagent.Flow{ID: uint64(s.ID), Dst: to.id, Bytes: s.Bytes})
 }
 
-// Alarm implements [host.Shell].
+// Alarm requests a call of the core's Tick at a time, for [host.Shell].
 func (h *hostShell) Alarm(at fabric.Time) { h.w.net.AtNode(h.id, at, h.tick) }
 
-// Wake implements [host.Shell].
+// Wake reports that the endpoint may have something to send, for [host.Shell].
 func (h *hostShell) Wake(fabric.Time) { h.w.net.Wake(h.id) }
 
-// Flipped implements [host.Shell].
+// Flipped reports that a queue pair was moved to another path, for [host.Shell].
 func (h *hostShell) Flipped(now fabric.Time, f hostagent.Flip) {
 	h.w.obs.Recorder.Flipped(now, h.id, f)
 	h.w.net.Serially(h.id, func(now fabric.Time) { h.w.noteFlip(now, h.id, f) })
 }
 
-// PathsFailed implements [host.Shell].
+// PathsFailed reports paths that timed out though no link on them was known to be dead, for [host.Shell].
 func (h *hostShell) PathsFailed(_ fabric.Time, failed []hostagent.Failed) {
-	if c := h.w.controllers[0]; c.Joins() { // planes share no suspicions: see checkPlanes
+	if c := h.w.controllers[0]; c.CombinesReports() { // planes share no suspicions: see checkPlanes
 		for _, f := range failed {
 			h.w.net.Serially(h.id, func(now fabric.Time) { c.Report(now, h.id, f) })
 		}
@@ -125,26 +125,26 @@ func (h *hostShell) probe(now fabric.Time, p suspicion.Probe) {
 	h.core.Probe(now, host.ProbeRequest{ID: p.ID, Dst: p.Dst, Label: p.Label, Packets: p.Packets, Timeout: p.Timeout})
 }
 
-// Probed implements [host.Shell].
+// Probed reports the result of a controller's path probe, for [host.Shell].
 func (h *hostShell) Probed(_ fabric.Time, r host.ProbeResult) {
 	h.w.net.Serially(h.id, func(now fabric.Time) { h.w.controllers[0].Probed(now, h.id, r) })
 }
 
-// Fault implements [host.Shell].
+// Fault reports a violated contract, such as a queue pair that cannot be opened, for [host.Shell].
 func (h *hostShell) Fault(_ fabric.Time, err error) {
 	h.w.fail(fmt.Errorf("%s: %w", h.w.f.Name(h.id), err))
 }
 
-// back restarts an agent: it receives the state of all links, as an agent that connects does.
-func (h *hostShell) back(now fabric.Time) {
+// restartAgent restarts an agent: it receives the state of all links, as an agent that connects does.
+func (h *hostShell) restartAgent(now fabric.Time) {
 	var snapshot *statepb.Update
 	for _, c := range h.w.controllers {
-		snapshot = controlplane.Join(snapshot, c.Snapshot())
+		snapshot = controlplane.MergeSnapshots(snapshot, c.Snapshot())
 	}
-	h.core.Return(now, snapshot)
+	h.core.AgentRestarted(now, snapshot)
 }
 
-// Next implements [sim.Endpoint].
+// Next writes the headers of the next packet to send, for [sim.Endpoint].
 func (h *hostShell) Next(now fabric.Time, buf []byte) (sim.Frame, fabric.Time, bool) {
 	return h.next(0, now, buf)
 }
@@ -168,7 +168,7 @@ func (h *hostShell) next(port int, now fabric.Time, buf []byte) (sim.Frame, fabr
 	return sim.Frame{}, wake, false
 }
 
-// Pause implements [sim.Pausable].
+// Pause stops the sending of data, or resumes it, for [sim.Pausable].
 func (h *hostShell) Pause(_ fabric.Time, paused bool) { h.nic.Pause(paused) }
 
 // recordRetransmitting records a host's first retransmission after a failure on the timeline.
@@ -180,7 +180,7 @@ func (h *hostShell) recordRetransmitting() {
 	h.note(report.KindRetransmit, "first retransmission of this host")
 }
 
-// Receive implements [sim.Endpoint].
+// Receive processes a packet that has arrived, for [sim.Endpoint].
 func (h *hostShell) Receive(now fabric.Time, header []byte, tail int) {
 	if h.wrap != nil {
 		header = usid.Unwrap(header)
@@ -189,18 +189,18 @@ func (h *hostShell) Receive(now fabric.Time, header []byte, tail int) {
 	h.core.Received(now) // an echo can cause probes
 }
 
-// Acked implements [transport.Handler].
+// Acked processes newly acknowledged payload bytes of a queue pair, for [transport.Handler].
 func (h *hostShell) Acked(now fabric.Time, qp transport.QP, bytes int64) {
 	h.core.Acked(now, qp, bytes)
 }
 
-// Done implements [transport.Handler].
+// Done processes the acknowledgement of a queue pair's last bytes, for [transport.Handler].
 func (h *hostShell) Done(now fabric.Time, qp transport.QP) {
 	h.w.obs.Recorder.Closed(now, h.id, uint64(qp))
 	h.core.Done(now, qp)
 }
 
-// Sent implements [host.Shell].
+// Sent reports that all of a message is acknowledged, for [host.Shell].
 func (h *hostShell) Sent(now fabric.Time, message uint64) {
 	id := collective.ID(message)
 	h.w.obs.Recorder.Sent(now, message)
@@ -208,7 +208,7 @@ func (h *hostShell) Sent(now fabric.Time, message uint64) {
 		h.deliverToRank(now, id)
 	}
 	if x := h.w.servers.failover; x != nil {
-		delete(x.carried, id)
+		delete(x.assignments, id)
 	}
 	if err := h.w.job.sent(now, id); err != nil {
 		h.w.fail(err)
@@ -216,7 +216,7 @@ func (h *hostShell) Sent(now fabric.Time, message uint64) {
 	h.w.host(id.Src()).checkFinished() // this host, or one for which it forwards
 }
 
-// Timeout implements [transport.Handler].
+// Timeout processes the expiry of a queue pair's retransmission timer, for [transport.Handler].
 func (h *hostShell) Timeout(now fabric.Time, qp transport.QP) {
 	if !h.timedOut {
 		h.timedOut = true
@@ -224,10 +224,11 @@ func (h *hostShell) Timeout(now fabric.Time, qp transport.QP) {
 	}
 	h.w.obs.Recorder.TimedOut(now, h.id, uint64(qp))
 	h.core.Timeout(now, qp)
-	h.w.obs.Recorder.Answered(h.id)
+	h.w.obs.Recorder.ReactionEnded(h.id)
 }
 
-// Delivered implements [transport.Handler]. A message has arrived when all its pieces have.
+// Delivered processes the complete arrival of a queue pair's bytes, for [transport.Handler]. A message has arrived
+// when all its pieces have.
 func (h *hostShell) Delivered(now fabric.Time, src fabric.NodeID, message uint64, bytes int64) {
 	id := collective.ID(message)
 	if h.strays(src, id) {
@@ -259,7 +260,7 @@ func (h *hostShell) received(now fabric.Time, id collective.ID) {
 	h.checkFinished()
 }
 
-// Quench implements [transport.Handler].
+// Quench processes the UDP payload of a source quench or notice, for [transport.Handler].
 func (h *hostShell) Quench(now fabric.Time, payload []byte, src netip.Addr) {
 	q, err := frame.ParseQuench(payload, src)
 	if err != nil {
@@ -273,7 +274,7 @@ func (h *hostShell) Quench(now fabric.Time, payload []byte, src netip.Addr) {
 	h.w.obs.Recorder.Quenched(now, h.id, q)
 	q.Switch = h.w.f.PlaneNode(h.port, q.Switch)
 	h.core.Quench(now, q)
-	h.w.obs.Recorder.Answered(h.id)
+	h.w.obs.Recorder.ReactionEnded(h.id)
 }
 
 // checkFinished records when the rank, and when the collective, is done.
@@ -302,13 +303,13 @@ func (h *hostShell) recorded() host.Endpoint {
 	return recordedEndpoint{h.nic, h}
 }
 
-// Open implements [host.Endpoint].
+// Open opens a queue pair for a piece of a message, or for a probe, for [host.Endpoint].
 func (e recordedEndpoint) Open(now fabric.Time, m transport.Message) error {
 	e.h.w.obs.Recorder.Opened(now, e.h.id, m)
 	return e.Endpoint.Open(now, m)
 }
 
-// Close implements [host.Endpoint].
+// Close ends a queue pair, for [host.Endpoint].
 func (e recordedEndpoint) Close(qp transport.QP) error {
 	e.h.w.obs.Recorder.Closed(e.h.w.net.Now(), e.h.id, uint64(qp))
 	return e.Endpoint.Close(qp)

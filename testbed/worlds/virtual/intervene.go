@@ -31,10 +31,10 @@ func (w *world) intervene(now fabric.Time, i scenario.Intervention) {
 		}
 	case scenario.AgentDown:
 		w.record(now, report.Kind(i.Do), w.f.Name(i.Node), "the agent ends")
-		w.hosts[i.Node].core.Leave(now)
+		w.hosts[i.Node].core.AgentEnded(now)
 	case scenario.AgentUp:
 		w.record(now, report.Kind(i.Do), w.f.Name(i.Node), "the agent is back")
-		w.hosts[i.Node].back(now)
+		w.hosts[i.Node].restartAgent(now)
 	case scenario.Pause, scenario.Resume:
 		text := "its interface pauses who sends to it"
 		if i.Do == scenario.Resume {

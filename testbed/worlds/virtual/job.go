@@ -29,37 +29,37 @@ func (w *world) newJob() (job, error) {
 		return &workloadJob{w: w, Runner: r}, nil
 	}
 	j, err := collective.New(w.run.CollectiveSpec())
-	return single{w, j}, err
+	return collectiveJob{w, j}, err
 }
 
-// single is a collective.
-type single struct {
+// collectiveJob is a collective.
+type collectiveJob struct {
 	w *world
 	*collective.Job
 }
 
-func (s single) sent(_ fabric.Time, id collective.ID) error { return s.Sent(id) }
-func (s single) done(rank int) bool                         { return s.Done(rank) }
-func (s single) finished() bool                             { return s.Finished() }
-func (s single) bounds() (bound, step *float64)             { return Bounds(s.w.run, s.Job) }
+func (s collectiveJob) sent(_ fabric.Time, id collective.ID) error { return s.Sent(id) }
+func (s collectiveJob) done(rank int) bool                         { return s.Done(rank) }
+func (s collectiveJob) finished() bool                             { return s.Finished() }
+func (s collectiveJob) bounds() (bound, step *float64)             { return Bounds(s.w.run, s.Job) }
 
-func (s single) steps() []report.Step         { return nil }
-func (s single) skipped() *report.FastForward { return nil }
+func (s collectiveJob) steps() []report.Step         { return nil }
+func (s collectiveJob) skipped() *report.FastForward { return nil }
 
-func (s single) start() {
+func (s collectiveJob) start() {
 	for rank := range s.Spec().Ranks {
-		s.w.after(rank, 0, s.w.late.Begins(rank), func(now fabric.Time) { s.StartRank(rank, s.w.poster(now)) })
+		s.w.after(rank, 0, s.w.late.StartDelay(rank), func(now fabric.Time) { s.StartRank(rank, s.w.poster(now)) })
 	}
 }
 
-func (s single) received(now fabric.Time, id collective.ID) error {
+func (s collectiveJob) received(now fabric.Time, id collective.ID) error {
 	return s.Received(id, s.w.poster(now))
 }
 
 // poster returns a function that posts the ranks' sends at a time.
 func (w *world) poster(now fabric.Time) func(collective.Send) {
 	return func(s collective.Send) {
-		w.after(s.Src, now, w.late.Lags(s.Src), func(now fabric.Time) {
+		w.after(s.Src, now, w.late.SendDelay(s.Src), func(now fabric.Time) {
 			if w.clearances == nil {
 				w.post(now, s)
 				return

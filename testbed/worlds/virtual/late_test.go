@@ -42,7 +42,7 @@ func TestLate(t *testing.T) {
 	run := servedRun(t, scenario.Servers{}, skewed, "ethereal")
 	last := fabric.Time(0)
 	for rank := range run.Fabric.Hosts() {
-		last = max(last, run.Lateness().Begins(rank))
+		last = max(last, run.Lateness().StartDelay(rank))
 	}
 	if last <= d/2 || last > d {
 		t.Errorf("of %d ranks the last begins after %v of %v", run.Fabric.Hosts(), last, d)

@@ -175,7 +175,7 @@ func (w *world) measureLinks(r *report.Result) error {
 		}
 		for port := fabric.PortNo(1); int(port) <= sw.Ports(); port++ {
 			bytes := data[int64(port)].GetByteCount()
-			fill(w.net.Dir(n.id, port), bytes, control[int64(port)].GetByteCount())
+			fill(w.net.SendDirection(n.id, port), bytes, control[int64(port)].GetByteCount())
 			if sw.Tier == fabric.ToR && port >= sw.FirstUplink() {
 				uplinks++
 				r.UplinkBytesMax = max(r.UplinkBytesMax, bytes)

@@ -28,13 +28,13 @@ func checkPlanes(run scenario.Run) error {
 		return err
 	case spec.SharesSuspicion(run.Scheme.Params):
 		return refuse("suspicion", "leave out the scheme's parameter, or the planes")
-	case s.FlowControl().On():
+	case s.FlowControl().Enabled():
 		return refuse("lossless switches", "leave out switch.pfc, or the planes")
 	case s.Host.Carrier == scenario.SRv6USID:
 		return refuse("host.carrier: srv6-usid", "use another carrier, or leave out the planes")
 	case control.Needs.OneLink:
 		return refuse("receivers that grant what their one link takes", "use another host.congestion_control, or leave out the planes")
-	case s.Servers.On():
+	case s.Servers.Grouped():
 		return refuse("servers", "leave out one of both")
 	}
 	return nil
@@ -51,11 +51,11 @@ type hostPort struct {
 }
 
 var (
-	_ sim.Ported   = (*hostShell)(nil)
-	_ sim.Endpoint = hostPort{}
+	_ sim.MultiPort = (*hostShell)(nil)
+	_ sim.Endpoint  = hostPort{}
 )
 
-// Port implements [sim.Ported].
+// Port returns the endpoint of one port, numbered from 0, for [sim.MultiPort].
 func (h *hostShell) Port(number int) sim.Endpoint {
 	if h.w.f.Planes() == 1 {
 		return h
@@ -63,12 +63,12 @@ func (h *hostShell) Port(number int) sim.Endpoint {
 	return hostPort{h, number}
 }
 
-// Next implements [sim.Endpoint].
+// Next writes the headers of the next packet to send, for [sim.Endpoint].
 func (p hostPort) Next(now fabric.Time, buf []byte) (sim.Frame, fabric.Time, bool) {
 	return p.h.next(p.number, now, buf)
 }
 
-// Receive implements [sim.Endpoint].
+// Receive processes a packet that has arrived, for [sim.Endpoint].
 func (p hostPort) Receive(now fabric.Time, header []byte, tail int) {
 	p.h.port = p.number
 	p.h.Receive(now, header, tail)

@@ -115,12 +115,12 @@ func checkDelivery(t *testing.T, w *world, r *report.Result) {
 		s := h.nic.Stats()
 		delivered += s.BytesDelivered
 		messages += s.Delivered
-		if h.core.Open() != 0 || h.core.Sending() != 0 || len(h.arriving) != 0 {
-			t.Errorf("%s: %d queue pairs, %d messages out and %d in are left over", w.f.Name(h.id), h.core.Open(), h.core.Sending(), len(h.arriving))
+		if h.core.OpenQPs() != 0 || h.core.SendingMessages() != 0 || len(h.arriving) != 0 {
+			t.Errorf("%s: %d queue pairs, %d messages out and %d in are left over", w.f.Name(h.id), h.core.OpenQPs(), h.core.SendingMessages(), len(h.arriving))
 		}
 	}
-	if delivered != uint64(w.job.(single).TotalBytes()) {
-		t.Errorf("%d bytes delivered of %d", delivered, w.job.(single).TotalBytes())
+	if delivered != uint64(w.job.(collectiveJob).TotalBytes()) {
+		t.Errorf("%d bytes delivered of %d", delivered, w.job.(collectiveJob).TotalBytes())
 	}
 	if messages == 0 {
 		t.Error("no message delivered")

@@ -116,7 +116,7 @@ func playLive(t *testing.T, f *fabric.Fabric, scheme string) string {
 }
 
 // anyJob takes every message for one of its own.
-type anyJob struct{ single }
+type anyJob struct{ collectiveJob }
 
 func (anyJob) sent(fabric.Time, collective.ID) error { return nil }
 
@@ -154,7 +154,7 @@ func TestLiveHostsLog(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.job = anyJob{w.job.(single)}
+			w.job = anyJob{w.job.(collectiveJob)}
 			var virtual bytes.Buffer
 			var h *hostShell
 			calls := 0

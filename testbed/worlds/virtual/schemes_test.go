@@ -119,8 +119,8 @@ func TestSchemesDeliver(t *testing.T) {
 				for _, h := range w.hosts {
 					cnps += h.nic.Stats().CNPsTaken
 					// The path of a silent queue pair may still be probed when the last host is done.
-					if h.core.Probes() != 0 && run.Scheme.Name != balance.Ethereal {
-						t.Errorf("%v: %s: %d probes are left over", run, w.f.Name(h.id), h.core.Probes())
+					if h.core.OpenProbes() != 0 && run.Scheme.Name != balance.Ethereal {
+						t.Errorf("%v: %s: %d probes are left over", run, w.f.Name(h.id), h.core.OpenProbes())
 					}
 				}
 				if (cnps > 0) != (control == transport.DCQCN) {

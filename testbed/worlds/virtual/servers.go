@@ -16,7 +16,7 @@ type servers struct {
 
 func newServers(run scenario.Run) servers {
 	s := servers{Servers: run.Scenario.Servers}
-	if s.On() {
+	if s.Grouped() {
 		s.free = make([]fabric.Time, run.Fabric.Hosts())
 		s.failover = newFailover(run)
 	}
@@ -28,7 +28,7 @@ func (w *world) host(rank int) *hostShell { return w.hosts[w.servers.Host(w.f, r
 
 // post carries out a send of the collective: through its rank's batching window, over its server's links, or both.
 func (w *world) post(now fabric.Time, s collective.Send) {
-	if !w.servers.On() {
+	if !w.servers.Grouped() {
 		w.postTo(now, w.hosts[s.Src], w.host(s.Dst), s)
 		return
 	}
@@ -37,26 +37,26 @@ func (w *world) post(now fabric.Time, s collective.Send) {
 	relay := w.servers.Relay(s.Src, s.Dst)
 	switch {
 	case from == to:
-		w.move(now, s.Src, s.Bytes, func(now fabric.Time) { w.moved(now, s) })
+		w.moveInServer(now, s.Src, s.Bytes, func(now fabric.Time) { w.endMoveInServer(now, s) })
 	case w.servers.failover != nil:
-		w.carry(now, s)
+		w.assignNICs(now, s)
 	case relay != s.Src:
-		w.move(now, s.Src, s.Bytes, func(now fabric.Time) { w.postTo(now, w.host(relay), w.host(s.Dst), s) })
+		w.moveInServer(now, s.Src, s.Bytes, func(now fabric.Time) { w.postTo(now, w.host(relay), w.host(s.Dst), s) })
 	default:
 		w.postTo(now, w.host(s.Src), w.host(s.Dst), s)
 	}
 }
 
-// move sends bytes over a rank's internal link.
-func (w *world) move(now fabric.Time, rank int, bytes int64, then func(now fabric.Time)) {
+// moveInServer sends bytes over a rank's internal link.
+func (w *world) moveInServer(now fabric.Time, rank int, bytes int64, then func(now fabric.Time)) {
 	link := w.servers.Link()
 	free := &w.servers.free[rank]
 	*free = max(*free, now) + link.Rate.TimeFor(bytes)
 	w.net.At(*free+link.Delay, then)
 }
 
-// moved ends a message that stays in its server.
-func (w *world) moved(now fabric.Time, s collective.Send) {
+// endMoveInServer ends a message that stays in its server.
+func (w *world) endMoveInServer(now fabric.Time, s collective.Send) {
 	if err := w.job.received(now, s.ID); err != nil {
 		w.fail(err)
 	}

@@ -40,14 +40,14 @@ func newSource(n *node, byFlow bool) *source {
 	}
 }
 
-// Ingress implements [sim.Pipeline].
+// Ingress appends to out the copies of an arriving packet, for [sim.Pipeline].
 func (s *source) Ingress(a sim.Arrival, out []sim.Copy) []sim.Copy {
 	s.label(a)
 	return s.Switch.Ingress(a, out)
 }
 
-// IngressInPlace implements [sim.InPlace].
-func (s *source) IngressInPlace(a sim.Arrival, held *sim.Held) (c sim.Copy, drop, ok bool) {
+// IngressInPlace processes an arriving packet without copying it, for [sim.InPlace].
+func (s *source) IngressInPlace(a sim.Arrival, held *sim.HeldPacket) (c sim.Copy, drop, ok bool) {
 	s.label(a)
 	return s.Switch.IngressInPlace(a, held)
 }
@@ -105,6 +105,6 @@ func (s *source) cost(dst fabric.NodeID, l fabric.Label) int64 {
 	if s.dead[hops[0].Port-1] || slices.ContainsFunc(hops, func(h fabric.Hop) bool { return s.n.w.reportedDead(h.Link) }) {
 		return 1 << 62
 	}
-	data, _ := s.n.w.net.Queued(s.n.w.net.Dir(s.n.id, hops[0].Port))
+	data, _ := s.n.w.net.Queued(s.n.w.net.SendDirection(s.n.id, hops[0].Port))
 	return data * int64(len(hops))
 }

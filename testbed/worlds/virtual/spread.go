@@ -14,7 +14,7 @@ func (w *world) measureSpread(r *report.Result) {
 	for _, n := range w.switches {
 		sw := w.f.Node(n.id)
 		for port := fabric.PortNo(1); int(port) <= sw.Ports(); port++ {
-			d := w.net.Dir(n.id, port)
+			d := w.net.SendDirection(n.id, port)
 			c := w.net.Counters(d)
 			longest = append(longest, float64(c.MaxQueue))
 			mean = append(mean, c.MeanQueue)

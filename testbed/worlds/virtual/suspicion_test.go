@@ -54,7 +54,7 @@ func TestSuspicion(t *testing.T) {
 			t.Fatalf("%v: not finished", run)
 		}
 		checkDelivery(t, w, r)
-		shared := w.controllers[0].Joins()
+		shared := w.controllers[0].CombinesReports()
 		name := run.Collective.String()
 		if len(run.Events) == 0 {
 			if h := healthy[name]; h != nil && h.EventsSHA256 != r.EventsSHA256 {

@@ -17,15 +17,15 @@ import (
 
 // node is a switch: data plane, P4Runtime and gNMI.
 type node struct {
-	w        *world
-	id       fabric.NodeID
-	pipeline *netp4.Switch
-	source   *source // nil: the P4 program alone processes packets
-	ports    *portstate.Ports
-	core     *p4runtime.Core
-	gnmi     *gnmi.Core
-	known    []bool   // by port number - 1: the state last sent to the data plane
-	epochs   []uint32 // by port number - 1: port events so far
+	w          *world
+	id         fabric.NodeID
+	pipeline   *netp4.Switch
+	source     *source // nil: the P4 program alone processes packets
+	ports      *portstate.Ports
+	core       *p4runtime.Core
+	gnmi       *gnmi.Core
+	notifiedUp []bool   // by port number - 1: the state last sent to the data plane
+	epochs     []uint32 // by port number - 1: port events so far
 }
 
 // name returns what the fabric calls the switch.
@@ -40,7 +40,7 @@ func (w *world) newNode(id fabric.NodeID) (*node, error) {
 	n.epochs = make([]uint32, count)
 	configs := make([]portstate.Config, count)
 	for i := range configs {
-		n.known = append(n.known, true)
+		n.notifiedUp = append(n.notifiedUp, true)
 		configs[i] = portstate.Config{Name: linkstate.PortName(fabric.PortNo(i + 1)), Number: uint32(i + 1)}
 		if link, ok := w.f.LinkAt(id, fabric.PortNo(i+1)); ok {
 			configs[i].Speed = fabric.SpeedName(w.initialRate(link))
@@ -100,10 +100,10 @@ func (n *node) speedChanged(now fabric.Time, port fabric.PortNo, rate fabric.Rat
 // portEvent makes the packet that notifies the data plane of a port, as a packet generator would, if the run
 // notifies the data plane.
 func (n *node) portEvent(number uint32, up bool) {
-	if _, routed := n.w.run.Routing(); !routed && !n.w.run.Notifier.Quench() || n.known[number-1] == up {
+	if _, routed := n.w.run.Routing(); !routed && !n.w.run.Notifier.Quench() || n.notifiedUp[number-1] == up {
 		return
 	}
-	n.known[number-1] = up
+	n.notifiedUp[number-1] = up
 	n.epochs[number-1]++
 	n.injectPortEvent(number, up)
 }
@@ -115,7 +115,7 @@ func (n *node) repeatPortEvents() {
 		return
 	}
 	for _, state := range []bool{true, false} {
-		for i, up := range n.known {
+		for i, up := range n.notifiedUp {
 			if up == state {
 				n.injectPortEvent(uint32(i+1), up)
 			}

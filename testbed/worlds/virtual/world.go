@@ -51,13 +51,13 @@ type world struct {
 	job         job
 	log         *sim.JSONL
 
-	incoming []int64       // by rank: total bytes to receive; on several cores only
-	witness  fabric.NodeID // a rank that will not finish soon
+	incoming       []int64       // by rank: total bytes to receive; on several cores only
+	unfinishedRank fabric.NodeID // a rank that will not finish soon
 
 	finished bool
 	end      fabric.Time // of the collective
 	fault    error       // a part broke its contract: the run is invalid
-	faulty   sync.Mutex  // for fault, while regions run side by side
+	faultMu  sync.Mutex  // for fault, while regions run side by side
 
 	firstCut fabric.Time // -1: no cut yet
 	lastFlip fabric.Time // -1: no flip yet
@@ -86,7 +86,7 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer sim.Trac
 	if err != nil {
 		return nil, err
 	}
-	if s.FlowControl().On() {
+	if s.FlowControl().Enabled() {
 		if c := w.f.PauseCycle(); c != nil {
 			return nil, fmt.Errorf("lossless switches could deadlock: %s and %d other links wait for each other", w.f.LinkName(c[0].Link), len(c)-1)
 		}
@@ -141,7 +141,7 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer sim.Trac
 		}
 		w.switches = append(w.switches, n)
 	}
-	if w.late.Clear() > 0 {
+	if w.late.ClearToSendDelay() > 0 {
 		w.clearances = newClearances(w)
 	}
 	for _, c := range w.controllers {
@@ -191,8 +191,8 @@ func (w *world) node(id fabric.NodeID) *node { return w.switches[int(id)-w.f.Hos
 
 // fail ends the run, because a part broke its contract.
 func (w *world) fail(err error) {
-	w.faulty.Lock()
-	defer w.faulty.Unlock()
+	w.faultMu.Lock()
+	defer w.faultMu.Unlock()
 	if w.fault == nil {
 		w.fault = err
 		w.net.Stop()
