@@ -111,7 +111,7 @@ func (c *Core) Done(now fabric.Time, qp QP) {
 		p.dst.unlink(p)
 		c.slow.finished(p)
 	}
-	c.proofs.endWait(qp)
+	c.proofs.ends(qp)
 	c.pieces.remove(p)
 }
 

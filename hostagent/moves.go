@@ -40,6 +40,7 @@ func (c *Core) move(p *piece, to int, why Reason) {
 	c.addOutstanding(d, to, p.left)
 	d.used.set(to)
 	p.path, p.flipped, p.race = int16(to), c.now, nil
+	c.proofs.moves(p.qp)
 }
 
 // leastLoaded returns the path, of some paths, to which a piece moves if its own is dead.

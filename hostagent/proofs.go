@@ -11,6 +11,7 @@ type lossProofs struct {
 	*site
 	waiting map[QP]fabric.Time // by the queue pair that has probed and got no answer: [Overdue].Since
 	probes  map[QP]lossProof   // by the probe's queue pair
+	moved   map[QP]struct{}    // queue pairs that have moved since the last proof
 }
 
 // lossProof is a probe behind the packets that a queue pair has sent by a path.
@@ -30,7 +31,23 @@ func (ps *lossProofs) probe(p *piece, since fabric.Time) {
 	ps.stats.LossProbes++
 }
 
-// endWait ends the wait of a queue pair: it is answered, or ends.
+// moves notes that a queue pair moves to another path.
+func (ps *lossProofs) moves(qp QP) {
+	if ps.moved == nil {
+		ps.moved = map[QP]struct{}{}
+	}
+	ps.moved[qp] = struct{}{}
+}
+
+// ends forgets a queue pair.
+func (ps *lossProofs) ends(qp QP) {
+	ps.endWait(qp)
+	if len(ps.moved) > 0 {
+		delete(ps.moved, qp)
+	}
+}
+
+// endWait ends the wait of a queue pair.
 func (ps *lossProofs) endWait(qp QP) {
 	if len(ps.waiting) > 0 {
 		delete(ps.waiting, qp)
@@ -55,10 +72,14 @@ func (c *Core) proofDone(qp QP) (ok bool) {
 	return true
 }
 
-// lossProved processes the loss of packets that a queue pair sent after a time.
+// lossProved processes the loss of packets that a queue pair sent after a time. The first loss that is proved after a
+// move is no evidence against the path: the packets may have been lost on the one before, if the driver retransmits
+// nothing when a queue pair moves.
 func (c *Core) lossProved(p *piece, since fabric.Time) {
 	s := hostPath{p.dst, int(p.path), p.host}
-	if s.d != nil && !c.cfg.Losses.Off && !c.losses.lossExcused(s, since) {
+	_, first := c.proofs.moved[p.qp]
+	delete(c.proofs.moved, p.qp)
+	if s.d != nil && !c.cfg.Losses.Off && !first && !c.losses.lossExcused(s, since) {
 		c.stats.Losses++
 		if c.testLoss(s, 1); !s.d.isGood(s.path) {
 			return
