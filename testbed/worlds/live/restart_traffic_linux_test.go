@@ -235,13 +235,8 @@ func TestRestartUnderTraffic(t *testing.T) {
 	}
 	systemtest.Program(t, "nsenter", "", "Debian: util-linux")
 	systemtest.Program(t, "ib_write_bw", "", "Debian: perftest")
-	systemtest.Program(t, "mpirun", "", "Debian: openmpi-bin")
-	mpicc := systemtest.Program(t, "mpicc", "", "Debian: libopenmpi-dev")
 	t.Setenv("UCX_RC_TIMEOUT", "4s") // seven times: a switch that is started again on a busy machine takes seconds
-	x := &trafficTest{t: t, mpi: filepath.Join(t.TempDir(), "collectives"), nic: map[string]*running{}}
-	if out, err := exec.Command(mpicc, "-O2", "-o", x.mpi, "../../../roce/device/testdata/collectives.c").CombinedOutput(); err != nil {
-		t.Fatalf("mpicc: %v %s", err, out)
-	}
+	x := &trafficTest{t: t, mpi: mpiProgram(t), nic: map[string]*running{}}
 	x.command, x.tmp = exploring(t, "kind: leaf-spine\ntors: 3\nspines: 2\nhosts_per_tor: 2\n"+
 		"host_link: {rate: 20Mb/s}\ntor_uplink: {rate: 20Mb/s}\n")
 	found, err := filepath.Glob(filepath.Join(x.tmp, "ethereal-live-*"))
