@@ -42,9 +42,7 @@ func (ps *lossProofs) moves(qp QP) {
 // ends forgets a queue pair.
 func (ps *lossProofs) ends(qp QP) {
 	ps.endWait(qp)
-	if len(ps.moved) > 0 {
-		delete(ps.moved, qp)
-	}
+	delete(ps.moved, qp)
 }
 
 // endWait ends the wait of a queue pair.

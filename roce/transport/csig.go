@@ -75,9 +75,7 @@ func (c *csig) acked(now fabric.Time, q *qp, p *packet, packets, _ int32, _ bool
 	if !ok {
 		return
 	}
-	c.countCut(s.Answered(now, s.Base+delay, packets))
-	c.applyWindow(q)
-	c.shortenPause(now, q)
+	c.answered(now, q, s.Base+delay, packets)
 }
 
 // cut implements [lossObserver].

@@ -137,7 +137,12 @@ func (c *swift) acked(now fabric.Time, q *qp, p *packet, packets, at int32, _ bo
 	if !ok || again && s.Window >= s.Packet {
 		return
 	}
-	c.countCut(s.Answered(now, trip, packets))
+	c.answered(now, q, trip, packets)
+}
+
+// answered applies a round trip to the queue pair.
+func (c *swift) answered(now fabric.Time, q *qp, trip fabric.Time, packets int32) {
+	c.countCut(c.qps.at(q).Answered(now, trip, packets))
 	c.applyWindow(q)
 	c.shortenPause(now, q)
 }
