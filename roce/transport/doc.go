@@ -12,7 +12,9 @@
 // [Endpoint.NextWake] then says when to ask again, unless [Endpoint.Receive] or [Endpoint.Open] comes first.
 // Control packets (ACK, NAK) go before data; data QPs take turns, one packet each, at their own pace. Messages to
 // the same host are sent one after the other: the QPs of a message wait until all packets of the previous message
-// have been sent once. There is no window, but see below for receivers that reorder.
+// have been sent once and, if [Config].Trip is set, no more than two idle round trips of them are unacknowledged. (Each
+// QP begins at line rate. Many short messages through a long queue would otherwise be sent before marks of the first
+// ones are back, and nothing would slow them down.) A message has no window, but see below for receivers that reorder.
 //
 // # Sending
 //

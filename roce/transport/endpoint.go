@@ -2,6 +2,7 @@ package transport
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -93,6 +94,8 @@ type Endpoint struct {
 	fullPacketTime  fabric.Time // their transmission time at line rate
 	maxPacketSpan   int32       // largest number of packets that a responder can be sent from the first missing one
 	ackInterval     int         // number of packets per requested ACK
+	// mostUnanswered is how many bytes of a message may be unanswered when the next one to the same peer begins.
+	mostUnanswered int64
 	// dataField and ackField are as in [Needs].
 	dataField, ackField int
 
@@ -154,6 +157,10 @@ func New(c Config, h Handler) (*Endpoint, error) {
 	}
 	if err := e.initProbe(); err != nil {
 		return nil, fmt.Errorf("endpoint: header template: %w", err)
+	}
+	if e.mostUnanswered = math.MaxInt64; e.cfg.Trip > 0 {
+		inFlight := e.bandwidthDelay(e.cfg.Trip)*int64(len(e.ports)) + int64(e.ackInterval*e.fullPacketBytes)
+		e.mostUnanswered = 2 * inFlight
 	}
 	e.transport = receiver.transport(e)
 	e.longestTrip = IdleTrip(e.cfg.Fabric, e.cfg.MTU+e.cfg.Outer)

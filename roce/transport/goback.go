@@ -142,7 +142,7 @@ func (t goBackN) refused(now fabric.Time, q *qp, p *packet, s frame.Syndrome) {
 	q.sndUna = upTo
 	t.lost(q)
 	q.failed = true
-	t.leaveMessage(q)
+	t.giveUp(q)
 	q.expireAt = never
 	t.stats.BytesAcked += uint64(bytes)
 	if bytes > 0 {

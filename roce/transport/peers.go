@@ -22,7 +22,11 @@ type peer struct {
 }
 
 // messageOrder is the messages of a share that have something to send for the first time, oldest first.
-type messageOrder struct{ first, last *message }
+type messageOrder struct {
+	first, last *message
+	waits       bool  // the oldest is held back until enough of those before it is acknowledged
+	unanswered  int64 // bytes that queue pairs have sent to the end and that are not acknowledged
+}
 
 // orderOf returns a share's order.
 func (p *peer) orderOf(share uint16) *messageOrder {
@@ -115,8 +119,8 @@ func (d *peerDirectory) findOrAdd(host fabric.NodeID) int32 {
 //
 // Messages of a share to a peer go one after the other, as on a queue pair of a connection:
 // the QPs of the oldest one take turns with those to other peers, and those of
-// younger ones are held back until all of it is sent. What must be repeated later
-// takes turns with them. Served in turn, they would all end late: a ring whose one
+// younger ones are held back until all of it is sent, and enough of it acknowledged. What
+// must be repeated later takes turns with them. Served in turn, they would all end late: a ring whose one
 // host fell behind by a step would send two steps at half the pace, and so on.
 type message struct {
 	id         uint64
@@ -142,7 +146,9 @@ func (e *Endpoint) joinMessage(q *qp) bool {
 	m.unsent++
 	q.of = m
 	if m == p.first {
-		return true
+		if p.waits = p.waits || m.unsent == 1 && p.unanswered > e.mostUnanswered; !p.waits {
+			return true
+		}
 	}
 	q.where, q.next = heldAtSender, nil
 	if m.head == nil {
@@ -154,18 +160,24 @@ func (e *Endpoint) joinMessage(q *qp) bool {
 	return false
 }
 
-// leaveMessage records that q has sent all of its part of a message. After the last one the next message begins.
+// leaveMessage records that q has sent all of its part of a message, or never will. After the last one the next
+// message begins, as soon as enough is acknowledged.
 func (e *Endpoint) leaveMessage(q *qp) {
 	m := q.of
 	q.of = nil
 	if m == nil {
 		return
 	}
+	p := e.peers[q.peer].orderOf(q.share)
+	p.unanswered += q.unacked
 	if m.unsent--; m.unsent > 0 {
 		return
 	}
-	p := e.peers[q.peer].orderOf(q.share)
-	if m != p.first { // closed before its time came; its QPs are held no more
+	held := m != p.first || p.waits // closed before its time came: its QPs are held no more
+	switch {
+	case m == p.first:
+		p.first, p.waits = m.next, false
+	default:
 		before := p.first
 		for before.next != m {
 			before = before.next
@@ -173,28 +185,61 @@ func (e *Endpoint) leaveMessage(q *qp) {
 		if before.next = m.next; m == p.last {
 			p.last = before
 		}
-		for h := m.head; h != nil; {
-			next := h.next
-			h.where = notQueued
-			e.free = append(e.free, h.pos)
-			h = next
-		}
-		m.next, e.messages = e.messages, m
+	}
+	for h := m.head; held && h != nil; {
+		next := h.next
+		h.where = notQueued
+		e.free = append(e.free, h.pos)
+		h = next
+	}
+	switch {
+	case p.first == nil:
+		p.last = nil
+		e.forgetOrder(q, p)
+	case m.next == p.first:
+		e.beginNext(p)
+	}
+	m.next, e.messages = e.messages, m
+}
+
+// beginNext lets the oldest message begin, unless too much before it is unanswered.
+func (e *Endpoint) beginNext(p *messageOrder) {
+	if p.waits = p.unanswered > e.mostUnanswered; p.waits {
 		return
 	}
-	if p.first = m.next; p.first == nil {
-		p.last = nil
-		delete(e.peers[q.peer].others, q.share)
-	} else {
-		for h := p.first.head; h != nil; {
-			next := h.next
-			e.enqueue(h)
-			h = next
-		}
-		p.first.head, p.first.tail = nil, nil
+	for h := p.first.head; h != nil; {
+		next := h.next
+		e.enqueue(h)
+		h = next
 	}
-	m.next = e.messages
-	e.messages = m
+	p.first.head, p.first.tail = nil, nil
+}
+
+// countAnswered records that bytes of a QP are acknowledged, or never will be.
+func (e *Endpoint) countAnswered(q *qp, bytes int64) {
+	q.unacked -= bytes
+	if q.of != nil || bytes == 0 {
+		return
+	}
+	p := e.peers[q.peer].orderOf(q.share)
+	p.unanswered -= bytes
+	if p.waits && p.unanswered <= e.mostUnanswered {
+		e.beginNext(p)
+	}
+	e.forgetOrder(q, p)
+}
+
+// giveUp makes other messages wait for q no longer.
+func (e *Endpoint) giveUp(q *qp) {
+	e.leaveMessage(q)
+	e.countAnswered(q, q.unacked)
+}
+
+// forgetOrder drops the order of a share that has nothing to remember.
+func (e *Endpoint) forgetOrder(q *qp, p *messageOrder) {
+	if p.first == nil && p.unanswered == 0 {
+		delete(e.peers[q.peer].others, q.share)
+	}
 }
 
 func (e *Endpoint) newMessage() *message {

@@ -89,6 +89,7 @@ type qp struct {
 	rkey     uint32
 	address  uint64
 	bytes    int64
+	unacked  int64 // of bytes
 
 	firstPSN    uint32
 	session     uint32 // its peer's, by which it is numbered; 0: none yet
@@ -158,7 +159,7 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	sl.qp = q
 	q.id, q.live, q.peer, q.dst, q.balanced, q.failed, q.untimed = m.QP, true, p, m.Dst, m.Balanced, false, m.Once
 	q.qpn = qpNumber(uint32(s), sl.generation)
-	q.message, q.rkey, q.address, q.bytes = m.ID, m.RKey, m.Address, m.Bytes
+	q.message, q.rkey, q.address, q.bytes, q.unacked = m.ID, m.RKey, m.Address, m.Bytes, m.Bytes
 	if m.RKey == 0 {
 		q.address = m.ID
 	}
@@ -342,7 +343,7 @@ func (e *Endpoint) release(q *qp) {
 		e.sessions[q.dst].remove(q)
 	}
 	queued := q.where != notQueued // leaveMessage recycles the QPs that it held back
-	e.leaveMessage(q)
+	e.giveUp(q)
 	p := &e.peers[q.peer]
 	s := q.qpn & slotMask
 	sl := p.slotAt(s)

@@ -92,7 +92,7 @@ func (e *Endpoint) peerRestarted(now fabric.Time, peer fabric.NodeID) {
 		id := q.id
 		e.transport.lost(q)
 		q.failed, q.expireAt = true, never
-		e.leaveMessage(q)
+		e.giveUp(q)
 		if f, ok := e.handler.(FailureHandler); ok && q.live && q.id == id {
 			f.Failed(now, id, frame.NAKRemoteAccess)
 		}

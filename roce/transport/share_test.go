@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/roce/frame"
 )
 
 // TestShares: shares take turns, a packet each, whatever the number of their QPs, also to one peer, to which the
@@ -44,3 +45,77 @@ func TestShares(t *testing.T) {
 		}
 	}
 }
+
+// TestUnanswered: a message begins when those before it to the same peer are sent, and no more than two round trips of
+// them are unacknowledged: because they were acknowledged, closed or refused.
+func TestUnanswered(t *testing.T) {
+	f, err := fabric.New(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 2, HostsPerToR: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ack := func(e *Endpoint, q *qp, packets int32, s frame.Syndrome) {
+		e.transport.answered(0, q, &packet{src: q.dst, psn: q.firstPSN + uint32(packets-1)}, s)
+	}
+	for name, enough := range map[string]func(e *Endpoint, q *qp){
+		"acknowledged": func(e *Endpoint, q *qp) { ack(e, q, q.sent, 0) },
+		"closed":       func(e *Endpoint, q *qp) { e.release(q) },
+		"refused":      func(e *Endpoint, q *qp) { ack(e, q, q.sndUna+20, frame.NAKRemoteAccess) },
+		"in part":      func(e *Endpoint, q *qp) { ack(e, q, q.sent-int32(e.mostUnanswered/1000), 0) },
+	} {
+		e, err := New(Config{
+			Fabric: f, MTU: 1000, LineRate: 400 * fabric.Gbps, Trip: 5 * fabric.Microsecond, RTO: fabric.Second,
+		}, handsOff{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		most := e.mostUnanswered / 1000
+		for i, share := range []uint16{0, 0, 0, 3, 3} {
+			if err := e.Open(0, Message{QP: QP(i), ID: uint64(i), Dst: 1, Bytes: 3 * most * 1000, Share: share}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var buf [MaxHeader]byte
+		now, sent := fabric.Time(0), map[QP]int64{}
+		sendAll := func() {
+			for range 20 * most {
+				now += fabric.Microsecond
+				if frame, ok := e.Next(now, buf[:]); ok && frame.Tail >= 1000 { // no probe
+					sent[frame.QP]++
+				}
+			}
+		}
+		sendAll()
+		if sent[0] != 3*most || sent[3] != 3*most || sent[1]+sent[2]+sent[4] > 0 {
+			t.Fatalf("%s: %v packets sent before any was acknowledged", name, sent)
+		}
+		ack(e, e.qps[e.byID.get(0)], int32(most), 0)
+		if sendAll(); sent[1] != 0 {
+			t.Fatalf("%s: with %d packets unacknowledged the next message has sent %d", name, 2*most, sent[1])
+		}
+		enough(e, e.qps[e.byID.get(0)])
+		if sendAll(); sent[1] != 3*most || sent[2] != 0 || sent[4] != 0 {
+			t.Fatalf("%s: %v packets sent", name, sent)
+		}
+		enough(e, e.qps[e.byID.get(3)])
+		if err := e.Close(1); err != nil {
+			t.Fatal(err)
+		}
+		if sendAll(); sent[2] != 3*most || sent[4] != 3*most {
+			t.Fatalf("%s, then closed: %v packets sent", name, sent)
+		}
+		for id := range QP(5) {
+			_ = e.Close(id)
+		}
+		if p := &e.peers[0]; p.unanswered != 0 || p.first != nil || len(p.others) != 0 {
+			t.Errorf("%s: %+v is left, %v", name, p.messageOrder, p.others)
+		}
+	}
+}
+
+// handsOff ignores what happens to queue pairs.
+type handsOff struct{ Handler }
+
+func (handsOff) Acked(fabric.Time, QP, int64)           {}
+func (handsOff) Done(fabric.Time, QP)                   {}
+func (handsOff) Failed(fabric.Time, QP, frame.Syndrome) {}
+func (handsOff) Timeout(fabric.Time, QP)                {}

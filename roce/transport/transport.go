@@ -103,6 +103,7 @@ func (e *Endpoint) reportAcked(now fabric.Time, q *qp, bytes int64) {
 	id, done := q.id, q.sndUna >= q.dataPackets
 	if bytes > 0 {
 		q.expiries = 0
+		e.countAnswered(q, bytes)
 	}
 	if done {
 		e.release(q)
