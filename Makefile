@@ -30,8 +30,9 @@ demo: bin/ethereal
 	bin/ethereal run testbed/scenarios/demo.yaml --html report.html --out demo.jsonl
 
 # What everybody can run: it needs Go alone. Tests that start the program take the one that is built here.
+PACKAGES ?= ./...
 test: bin/ethereal
-	ETHEREAL_BINARY=$(CURDIR)/bin/ethereal $(GO) test -timeout 20m $(TESTFLAGS) ./...
+	ETHEREAL_BINARY=$(CURDIR)/bin/ethereal $(GO) test -timeout 20m $(TESTFLAGS) $(PACKAGES)
 
 # Tests that need real time, root, namespaces, a browser, a compiler or another program; each says what it misses, and
 # skips. internal/systemtest says why, and how a test becomes one of them.
