@@ -188,3 +188,22 @@ func TestPlanesNeedMore(t *testing.T) {
 		t.Errorf("%.3f and %.3f, want more than a tenth, and none", worst(alone), worst(dealt))
 	}
 }
+
+// TestWitnessesOfAllPlanes: whichever path is asked, the first other path that is asked beside it is in another plane,
+// since the peer's port to a plane may be dead.
+func TestWitnessesOfAllPlanes(t *testing.T) {
+	f := mustFabric(t, fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 3, Spines: 16, HostsPerToR: 2, Planes: 2})
+	for peer := fabric.NodeID(1); int(peer) < f.Hosts(); peer++ {
+		c := mustCore(t, Config{Fabric: f, Asks: true, StartJitter: -1})
+		if err := c.Post(0, []Flow{{Dst: peer, Bytes: 4000000}}); err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range slices.Clone(c.Ready().Open) {
+			c.Overdue(fabric.Millisecond, o.QP, Overdue{Since: fabric.Millisecond})
+			ask := c.Ready().Ask // two by the path and one by another
+			if len(ask) != 3 || f.PlaneOf(ask[2].Label) == f.PlaneOf(ask[0].Label) {
+				t.Errorf("to h%d: asked %v", peer, ask)
+			}
+		}
+	}
+}

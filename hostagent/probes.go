@@ -60,20 +60,23 @@ func (t *questions) probe(q *question, d *destination, path int, witness bool) {
 }
 
 // askWitnesses sends probes to the same host by other paths: by other uplinks first, and among these by such that
-// are not known to be silent.
+// are not known to be silent. The planes take turns, beginning with another one, since a whole plane may be dead.
 func (t *questions) askWitnesses(q *question, most int) {
 	d, own := q.d, q.d.uplink(q.path)
+	planes := t.fabric.Planes()
+	each := d.paths / planes
 	sent := 0
 	for _, other := range []bool{true, false} {
-		start := int(t.pathOrder(d, q.path) % uint64(d.paths))
-		last := -1
+		start, plane := int(t.pathOrder(d, q.path)%uint64(d.paths)), q.path/each
+		var last [fabric.MaxPlanes]int // the latest uplink in a plane, + 1
 		for i := range d.paths {
-			path := (start + i) % d.paths
+			in := (plane + 1 + i) % planes
+			path := in*each + (start+i/planes)%each
 			uplink := d.uplink(path)
-			if sent >= most || path == q.path || uplink == last || (uplink != own && !d.dead.get(path)) != other {
+			if sent >= most || path == q.path || uplink == last[in]-1 || (uplink != own && !d.dead.get(path)) != other {
 				continue
 			}
-			last = uplink // one by each uplink
+			last[in] = uplink + 1 // one by each uplink
 			sent++
 			t.probe(q, d, path, true)
 		}
