@@ -9,9 +9,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 )
 
-// TestFairTables: the tables of results/fair.md are those of docs/evaluation/fair.jsonl.
+// TestFairTables: the tables of results/fair.md are those of docs/evaluation/fair.jsonl, and of fair-clouds.jsonl, which
+// has SRD and Falcon with their authors' rate controls.
 func TestFairTables(t *testing.T) {
-	rs := results(t, "evaluation/fair.jsonl")
+	rs := append(results(t, "evaluation/fair.jsonl"), results(t, "evaluation/fair-clouds.jsonl")...)
 	for _, c := range []struct{ table, collective string }{
 		{"all-to-all", "all-to-all"}, {"halving-doubling", "all-reduce/halving-doubling"},
 	} {
@@ -50,7 +51,7 @@ func fairTable(rs []*report.Result, collective string) string {
 		}
 		b.WriteString("\n")
 	}
-	for _, s := range []string{"ethereal", "spray", "reps", "drb", "jsq", "mrc", "ecmp"} {
+	for _, s := range []string{"ethereal", "spray", "reps", "drb", "jsq", "mrc", "srd", "falcon", "ecmp"} {
 		row(s, func(r *report.Result, fair bool) bool {
 			name, _, _ := strings.Cut(r.Scheme, "(")
 			form := "as-published"
