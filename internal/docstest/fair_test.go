@@ -9,8 +9,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 )
 
-// TestFairTables: the tables of results/fair.md are those of docs/evaluation/fair.jsonl, and of fair-clouds.jsonl, which
-// has SRD and Falcon with their authors' rate controls.
+// TestFairTables: the tables of results/fair.md are those of docs/evaluation/fair.jsonl, and of fair-clouds.jsonl, in
+// which SRD and Falcon have their authors' rate controls.
 func TestFairTables(t *testing.T) {
 	rs := append(results(t, "evaluation/fair.jsonl"), results(t, "evaluation/fair-clouds.jsonl")...)
 	for _, c := range []struct{ table, collective string }{
