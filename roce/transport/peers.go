@@ -217,6 +217,7 @@ func (e *Endpoint) beginNext(p *messageOrder) {
 
 // countAnswered records that bytes of a QP are acknowledged, or never will be.
 func (e *Endpoint) countAnswered(q *qp, bytes int64) {
+	bytes = min(bytes, q.unacked) // what was given up counts as answered
 	q.unacked -= bytes
 	if q.of != nil || bytes == 0 {
 		return

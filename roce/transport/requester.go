@@ -160,6 +160,9 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	q.id, q.live, q.peer, q.dst, q.balanced, q.failed, q.untimed = m.QP, true, p, m.Dst, m.Balanced, false, m.Once
 	q.qpn = qpNumber(uint32(s), sl.generation)
 	q.message, q.rkey, q.address, q.bytes, q.unacked = m.ID, m.RKey, m.Address, m.Bytes, m.Bytes
+	if m.Once { // what is lost is never acknowledged: nothing waits for it
+		q.unacked = 0
+	}
 	if m.RKey == 0 {
 		q.address = m.ID
 	}

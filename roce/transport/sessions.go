@@ -72,13 +72,13 @@ func (e *Endpoint) peerRestarted(now fabric.Time, peer fabric.NodeID) {
 	if p < 0 {
 		return
 	}
-	var failed []*qp
+	var failed []QP
 	sent := func(q *qp) {
 		if q == nil || !q.live || q.session == 0 || q.session == e.sessions[peer].count || q.failed {
 			return
 		}
 		if q.sndUna > 0 {
-			failed = append(failed, q)
+			failed = append(failed, q.id)
 			return
 		}
 		e.transport.lost(q)
@@ -88,12 +88,16 @@ func (e *Endpoint) peerRestarted(now fabric.Time, peer fabric.NodeID) {
 	for i := range e.peers[p].more {
 		sent(e.peers[p].more[i].qp)
 	}
-	for _, q := range failed {
-		id := q.id
+	for _, id := range failed {
+		pos := e.byID.get(uint64(id))
+		if pos < 0 { // closed when another one failed
+			continue
+		}
+		q := e.qps[pos]
 		e.transport.lost(q)
 		q.failed, q.expireAt = true, never
 		e.giveUp(q)
-		if f, ok := e.handler.(FailureHandler); ok && q.live && q.id == id {
+		if f, ok := e.handler.(FailureHandler); ok {
 			f.Failed(now, id, frame.NAKRemoteAccess)
 		}
 	}

@@ -59,8 +59,11 @@ func TestUnanswered(t *testing.T) {
 	for name, enough := range map[string]func(e *Endpoint, q *qp){
 		"acknowledged": func(e *Endpoint, q *qp) { ack(e, q, q.sent, 0) },
 		"closed":       func(e *Endpoint, q *qp) { e.release(q) },
-		"refused":      func(e *Endpoint, q *qp) { ack(e, q, q.sndUna+20, frame.NAKRemoteAccess) },
-		"in part":      func(e *Endpoint, q *qp) { ack(e, q, q.sent-int32(e.mostUnanswered/1000), 0) },
+		"refused": func(e *Endpoint, q *qp) {
+			ack(e, q, q.sndUna+20, frame.NAKRemoteAccess)
+			ack(e, q, q.sent, 0) // of copies that were accepted after all
+		},
+		"in part": func(e *Endpoint, q *qp) { ack(e, q, q.sent-int32(e.mostUnanswered/1000), 0) },
 	} {
 		e, err := New(Config{
 			Fabric: f, MTU: 1000, LineRate: 400 * fabric.Gbps, Trip: 5 * fabric.Microsecond, RTO: fabric.Second,
@@ -109,6 +112,25 @@ func TestUnanswered(t *testing.T) {
 		if p := &e.peers[0]; p.unanswered != 0 || p.first != nil || len(p.others) != 0 {
 			t.Errorf("%s: %+v is left, %v", name, p.messageOrder, p.others)
 		}
+	}
+}
+
+// TestUnansweredOnce: what is sent once and lost does not hold back the next message.
+func TestUnansweredOnce(t *testing.T) {
+	w := newWorld(t, 2, func(c *Config) { c.Trip = 5 * fabric.Microsecond })
+	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 2_000_000, Once: true})
+	w.open(0, Message{QP: 2, ID: 2, Dst: 1, Bytes: 5000})
+	e := w.hosts[0].e
+	lost := e.qps[0].qpn
+	w.fate = func(_ fabric.Time, hdr []byte, control bool) fate {
+		if b := frame.BTH(hdr[e.stack.bth:]); !control && b.DestQP() == lost {
+			return fate{}
+		}
+		return fate{copies: []fabric.Time{0}}
+	}
+	w.run(fabric.Second)
+	if len(w.hosts[0].done) != 1 || w.hosts[0].done[2] != 1 {
+		t.Errorf("done: %v", w.hosts[0].done)
 	}
 }
 
