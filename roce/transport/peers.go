@@ -174,10 +174,9 @@ func (e *Endpoint) leaveMessage(q *qp) {
 		return
 	}
 	held := m != p.first || p.waits // closed before its time came: its QPs are held no more
-	switch {
-	case m == p.first:
+	if m == p.first {
 		p.first, p.waits = m.next, false
-	default:
+	} else {
 		before := p.first
 		for before.next != m {
 			before = before.next
