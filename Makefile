@@ -29,7 +29,8 @@ bin/libethereal-rnic.so: $(wildcard $(RNIC)/*)
 demo: bin/ethereal
 	bin/ethereal run testbed/scenarios/demo.yaml --html report.html --out demo.jsonl
 
-# What everybody can run: it needs Go alone. Tests that start the program take the one that is built here.
+# What everybody can run: it needs Go alone. Tests that start the program take the one that is built here. PACKAGES, if
+# given, are the packages to test.
 PACKAGES ?= ./...
 test: bin/ethereal
 	ETHEREAL_BINARY=$(CURDIR)/bin/ethereal $(GO) test -timeout 20m $(TESTFLAGS) $(PACKAGES)

@@ -120,8 +120,8 @@ func (d *peerDirectory) findOrAdd(host fabric.NodeID) int32 {
 // Messages of a share to a peer go one after the other, as on a queue pair of a connection:
 // the QPs of the oldest one take turns with those to other peers, and those of
 // younger ones are held back until all of it is sent, and enough of it acknowledged. What
-// must be repeated later takes turns with them. Served in turn, they would all end late: a ring whose one
-// host fell behind by a step would send two steps at half the pace, and so on.
+// must be repeated later takes turns with them. Served in turn, they would all end late: a
+// ring whose one host fell behind by a step would send two steps at half the pace, and so on.
 type message struct {
 	id         uint64
 	unsent     int // QPs with packets that were never sent
