@@ -70,10 +70,10 @@ type Config struct {
 	// Cores is the number of goroutines that simulate the regions; 0 means 1.
 	Cores int
 
-	// MayStop, if not nil, is called with several regions, between windows, and reports whether an event up to the
-	// given time might call [Network.Stop]. If so, all regions' events are simulated in one order, so that the run ends
-	// at exactly that event. Otherwise it ends up to [Network.Lookahead] later.
-	MayStop func(by fabric.Time) bool
+	// InOrder, if not nil, is called with several regions, between windows, and reports whether an event of a node up
+	// to the given time might call [Network.Stop], or touch other nodes' data at once. If so, all regions' events up to
+	// then are simulated in one order. Without it a run ends up to [Network.Lookahead] after the event that stops it.
+	InOrder func(by fabric.Time) bool
 }
 
 // Hop is the state of a port when it starts to send a packet.

@@ -40,11 +40,12 @@ func (n *Network) runRegions(ctx context.Context, until fabric.Time, t *regionTe
 			by = min(by, n.world.controls[0].at-1)
 		}
 		n.now = at
-		if n.cfg.MayStop == nil || !n.cfg.MayStop(by) {
+		if n.cfg.InOrder == nil || !n.cfg.InOrder(by) {
 			t.window(by)
 			n.mergeJournals()
-		} else if n.landCrossings(); !n.runSingle(ctx, until) {
-			continue // to find out why
+		} else {
+			n.landCrossings()
+			n.runInOrder(by)
 		}
 		if err := n.failure(); err != nil {
 			return err
@@ -149,19 +150,10 @@ func (n *Network) firstControl() *region {
 	return first
 }
 
-// runSingle runs the network on this goroutine alone, one event at a time in the
-// order of one queue. It reports false when it was stopped or nothing is left.
-func (n *Network) runSingle(ctx context.Context, until fabric.Time) bool {
-	for count := 1; ; count++ {
-		if count%progressEvery == 0 {
-			n.publish()
-			if ctx.Err() != nil {
-				return true
-			}
-		}
-		if n.stop.Load() {
-			return false
-		}
+// runInOrder runs the network up to a time on this goroutine alone, one event at a time in the order of one queue,
+// unless it is stopped.
+func (n *Network) runInOrder(by fabric.Time) {
+	for !n.stop.Load() && n.failure() == nil {
 		first, at := n.firstControl(), fabric.Time(math.MaxInt64)
 		if first != nil {
 			at = first.controls[0].at
@@ -174,17 +166,14 @@ func (n *Network) runSingle(ctx context.Context, until fabric.Time) bool {
 			}
 		}
 		switch {
-		case least.at > until || packets == nil && first == nil:
-			return false
+		case least.at > by || packets == nil && first == nil:
+			return
 		case packets != nil:
 			n.now = least.at
 			packets.packet(packets.queue.pop())
 		default:
 			n.setNow(at)
 			first.control(first.controls.Pop())
-		}
-		if n.failure() != nil {
-			return true
 		}
 	}
 }

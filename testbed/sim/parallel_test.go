@@ -100,7 +100,7 @@ func (p *play) perform(t testing.TB, regions, cores int) outcome {
 	got := 0
 	c := p.config
 	c.Regions, c.Cores = regions, cores
-	c.MayStop = func(fabric.Time) bool { return p.stopAt > 0 && p.stopAt-got < 50 }
+	c.InOrder = func(fabric.Time) bool { return p.stopAt > 0 && p.stopAt-got < 50 }
 	w := newWorld(t, p.spec, c)
 	if regions > 1 && w.Regions() == 1 {
 		t.Fatal("there is one region")

@@ -2,6 +2,10 @@ package virtual
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -110,5 +114,74 @@ func TestCoresSoonReports(t *testing.T) {
 	got, _, _ := onCores(t, lab, runs[0], 2, 2)
 	if d := cmp.Diff(want, got, cmpopts.IgnoreFields(report.Result{}, "WallMS")); d != "" {
 		t.Errorf("(-one, +several):\n%s", d)
+	}
+}
+
+// TestCoresAgreeOnWorkloads: random training iterations, on servers of several GPUs or of one, whose ranks begin and end
+// operations at any time, give one result in several regions too.
+func TestCoresAgreeOnWorkloads(t *testing.T) {
+	lab := newLab(t)
+	rng := rand.New(rand.NewPCG(52, 1))
+	count, windows := 40, 0
+	if testing.Short() {
+		count = 6
+	}
+	for i := range count {
+		pick := func(of ...string) string { return of[rng.IntN(len(of))] }
+		hosts := 2 << rng.IntN(2) // below each of 4 ToRs
+		gpus := min(hosts, 1<<rng.IntN(3))
+		pipeline := 1 + rng.IntN(5)/4
+		work := fmt.Sprintf("gpt: {layers: %d, hidden: 512, tensor: %d, data: %d, pipeline: %d, algorithm: %s, in_order: %s, scale: %d, teraflops: %d}",
+			4, gpus, 4*hosts/gpus/pipeline, pipeline, pick("ring", "direct"), pick("true", "false"), 1<<(2+rng.IntN(5)), 30+rng.IntN(3000))
+		servers := ""
+		if gpus > 1 {
+			servers = fmt.Sprintf("servers: {gpus: %d}", gpus)
+		}
+		text := fmt.Sprintf(`
+name: random
+fabric: {kind: leaf-spine, tors: 4, spines: 3, hosts_per_tor: %d}
+%s
+fast_forward: %s
+host: {payload: %s, congestion_control: %s}
+collectives: [{kind: workload, file: w.yaml}]
+schemes: [%s]
+failures:
+  - {name: f, notifiers: [%s], events: [{at: %dus, action: %s, link: uplink of tor0}]}
+seeds: %d
+deadline: 1s
+`, hosts, servers, pick(`""`, "repeats"), pick("1024B", "4096B", "9000B"), pick("dctcp", "swift", "dcqcn"),
+			pick("ethereal", "ethereal", "ecmp", "spray"), pick("quench", "gnmi", "timeout"), 1+rng.IntN(200), pick("cut, detection: 5us", "degrade, rate: 100Gb/s"), i+1)
+		dir := t.TempDir()
+		for name, content := range map[string]string{"random.yaml": text, "w.yaml": work} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := scenario.Load(filepath.Join(dir, "random.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs, err := s.Expand()
+		if err != nil {
+			t.Fatal(err)
+		}
+		regions, cores := 2+rng.IntN(3), 1+rng.IntN(3)
+		want, wantHappened, _ := onCores(t, lab, runs[0], 1, 1)
+		got, happened, shares := onCores(t, lab, runs[0], regions, cores)
+		if int64(got.SimEvents) > 2*shares.InTurn {
+			windows++
+		}
+		if d := cmp.Diff(want, got, cmpopts.IgnoreFields(report.Result{}, "WallMS")); d != "" {
+			t.Errorf("%s\n%s\n%d regions, %d cores (-one, +several):\n%s", text, work, regions, cores, d)
+		}
+		if d := cmp.Diff(wantHappened, happened); d != "" {
+			t.Errorf("%s\n%s\n%d regions, %d cores happened (-one, +several):\n%s", text, work, regions, cores, d)
+		}
+		if testing.Verbose() {
+			t.Logf("%d: %d of %d events in turn, %s", i, shares.InTurn, got.SimEvents, work)
+		}
+	}
+	if windows == 0 {
+		t.Error("no run had most of its events in windows")
 	}
 }

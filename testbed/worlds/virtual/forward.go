@@ -11,14 +11,17 @@ import (
 // networkState returns what a program's runner must know to skip collectives.
 func (w *world) networkState() workload.NetworkState {
 	return workload.NetworkState{
-		Crosses: func(src, dst int) bool {
-			from, _ := w.servers.Server(src)
-			to, _ := w.servers.Server(dst)
-			return from != to
-		},
+		Crosses:      w.crosses,
 		Disturbances: w.disturbances,
 		Until:        w.calmUntil,
 	}
+}
+
+// crosses reports whether messages between two ranks leave their server.
+func (w *world) crosses(src, dst int) bool {
+	from, _ := w.servers.Server(src)
+	to, _ := w.servers.Server(dst)
+	return from != to
 }
 
 // disturbances counts events of links and of the control plane, flips, and what hosts do about lost packets and

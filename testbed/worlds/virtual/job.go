@@ -14,6 +14,8 @@ type job interface {
 	sent(fabric.Time, collective.ID) error
 	done(rank int) bool
 	finished() bool
+	localSteps() bool
+	inOrder(by fabric.Time) bool
 	bounds() (bound, step *float64)
 	steps() []report.Step
 	skipped() *report.FastForward
@@ -83,6 +85,10 @@ type workloadJob struct {
 	w *world
 	*workload.Runner
 	tick fabric.Time // time of the next scheduled end of a computation; 0: none
+
+	// No operation ends until then, if the number of steps is still the same.
+	quietUntil fabric.Time
+	quietSteps int
 }
 
 func (p *workloadJob) start() {

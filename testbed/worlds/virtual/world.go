@@ -91,10 +91,13 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer sim.Trac
 			return nil, fmt.Errorf("lossless switches could deadlock: %s and %d other links wait for each other", w.f.LinkName(c[0].Link), len(c)-1)
 		}
 	}
+	if w.job, err = w.newJob(); err != nil {
+		return nil, err
+	}
 	config := sim.Config{
 		Fabric: w.f, Buffer: s.Switch.Buffer, Alpha: s.Switch.Alpha, Cell: int(s.Switch.Cell),
 		Classes: controlPriority + 1, Overhead: int(framing(run)), PFC: s.FlowControl(), Trim: s.Switch.Trim, Tracer: tracer,
-		Regions: w.regions(), Cores: obs.Cores, MayStop: w.mayFinish,
+		Regions: w.regions(), Cores: obs.Cores, InOrder: w.job.inOrder,
 	}
 	if stamp := control.Needs.Stamp; stamp != nil {
 		config.Stamp = func(hdr []byte, h sim.Hop) { stamp(hdr, transport.Hop(h)) }
@@ -115,9 +118,6 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer sim.Trac
 		if err := w.net.Tap(c.Link, c.W, sim.TapConfig{Finish: finishFrame}); err != nil {
 			return nil, err
 		}
-	}
-	if w.job, err = w.newJob(); err != nil {
-		return nil, err
 	}
 	for q := range w.f.Planes() {
 		c, err := newController(w, q)
