@@ -1,6 +1,8 @@
 package interp
 
 import (
+	"slices"
+
 	"github.com/ethereal-fabric/ethereal/p4switch/program"
 )
 
@@ -69,47 +71,49 @@ func (r *traceRecorder) selectNext(state *program.ParseState) int32 {
 	if state.KeyPC != 0 {
 		r.recordCode(state.KeyPC)
 	}
-	key := int32(0)
 	for i := range state.Key {
-		k := &state.Key[i]
-		if k.Lookahead {
+		if state.Key[i].Lookahead {
 			r.abandon("a lookahead")
 			return -1
 		}
-		key = r.shiftOr(key, r.slotValue(k.Slot), k.Shift)
 	}
-	x := r.valueOf(key)
 	for i := range state.Cases {
 		c := &state.Cases[i]
 		if c.ValueSetUse >= 0 {
 			r.abandon("a value set")
 			return -1
 		}
-		hit := x&c.Mask[0] == c.Value[0]
-		if !r.isConst(key) {
-			in := traceInst{op: traceBits, imm: c.Mask[0], imm2: c.Value[0]}
-			if !hit {
-				in.op = traceNoBits
-			}
-			in.a = r.inRegister(key)
-			r.emitGuard(in)
-		}
-		if hit {
+		if r.caseHolds(state, c) {
 			return c.Next
 		}
 	}
 	return state.Next
 }
 
-// shiftOr is key | piece << shift.
-func (r *traceRecorder) shiftOr(key, piece int32, shift uint8) int32 {
-	if shift != 0 {
-		piece = r.pureValue(program.OpShl, ^uint64(0), piece, r.constantValue(uint64(shift)))
+// caseHolds writes the guards that a select's case holds, a field after the other, or that its first field that does
+// not hold does not.
+func (r *traceRecorder) caseHolds(state *program.ParseState, c *program.ParseCase) bool {
+	for i := range state.Key {
+		k := &state.Key[i]
+		mask := c.Mask[0] >> (k.Shift & 63) & program.MaskOf(k.Width)
+		want := c.Value[0] >> (k.Shift & 63) & mask
+		if mask == 0 {
+			continue
+		}
+		x := r.slotValue(k.Slot)
+		hit := r.valueOf(x)&mask == want
+		if !r.isConst(x) {
+			in := traceInst{op: traceBits, a: r.inRegister(x), imm: mask, imm2: want}
+			if !hit {
+				in.op = traceNoBits
+			}
+			r.emitGuard(in)
+		}
+		if !hit {
+			return false
+		}
 	}
-	if key == 0 {
-		return piece
-	}
-	return r.pureValue(program.OpOr, ^uint64(0), key, piece)
+	return true
 }
 
 // recordCode follows the packet through code, as Switch.run executes it.
@@ -250,10 +254,10 @@ func (r *traceRecorder) recordTable(id int) (act, next uint32) {
 	act, next, args := t.tableResult(r.s, ts, hit)
 	t.slots[reg] = uint64(hit + 1)
 	copy(t.slots[reg+1:], args)
-	words := min(len(args), tab.ArgMax)
+	words, widths := min(len(args), tab.ArgMax), t.argMasks(act)
 	r.emitGuard(traceInst{op: traceActionChosen, imm: uint64(act), imm2: uint64(next)})
 	for i := range words {
-		r.slots[t.p.Args+uint32(i)] = r.registerValue(reg+1+traceSlot(i), ^uint64(0))
+		r.slots[t.p.Args+uint32(i)] = r.registerValue(reg+1+traceSlot(i), widths[i])
 	}
 	if tab.Timeout {
 		r.effects = append(r.effects, traceEffect{kind: effectHit, id: id, a: reg})
@@ -262,6 +266,20 @@ func (r *traceRecorder) recordTable(id int) (act, next uint32) {
 		r.effects = append(r.effects, traceEffect{kind: effectDirect, id: id, a: reg})
 	}
 	return act, next
+}
+
+// argMasks returns the bits that the words of an action's arguments can have.
+func (t *Traces) argMasks(pc uint32) (masks []uint64) {
+	i := slices.IndexFunc(t.p.Actions, func(a program.Action) bool { return a.PC == pc })
+	if i < 0 {
+		return nil
+	}
+	for _, p := range t.p.Actions[i].Params {
+		for w := range p.Words {
+			masks = append(masks, program.MaskOf(min(64, p.Width-64*w)))
+		}
+	}
+	return masks
 }
 
 // inputsOf puts what a calculation reads where it reads it.
