@@ -159,6 +159,12 @@ func bigOf(w []uint64, signed bool) *big.Int {
 	return n
 }
 
+// Trim cuts a packet between the pipelines to the bytes that it had at ingress.
+func (p *Packet) Trim() {
+	n := p.end - p.start
+	p.virtualBytes, p.pktLen, p.ingressLen, p.Length = 0, n, n, n
+}
+
 // packetState is the hidden part of a Packet.
 type packetState struct {
 	v             []uint64

@@ -71,8 +71,9 @@ type Config struct {
 	Cores int
 
 	// InOrder, if not nil, is called with several regions, between windows, and reports whether an event of a node up
-	// to the given time might call [Network.Stop], or touch other nodes' data at once. If so, all regions' events up to
-	// then are simulated in one order. Without it a run ends up to [Network.Lookahead] after the event that stops it.
+	// to the given time might call [Network.Stop] or touch other nodes' data. If so, all regions' events up to then are
+	// simulated in one order. Without it no event of a node may touch other nodes' data, and a run ends up to
+	// [Network.Lookahead] after the event that stops it.
 	InOrder func(by fabric.Time) bool
 }
 

@@ -62,8 +62,8 @@
 // functions their sequence numbers.
 //
 // The end of a run is an event like any other ([Network.Stop]), and nothing may happen after it that would not have
-// happened on one core. [Config.InOrder] says when it is near, or when an event may touch other nodes' data; then one
-// goroutine takes the events of all regions in turn.
+// happened on one core. [Config.InOrder] says when the end is near, or when an event may touch other nodes' data. Then
+// one goroutine takes the events of all regions in turn.
 //
 // To find a difference between one core and several: [Progress] says which has more events, a [JSONL] of one core
 // shows the events in order, and the race detector finds accesses that bypass Serially.

@@ -144,6 +144,8 @@ func (r *router) Egress(h Handle, q QueueState, out []Copy) (Departure, []Copy, 
 	return Departure{Header: r.out[:n], Length: p.length}, out, p.data[fakeAction] != actDropEgress
 }
 
+func (r *router) Trim(Handle) {}
+
 func (r *router) Free(h Handle) { r.free = append(r.free, h) }
 
 // live returns how many handles have not been given back.

@@ -169,7 +169,7 @@ func (n *Network) runInOrder(by fabric.Time) {
 		case least.at > by || packets == nil && first == nil:
 			return
 		case packets != nil:
-			n.now = least.at
+			n.setNow(least.at)
 			packets.packet(packets.queue.pop())
 		default:
 			n.setNow(at)

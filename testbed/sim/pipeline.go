@@ -46,6 +46,8 @@ type Pipeline interface {
 	// Egress finishes a packet that left its queue. ok is false if the program dropped it. New copies are appended to
 	// out.
 	Egress(h Handle, q QueueState, out []Copy) (d Departure, more []Copy, ok bool)
+	// Trim says that the traffic manager cut a packet to its header.
+	Trim(h Handle)
 	// Free returns a packet that the traffic manager dropped.
 	Free(h Handle)
 }

@@ -178,6 +178,9 @@ func (r *region) enqueue(node fabric.NodeID, s *switchNode, dir LinkDir, id pack
 		p.class = r.topClass
 		d.counters.Trimmed++
 		if r.admission.admit(s, &q.classes[p.class], p) == admitPacket {
+			if p.is&inPlace == 0 {
+				s.pipeline.Trim(p.handle())
+			}
 			break
 		}
 		fallthrough

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// arrivals is what a rank receives from other servers.
-type arrivals struct {
+// expected is what a rank receives from other servers.
+type expected struct {
 	ended int64 // bytes of operations that have ended
 	begun []begunOp
 }
@@ -14,11 +14,12 @@ type arrivals struct {
 // begunOp is an operation that has begun and not ended.
 type begunOp struct {
 	op    int
-	bytes int64 // that its rank receives
+	bytes int64 // bytes that its rank receives in it
 }
 
 // CountArrivals makes the runner count what ranks receive from other servers, for LeastLeft. crosses is as in
-// [NetworkState]. It reports false, and counts nothing, if a collective has messages both within and between servers.
+// [NetworkState]. It reports false, and counts nothing, if a collective has messages both within and between servers,
+// or a rank that only sends: nothing says when that rank is done.
 func (r *Runner) CountArrivals(crosses func(src, dst int) bool) bool {
 	received := make([][]int64, len(r.instances))
 	for i, in := range r.instances {
@@ -33,8 +34,11 @@ func (r *Runner) CountArrivals(crosses func(src, dst int) bool) bool {
 			}
 		}
 		received[i] = in.received()
+		if slices.Contains(received[i], 0) {
+			return false
+		}
 	}
-	r.received, r.arrivals = received, make([]arrivals, len(r.waits))
+	r.received, r.expected = received, make([]expected, len(r.waits))
 	return true
 }
 
@@ -52,11 +56,11 @@ func (in *collectiveInstance) received() []int64 {
 // LeastLeft returns how many bytes a rank that has received so many from other servers must receive at least before
 // one of its operations that has begun can end; math.MaxInt64 if it waits for none.
 func (r *Runner) LeastLeft(rank int, received int64) int64 {
-	a := &r.arrivals[rank]
+	e := &r.expected[rank]
 	left := int64(math.MaxInt64)
-	for _, b := range a.begun {
+	for _, b := range e.begun {
 		// All that came may belong to this operation.
-		left = min(left, b.bytes-(received-a.ended))
+		left = min(left, b.bytes-(received-e.ended))
 	}
 	return left
 }
@@ -64,24 +68,24 @@ func (r *Runner) LeastLeft(rank int, received int64) int64 {
 // Steps returns the number of collectives' operations that have begun or ended.
 func (r *Runner) Steps() int { return r.steps }
 
-// arrivalsBegin records that a rank's operation of a collective begins.
-func (r *Runner) arrivalsBegin(rank, o, local int) {
+// expectArrivals records that a rank's operation of a collective begins by messages.
+func (r *Runner) expectArrivals(rank, o, local int) {
 	r.steps++
-	if i := r.instanceOf[rank][o]; r.arrivals != nil && r.received[i] != nil {
-		a := &r.arrivals[rank]
-		a.begun = append(a.begun, begunOp{o, r.received[i][local]})
+	if i := r.instanceOf[rank][o]; r.expected != nil && r.received[i] != nil {
+		e := &r.expected[rank]
+		e.begun = append(e.begun, begunOp{o, r.received[i][local]})
 	}
 }
 
-// arrivalsEnd records that an operation ends.
-func (r *Runner) arrivalsEnd(rank, o int) {
+// endArrivals records that an operation ends, also one that expects nothing.
+func (r *Runner) endArrivals(rank, o int) {
 	r.steps++
-	if r.arrivals == nil {
+	if r.expected == nil {
 		return
 	}
-	a := &r.arrivals[rank]
-	if i := slices.IndexFunc(a.begun, func(b begunOp) bool { return b.op == o }); i >= 0 {
-		a.ended += a.begun[i].bytes
-		a.begun = slices.Delete(a.begun, i, i+1)
+	e := &r.expected[rank]
+	if i := slices.IndexFunc(e.begun, func(b begunOp) bool { return b.op == o }); i >= 0 {
+		e.ended += e.begun[i].bytes
+		e.begun = slices.Delete(e.begun, i, i+1)
 	}
 }

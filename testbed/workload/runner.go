@@ -36,7 +36,7 @@ type Runner struct {
 
 	// See [Runner.CountArrivals].
 	received [][]int64  // by instance and local rank; nil: of an instance inside a server
-	arrivals []arrivals // by rank; nil: they are not counted
+	expected []expected // by rank; nil: it is not counted
 	steps    int
 }
 
@@ -199,7 +199,7 @@ func (r *Runner) begin(now fabric.Time, rank, o int, emit func(collective.Send))
 func (r *Runner) send(now fabric.Time, rank, o int, emit func(collective.Send)) {
 	in := r.instances[r.instanceOf[rank][o]]
 	local := slices.Index(in.group, rank)
-	r.arrivalsBegin(rank, o, local)
+	r.expectArrivals(rank, o, local)
 	in.job.StartRank(local, func(s collective.Send) { emit(in.global(s)) })
 	r.endIfDone(now, in, local, emit)
 }
@@ -239,7 +239,7 @@ func (r *Runner) end(now fabric.Time, rank, o int, emit func(collective.Send)) {
 		return
 	}
 	r.ended[rank][o] = true
-	r.arrivalsEnd(rank, o)
+	r.endArrivals(rank, o)
 	r.waveEnds(now, rank, o)
 	if part := r.program.Ranks[rank][o].Part; part > 0 {
 		r.parts[part-1].Open, r.parts[part-1].End = r.parts[part-1].Open-1, now

@@ -109,6 +109,9 @@ func (s *Switch) Egress(h sim.Handle, q sim.QueueState, out []sim.Copy) (sim.Dep
 	return sim.Departure{Header: o.Data, Length: o.Length}, s.collect(t.sw, out), ok
 }
 
+// Trim cuts a packet to its header, for [sim.Pipeline].
+func (s *Switch) Trim(h sim.Handle) { s.slots[h].p.Trim() }
+
 // Free frees a packet that the traffic manager dropped, for [sim.Pipeline].
 func (s *Switch) Free(h sim.Handle) {
 	t := s.take(h)

@@ -1,6 +1,8 @@
 package virtual
 
 import (
+	"math"
+
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
@@ -17,10 +19,14 @@ func (w *world) regions() int {
 		w.run.Scenario.Control.PushDelay < longestDelay(w.f): // an agent's report would arrive too early
 	default:
 		n := w.obs.Regions
-		if n == 0 {
+		switch {
+		case n > 0:
+		case w.run.Program == nil:
 			n = max(w.obs.Cores, sim.PayingRegions(w.f))
+		case w.obs.Cores > 1: // few, since events in order ask each region
+			n = 2 * w.obs.Cores
 		}
-		if n > 1 && w.job.localSteps() {
+		if n > 1 && w.job.splits() {
 			return n
 		}
 	}
@@ -40,16 +46,16 @@ func longestDelay(f *fabric.Fabric) fabric.Time {
 // received returns how many bytes of messages have arrived at a host.
 func (w *world) received(h fabric.NodeID) int64 { return int64(w.hosts[h].nic.Stats().BytesDelivered) }
 
-// carried returns how many bytes a host's link can carry in a time, also if it is slow now. Two packets more: one may
-// have begun to arrive.
-func (w *world) carried(h fabric.NodeID, in fabric.Time) int64 {
+// timeFor returns the least time in which so many bytes can arrive at a host, also if its link is slow now. Two packets
+// less: one may have begun to arrive.
+func (w *world) timeFor(h fabric.NodeID, bytes int64) fabric.Time {
 	link := w.net.SendDirection(h, 1).Link()
 	rate := max(w.f.Link(link).Rate, w.net.Rate(sim.Downward(link)))
-	return int64(float64(in)*float64(rate)/8/float64(fabric.Second)) + 2*int64(w.run.Scenario.Host.Payload)
+	return rate.TimeFor(max(0, bytes-2*int64(w.run.Scenario.Host.Payload)))
 }
 
-// localSteps returns true: a rank's next messages depend on its own alone.
-func (s collectiveJob) localSteps() bool { return !s.w.servers.Grouped() }
+// splits: a rank's next messages depend on its own alone, except within servers.
+func (s collectiveJob) splits() bool { return !s.w.servers.Grouped() }
 
 // inOrder reports whether the collective might be finished by a time. It is not while a rank, the witness, has more
 // bytes to receive than its link can carry until then.
@@ -64,8 +70,8 @@ func (s collectiveJob) inOrder(by fabric.Time) bool {
 		}
 	}
 	left := func(h fabric.NodeID) int64 { return w.incoming[h] - w.received(h) }
-	in := by - w.net.Now()
-	if left(w.unfinishedRank) > w.carried(w.unfinishedRank, in) {
+	soon := func(h fabric.NodeID) bool { return w.net.Now()+w.timeFor(h, left(h)) <= by }
+	if !soon(w.unfinishedRank) {
 		return false
 	}
 	for h := range w.hosts {
@@ -73,21 +79,15 @@ func (s collectiveJob) inOrder(by fabric.Time) bool {
 			w.unfinishedRank = id
 		}
 	}
-	return left(w.unfinishedRank) <= w.carried(w.unfinishedRank, in)
+	return soon(w.unfinishedRank)
 }
 
-// localSteps reports whether between two operations of a rank its next messages depend on its own alone. Messages
-// within a server end by events of no region; those between servers must not wait for them within an operation.
-func (p *workloadJob) localSteps() bool {
-	w := p.w
-	if w.servers.failover != nil || w.late.Any() || w.servers.CrossRail == scenario.ByServer {
-		return false
-	}
-	return p.CountArrivals(w.crosses)
+// splits: between two operations of a rank its next messages depend on its own alone. Messages within a server end by
+// events of no region; those between servers must not wait for them within an operation.
+func (p *workloadJob) splits() bool {
+	s := p.w.servers
+	return s.failover == nil && s.CrossRail != scenario.ByServer && p.CountArrivals(p.w.crosses)
 }
-
-// lookForQuiet is the longest time for which operations are known not to end before they are looked at again.
-const lookForQuiet = 100 * fabric.Microsecond
 
 // inOrder reports whether an operation might end by a time: what follows it touches other ranks' data. It does not while
 // each rank has more bytes to receive than its link can carry until then.
@@ -95,16 +95,15 @@ func (p *workloadJob) inOrder(by fabric.Time) bool {
 	if steps := p.Steps(); steps != p.quietSteps {
 		p.quietSteps, p.quietUntil = steps, 0
 	}
-	if by <= p.quietUntil {
+	if by < p.quietUntil {
 		return false
 	}
-	now := p.w.net.Now()
-	p.quietUntil = now + lookForQuiet
+	p.quietUntil = fabric.Time(math.MaxInt64)
 	for rank := range p.w.hosts {
 		h := p.w.host(rank).id
-		for left := p.LeastLeft(rank, p.w.received(h)); p.quietUntil > now && left <= p.w.carried(h, p.quietUntil-now); {
-			p.quietUntil = now + (p.quietUntil-now)/2
+		if left := p.LeastLeft(rank, p.w.received(h)); left < math.MaxInt64 {
+			p.quietUntil = min(p.quietUntil, p.w.net.Now()+p.w.timeFor(h, left))
 		}
 	}
-	return by > p.quietUntil
+	return by >= p.quietUntil
 }

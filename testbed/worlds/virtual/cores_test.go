@@ -88,6 +88,31 @@ func TestCoresAgree(t *testing.T) {
 	}
 }
 
+// TestCoresAgreeOnTrimming: packets cut to their headers count alike, whether the fast path through the P4 program or the
+// interpreter processes them, which several regions do for different packets.
+func TestCoresAgreeOnTrimming(t *testing.T) {
+	s := scenario.Default()
+	s.Name = "trim"
+	s.Fabric = fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 3, HostsPerToR: 4}
+	s.Switch.Trim, s.Host.Receiver = 16, scenario.GoBackN
+	s.Collectives = []scenario.Collective{{Kind: "all-to-all", Bytes: 60e3}}
+	s.Schemes = []scenario.Scheme{{Name: "ecmp"}}
+	s.Failures = []scenario.Failure{{Name: "healthy"}}
+	s.Deadline = 300 * fabric.Microsecond
+	runs, err := s.Expand()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lab := newLab(t)
+	want, _, _ := onCores(t, lab, runs[0], 1, 1)
+	for _, way := range [][2]int{{3, 1}, {3, 2}, {6, 2}} {
+		got, _, _ := onCores(t, lab, runs[0], way[0], way[1])
+		if d := cmp.Diff(want, got, cmpopts.IgnoreFields(report.Result{}, "WallMS")); d != "" {
+			t.Errorf("%v (-one, +several):\n%s", way, d)
+		}
+	}
+}
+
 // TestCoresSoonReports: agents' reports that come sooner than a window is long keep
 // a run on one core, though the hosts' links are shorter still.
 func TestCoresSoonReports(t *testing.T) {
@@ -131,8 +156,8 @@ func TestCoresAgreeOnWorkloads(t *testing.T) {
 		hosts := 2 << rng.IntN(2) // below each of 4 ToRs
 		gpus := min(hosts, 1<<rng.IntN(3))
 		pipeline := 1 + rng.IntN(5)/4
-		work := fmt.Sprintf("gpt: {layers: %d, hidden: 512, tensor: %d, data: %d, pipeline: %d, algorithm: %s, in_order: %s, scale: %d, teraflops: %d}",
-			4, gpus, 4*hosts/gpus/pipeline, pipeline, pick("ring", "direct"), pick("true", "false"), 1<<(2+rng.IntN(5)), 30+rng.IntN(3000))
+		work := fmt.Sprintf("gpt: {layers: 4, hidden: 512, tensor: %d, data: %d, pipeline: %d, algorithm: %s, in_order: %s, scale: %d, teraflops: %d}",
+			gpus, 4*hosts/gpus/pipeline, pipeline, pick("ring", "direct"), pick("true", "false"), 1<<(2+rng.IntN(5)), 30+rng.IntN(3000))
 		servers := ""
 		if gpus > 1 {
 			servers = fmt.Sprintf("servers: {gpus: %d}", gpus)

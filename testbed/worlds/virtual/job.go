@@ -14,7 +14,9 @@ type job interface {
 	sent(fabric.Time, collective.ID) error
 	done(rank int) bool
 	finished() bool
-	localSteps() bool
+	// splits reports whether regions may be simulated side by side while inOrder returns false.
+	splits() bool
+	// inOrder reports whether an event of a host up to a time might end the run or touch other hosts' data.
 	inOrder(by fabric.Time) bool
 	bounds() (bound, step *float64)
 	steps() []report.Step
@@ -86,7 +88,7 @@ type workloadJob struct {
 	*workload.Runner
 	tick fabric.Time // time of the next scheduled end of a computation; 0: none
 
-	// No operation ends until then, if the number of steps is still the same.
+	// No operation ends until then, if the number of steps is the same.
 	quietUntil fabric.Time
 	quietSteps int
 }
