@@ -82,14 +82,17 @@ p4:
 # Compile and assemble the programs for Tofino, into p4src/build/tna/out, and rebuild
 # what is committed of that: what the controller needs to know, and what the chip's
 # resources are used for. Needs p4c's Tofino back end: its compiler and assembler.
-# Without --no-clot the assembler finds no length for the CLOTs of Tofino 2's ingress.
+# Without --no-clot the assembler finds no length for the CLOTs of Tofino 2's ingress. Those with CSIG only show what
+# resources it costs and what a controller sees of it.
 p4-chips:
-	cd p4src && for chip in tofino=tna tofino2=t2na; do \
-		name=$${chip%=*}; out=build/tna/out/$$name; rm -rf $$out && mkdir -p $$out && \
-		$(P4C_CHIPS) --target $$name --arch $${chip#*=} --std p4-16 -g --no-clot $(P4C_CHIPS_FLAGS) -o $$out \
+	cd p4src && for chip in tofino=tna tofino2=t2na tofino-csig=tna tofino2-csig=t2na; do \
+		name=$${chip%=*}; target=$${name%-csig}; out=build/tna/out/$$name; bfrt=build/tna/$$name.bf-rt.json; csig=; \
+		if [ $$name != $$target ]; then csig=-DETHEREAL_CSIG; bfrt=$$out/bf-rt.json; fi; \
+		rm -rf $$out && mkdir -p $$out && \
+		$(P4C_CHIPS) --target $$target --arch $${chip#*=} --std p4-16 -g --no-clot $$csig $(P4C_CHIPS_FLAGS) -o $$out \
 			--p4runtime-files build/tna/$$name.p4info.txtpb --p4runtime-force-std-externs \
-			--bf-rt-schema build/tna/$$name.bf-rt.json tna/ethereal.p4 && \
-		$(BFAS) --no-warn --target $$name -o $$out/pipe $$out/pipe/ethereal.bfa && \
+			--bf-rt-schema $$bfrt tna/ethereal.p4 && \
+		$(BFAS) --no-warn --target $$target -o $$out/pipe $$out/pipe/ethereal.bfa && \
 		$(GO) run ./chipreport $$out/pipe/logs > build/tna/$$name.resources.txt || exit 1; \
 	done
 	cd p4src && sha256sum shared/*.p4 tna/*.p4 build/tna/*.json build/tna/*.txt* > build/tna/SHA256SUMS

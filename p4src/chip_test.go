@@ -170,9 +170,39 @@ func TestChipProgramsAreV1Models(t *testing.T) {
 	}
 }
 
-// TestChipsDifferInNothing holds the two chips' programs against each other.
+// TestChipsDifferInNothing holds the two chips' programs against each other, without and with CSIG.
 func TestChipsDifferInNothing(t *testing.T) {
-	if diff := cmp.Diff(inventory(chipP4Info(t, chips[0])), inventory(chipP4Info(t, chips[1]))); diff != "" {
-		t.Errorf("-%s +%s:\n%s", chips[0], chips[1], diff)
+	for _, csig := range []string{"", "-csig"} {
+		if diff := cmp.Diff(inventory(chipP4Info(t, chips[0]+csig)), inventory(chipP4Info(t, chips[1]+csig))); diff != "" {
+			t.Errorf("-%s%s +%s%s:\n%s", chips[0], csig, chips[1], csig, diff)
+		}
+	}
+}
+
+// csigOnly is what a chip's program has with CSIG only, with what it is for.
+var csigOnly = map[string]string{
+	"table csig_port":      "a port's place and capacity",
+	"table csig_bytes":     "the accesses of register port_bytes in one stage",
+	"table csig_load":      "the accesses of register port_load in one stage",
+	"register port_window": "the window in which a port last sent",
+	"register port_bytes":  "what it sent in it",
+	"register port_load":   "what it sent in the window before",
+}
+
+// TestChipsWithCSIG holds the chips' programs with CSIG against those without.
+func TestChipsWithCSIG(t *testing.T) {
+	for _, chip := range chips {
+		plain, csig, used := inventory(chipP4Info(t, chip)), inventory(chipP4Info(t, chip+"-csig")), map[string]bool{}
+		if lines := without(plain, csig, nil, nil); len(lines) > 0 {
+			t.Errorf("%s with CSIG lacks:\n%s", chip, strings.Join(lines, "\n"))
+		}
+		if lines := without(csig, plain, csigOnly, used); len(lines) > 0 {
+			t.Errorf("%s with CSIG has:\n%s", chip, strings.Join(lines, "\n"))
+		}
+		for prefix := range csigOnly {
+			if !used[prefix] {
+				t.Errorf("%s with CSIG has no %s", chip, prefix)
+			}
+		}
 	}
 }

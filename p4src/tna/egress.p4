@@ -185,12 +185,23 @@ control Egress(inout egress_headers_t hdr, inout egress_metadata_t meta,
         hdr.ipv6.payload_length = 8 + QUENCH_BYTES;
     }
 
+#ifdef ETHEREAL_CSIG
+    action untag() {
+        hdr.ethernet.type = hdr.csig.type;
+        hdr.csig.setInvalid();
+    }
+    Csig() csig;
+#endif
+
     apply {
         keep_sum();
         if (hdr.mirror.isValid()) {
             if (hdr.mirror.kind == KIND_QUENCH) {
                 tell_of_port();
                 answer();
+#ifdef ETHEREAL_CSIG
+                if (hdr.csig.isValid()) { untag(); }
+#endif
                 if (hdr.ipv4.isValid()) {
                     own_v4();
                     quench_v4();
@@ -215,6 +226,9 @@ control Egress(inout egress_headers_t hdr, inout egress_metadata_t meta,
             meta.is_data = 1;
         }
 
+#ifdef ETHEREAL_CSIG
+        csig.apply(hdr, meta, intrinsic, from_parser);
+#endif
         if (meta.is_data == 0) {
             port_tx_control.count(intrinsic.egress_port);
         } else {
@@ -267,6 +281,9 @@ control EgressDeparser(packet_out packet, inout egress_headers_t hdr, in egress_
         }
         packet.emit(hdr.ethernet);
         packet.emit(hdr.vlan);
+#ifdef ETHEREAL_CSIG
+        packet.emit(hdr.csig);
+#endif
         packet.emit(hdr.ipv4);
         packet.emit(hdr.own_v4);
         packet.emit(hdr.ipv6);

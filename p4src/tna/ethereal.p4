@@ -29,6 +29,9 @@
 #include "../shared/parser.p4"
 
 #include "ingress.p4"
+#ifdef ETHEREAL_CSIG
+#include "csig.p4"
+#endif
 #include "egress.p4"
 
 Pipeline(IngressParser(), Ingress(), IngressDeparser(),

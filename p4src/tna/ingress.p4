@@ -598,6 +598,9 @@ control IngressDeparser(packet_out packet, inout ingress_headers_t hdr, in ingre
         packet.emit(hdr.packet_in);
         packet.emit(hdr.ethernet);
         packet.emit(hdr.vlan);
+#ifdef ETHEREAL_CSIG
+        packet.emit(hdr.csig);
+#endif
         packet.emit(hdr.ipv4);
         packet.emit(hdr.ipv6);
         packet.emit(hdr.udp);

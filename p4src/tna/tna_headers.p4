@@ -61,6 +61,9 @@ struct ingress_headers_t {
     packet_in_t               packet_in;
     ethernet_t                ethernet;
     vlan_t                    vlan;
+#ifdef ETHEREAL_CSIG
+    csig_t                    csig;
+#endif
     port_event_t              port_event;
     ipv4_t                    ipv4;
     ipv6_t                    ipv6;
@@ -73,6 +76,9 @@ struct egress_headers_t {
     quench_mirror_t mirror;
     ethernet_t      ethernet;
     vlan_t          vlan;
+#ifdef ETHEREAL_CSIG
+    csig_t          csig;
+#endif
     port_event_t    port_event; // never valid: for the shared parser
     ipv4_t          ipv4;
     ipv6_t          ipv6;
@@ -163,6 +169,12 @@ struct egress_metadata_t {
     bit<16> threshold;       // mark if a 16-bit roll is below
     bit<16> roll;
     bit<16> excess;
+#ifdef ETHEREAL_CSIG
+    bit<16> csig_window;     // of 65.536 us, by its number
+    bit<16> csig_elapsed;    // windows since the port last sent
+    bit<16> csig_bytes;      // of the packet, and 32
+    bit<32> csig_length;     // of the packet, in quarters of a byte
+#endif
 }
 
 #endif

@@ -19,12 +19,8 @@ func (w *world) regions() int {
 		w.run.Scenario.Control.PushDelay < longestDelay(w.f): // an agent's report would arrive too early
 	default:
 		n := w.obs.Regions
-		switch {
-		case n > 0:
-		case w.run.Program == nil:
+		if n == 0 && (w.run.Program == nil || w.obs.Cores > 1) { // on one core events in order cost more than windows save
 			n = max(w.obs.Cores, sim.PayingRegions(w.f))
-		case w.obs.Cores > 1: // few, since events in order ask each region
-			n = 2 * w.obs.Cores
 		}
 		if n > 1 && w.job.splits() {
 			return n
