@@ -85,8 +85,8 @@ func (p *workloadJob) splits() bool {
 	return s.failover == nil && s.CrossRail != scenario.ByServer && p.CountArrivals(p.w.crosses)
 }
 
-// inOrder reports whether an operation might end by a time: what follows it touches other ranks' data. It does not while
-// each rank has more bytes to receive than its link can carry until then.
+// inOrder reports whether an operation might end by a time: what follows it touches other ranks' data. It does not
+// while each rank has more bytes to receive than its link can carry until then.
 func (p *workloadJob) inOrder(by fabric.Time) bool {
 	if steps := p.Steps(); steps != p.quietSteps {
 		p.quietSteps, p.quietUntil = steps, 0

@@ -88,8 +88,8 @@ func TestCoresAgree(t *testing.T) {
 	}
 }
 
-// TestCoresAgreeOnTrimming: packets cut to their headers count alike, whether the fast path through the P4 program or the
-// interpreter processes them, which several regions do for different packets.
+// TestCoresAgreeOnTrimming: packets cut to their headers count alike, whether the fast path through the P4 program or
+// the interpreter processes them, which several regions do for different packets.
 func TestCoresAgreeOnTrimming(t *testing.T) {
 	s := scenario.Default()
 	s.Name = "trim"
@@ -142,8 +142,8 @@ func TestCoresSoonReports(t *testing.T) {
 	}
 }
 
-// TestCoresAgreeOnWorkloads: random training iterations, on servers of several GPUs or of one, whose ranks begin and end
-// operations at any time, give one result in several regions too.
+// TestCoresAgreeOnWorkloads: random training iterations, on servers of several GPUs or of one, whose ranks begin and
+// end operations at any time, give one result in several regions too.
 func TestCoresAgreeOnWorkloads(t *testing.T) {
 	lab := newLab(t)
 	rng := rand.New(rand.NewPCG(52, 1))
