@@ -149,24 +149,23 @@ func TestChipProgramsAreV1Models(t *testing.T) {
 	for _, chip := range chips {
 		t.Run(chip, func(t *testing.T) {
 			got := inventory(chipP4Info(t, chip))
-			usedV1Model, usedChip := map[string]bool{}, map[string]bool{}
-			if lines := without(v1model, got, onlyV1Model, usedV1Model); len(lines) > 0 {
-				t.Errorf("the chip's program lacks:\n%s", strings.Join(lines, "\n"))
-			}
-			if lines := without(got, v1model, onlyChip, usedChip); len(lines) > 0 {
-				t.Errorf("v1model's program lacks:\n%s", strings.Join(lines, "\n"))
-			}
-			for _, named := range []struct {
-				all  map[string]string
-				used map[string]bool
-			}{{onlyV1Model, usedV1Model}, {onlyChip, usedChip}} {
-				for prefix := range named.all {
-					if !named.used[prefix] {
-						t.Errorf("%q is named as a difference and is none", prefix)
-					}
-				}
-			}
+			hold(t, "the chip's program lacks", v1model, got, onlyV1Model)
+			hold(t, "v1model's program lacks", got, v1model, onlyChip)
 		})
+	}
+}
+
+// hold reports the lines of a that b has not, unless named says so, and what named says and is not so.
+func hold(t *testing.T, problem string, a, b []string, named map[string]string) {
+	t.Helper()
+	used := map[string]bool{}
+	if lines := without(a, b, named, used); len(lines) > 0 {
+		t.Errorf("%s:\n%s", problem, strings.Join(lines, "\n"))
+	}
+	for prefix := range named {
+		if !used[prefix] {
+			t.Errorf("%q is named as a difference and is none", prefix)
+		}
 	}
 }
 
@@ -192,17 +191,8 @@ var csigOnly = map[string]string{
 // TestChipsWithCSIG holds the chips' programs with CSIG against those without.
 func TestChipsWithCSIG(t *testing.T) {
 	for _, chip := range chips {
-		plain, csig, used := inventory(chipP4Info(t, chip)), inventory(chipP4Info(t, chip+"-csig")), map[string]bool{}
-		if lines := without(plain, csig, nil, nil); len(lines) > 0 {
-			t.Errorf("%s with CSIG lacks:\n%s", chip, strings.Join(lines, "\n"))
-		}
-		if lines := without(csig, plain, csigOnly, used); len(lines) > 0 {
-			t.Errorf("%s with CSIG has:\n%s", chip, strings.Join(lines, "\n"))
-		}
-		for prefix := range csigOnly {
-			if !used[prefix] {
-				t.Errorf("%s with CSIG has no %s", chip, prefix)
-			}
-		}
+		plain, csig := inventory(chipP4Info(t, chip)), inventory(chipP4Info(t, chip+"-csig"))
+		hold(t, chip+" with CSIG lacks", plain, csig, nil)
+		hold(t, chip+" with CSIG has", csig, plain, csigOnly)
 	}
 }

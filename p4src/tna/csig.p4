@@ -52,8 +52,8 @@ control Csig(inout egress_headers_t hdr, inout egress_metadata_t meta, in egress
     action enter() { meta.csig_elapsed = enter_window.execute(intrinsic.egress_port); }
     action compare_windows() { meta.csig_elapsed = meta.csig_window - meta.csig_elapsed; }
 
-    // All accesses of a register must be in one stage, so each has one table. The chip has no index for a register where
-    // a table misses.
+    // All accesses of a register must be in one stage, so each has one table. The chip has no index for a register
+    // where a table misses.
     action count() { count_bytes.execute(intrinsic.egress_port); }
     action restart() { before = restart_bytes.execute(intrinsic.egress_port); }
     @name(".csig_bytes")
@@ -105,8 +105,8 @@ control Csig(inout egress_headers_t hdr, inout egress_metadata_t meta, in egress
         size = 512;
     }
 
-    // All numbers are times 256, which puts them where a tag's word has the value. The comparisons are prepared before the
-    // load is known: the chip has few stages. A worse signal than the tag's makes excess negative.
+    // All numbers are times 256, which puts them where a tag's word has the value. The comparisons are prepared before
+    // the load is known: the chip has few stages. A worse signal than the tag's makes excess negative.
     bit<32> tag;
     bit<32> delay;
     bit<32> room;
