@@ -144,7 +144,7 @@ func (r *router) Egress(h Handle, q QueueState, out []Copy) (Departure, []Copy, 
 	return Departure{Header: r.out[:n], Length: p.length}, out, p.data[fakeAction] != actDropEgress
 }
 
-func (r *router) Trim(Handle) {}
+func (r *router) Trim(h Handle) { r.slots[h].length = r.slots[h].header }
 
 func (r *router) Free(h Handle) { r.free = append(r.free, h) }
 

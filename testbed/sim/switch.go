@@ -307,9 +307,6 @@ func (r *region) egress(node fabric.NodeID, s *switchNode, dir LinkDir, d *direc
 	p.header = uint8(copy(p.data[:], dep.Header))
 	p.length = int32(max(dep.Length, len(dep.Header)))
 	p.payload = min(p.payload, p.length-int32(p.header))
-	if p.is&stateTrimmed != 0 {
-		p.trim()
-	}
 	r.transmit(dir, id, p)
 	return true, copies
 }
