@@ -19,7 +19,9 @@ import (
 
 // onCores returns a run's result with the given regions and cores, what it reported, and
 // how it was shared out.
-func onCores(t testing.TB, lab *Lab, run scenario.Run, regions, cores int) (*report.Result, []report.Event, sim.RegionShares) {
+func onCores(t testing.TB, lab *Lab, run scenario.Run, regions, cores int) (
+	*report.Result, []report.Event, sim.RegionShares,
+) {
 	t.Helper()
 	var happened []report.Event
 	w, err := newWorld(lab, run, scenario.Observer{
@@ -36,6 +38,21 @@ func onCores(t testing.TB, lab *Lab, run scenario.Run, regions, cores int) (*rep
 		t.Fatal(err)
 	}
 	return r, happened, w.net.Shares()
+}
+
+// compareCores holds a run in several regions against one in one region. It returns the number of events, and of those
+// that were not in windows.
+func compareCores(t testing.TB, lab *Lab, run scenario.Run, regions, cores int) (events, inTurn int64) {
+	t.Helper()
+	want, wantHappened, _ := onCores(t, lab, run, 1, 1)
+	got, happened, shares := onCores(t, lab, run, regions, cores)
+	if d := cmp.Diff(want, got, cmpopts.IgnoreFields(report.Result{}, "WallMS")); d != "" {
+		t.Errorf("%d regions, %d cores (-one, +several):\n%s", regions, cores, d)
+	}
+	if d := cmp.Diff(wantHappened, happened); d != "" {
+		t.Errorf("%d regions, %d cores happened (-one, +several):\n%s", regions, cores, d)
+	}
+	return int64(got.SimEvents), shares.InTurn
 }
 
 // TestCoresAgree: in several regions, on one core or several, every scheme, with every
@@ -68,20 +85,12 @@ func TestCoresAgree(t *testing.T) {
 			}
 			seen[run.Scheme.String()] = true
 			t.Run(file+" "+run.String(), func(t *testing.T) {
-				want, wantHappened, _ := onCores(t, lab, run, 1, 1)
 				// As many runs are of one notifier and collective as there are schemes: their number
 				// alone would give each scheme the same way each time.
 				way := others[(run.Index+run.Index/len(others))%len(others)]
-				regions, cores := way[0], way[1]
-				got, happened, shares := onCores(t, lab, run, regions, cores)
-				if int64(got.SimEvents) < 2*shares.InTurn && run.Program == nil {
-					t.Errorf("%d of %d events were not in windows", shares.InTurn, got.SimEvents)
-				}
-				if d := cmp.Diff(want, got, cmpopts.IgnoreFields(report.Result{}, "WallMS")); d != "" {
-					t.Errorf("%d regions, %d cores (-one, +several):\n%s", regions, cores, d)
-				}
-				if d := cmp.Diff(wantHappened, happened); d != "" {
-					t.Errorf("%d regions, %d cores happened (-one, +several):\n%s", regions, cores, d)
+				events, inTurn := compareCores(t, lab, run, way[0], way[1])
+				if events < 2*inTurn && run.Program == nil {
+					t.Errorf("%d of %d events were not in windows", inTurn, events)
 				}
 			})
 		}
@@ -104,12 +113,8 @@ func TestCoresAgreeOnTrimming(t *testing.T) {
 		t.Fatal(err)
 	}
 	lab := newLab(t)
-	want, _, _ := onCores(t, lab, runs[0], 1, 1)
 	for _, way := range [][2]int{{3, 1}, {3, 2}, {6, 2}} {
-		got, _, _ := onCores(t, lab, runs[0], way[0], way[1])
-		if d := cmp.Diff(want, got, cmpopts.IgnoreFields(report.Result{}, "WallMS")); d != "" {
-			t.Errorf("%v (-one, +several):\n%s", way, d)
-		}
+		compareCores(t, lab, runs[0], way[0], way[1])
 	}
 }
 
@@ -134,12 +139,7 @@ func TestCoresSoonReports(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lab := newLab(t)
-	want, _, _ := onCores(t, lab, runs[0], 1, 1)
-	got, _, _ := onCores(t, lab, runs[0], 2, 2)
-	if d := cmp.Diff(want, got, cmpopts.IgnoreFields(report.Result{}, "WallMS")); d != "" {
-		t.Errorf("(-one, +several):\n%s", d)
-	}
+	compareCores(t, newLab(t), runs[0], 2, 2)
 }
 
 // TestCoresAgreeOnWorkloads: random training iterations, on servers of several GPUs or of one, whose ranks begin and
@@ -156,8 +156,9 @@ func TestCoresAgreeOnWorkloads(t *testing.T) {
 		hosts := 2 << rng.IntN(2) // below each of 4 ToRs
 		gpus := min(hosts, 1<<rng.IntN(3))
 		pipeline := 1 + rng.IntN(5)/4
-		work := fmt.Sprintf("gpt: {layers: 4, hidden: 512, tensor: %d, data: %d, pipeline: %d, algorithm: %s, in_order: %s, scale: %d, teraflops: %d}",
-			gpus, 4*hosts/gpus/pipeline, pipeline, pick("ring", "direct"), pick("true", "false"), 1<<(2+rng.IntN(5)), 30+rng.IntN(3000))
+		work := fmt.Sprintf("gpt: {layers: 4, hidden: 512, tensor: %d, data: %d, pipeline: %d, "+
+			"algorithm: %s, in_order: %s, scale: %d, teraflops: %d}", gpus, 4*hosts/gpus/pipeline, pipeline,
+			pick("ring", "direct"), pick("true", "false"), 1<<(2+rng.IntN(5)), 30+rng.IntN(3000))
 		servers := ""
 		if gpus > 1 {
 			servers = fmt.Sprintf("servers: {gpus: %d}", gpus)
@@ -175,7 +176,8 @@ failures:
 seeds: %d
 deadline: 1s
 `, hosts, servers, pick(`""`, "repeats"), pick("1024B", "4096B", "9000B"), pick("dctcp", "swift", "dcqcn"),
-			pick("ethereal", "ethereal", "ecmp", "spray"), pick("quench", "gnmi", "timeout"), 1+rng.IntN(200), pick("cut, detection: 5us", "degrade, rate: 100Gb/s"), i+1)
+			pick("ethereal", "ethereal", "ecmp", "spray"), pick("quench", "gnmi", "timeout"), 1+rng.IntN(200),
+			pick("cut, detection: 5us", "degrade, rate: 100Gb/s"), i+1)
 		dir := t.TempDir()
 		for name, content := range map[string]string{"random.yaml": text, "w.yaml": work} {
 			if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
@@ -190,21 +192,11 @@ deadline: 1s
 		if err != nil {
 			t.Fatal(err)
 		}
-		regions, cores := 2+rng.IntN(3), 1+rng.IntN(3)
-		want, wantHappened, _ := onCores(t, lab, runs[0], 1, 1)
-		got, happened, shares := onCores(t, lab, runs[0], regions, cores)
-		if int64(got.SimEvents) > 2*shares.InTurn {
+		events, inTurn := compareCores(t, lab, runs[0], 2+rng.IntN(3), 1+rng.IntN(3))
+		if events > 2*inTurn {
 			windows++
 		}
-		if d := cmp.Diff(want, got, cmpopts.IgnoreFields(report.Result{}, "WallMS")); d != "" {
-			t.Errorf("%s\n%s\n%d regions, %d cores (-one, +several):\n%s", text, work, regions, cores, d)
-		}
-		if d := cmp.Diff(wantHappened, happened); d != "" {
-			t.Errorf("%s\n%s\n%d regions, %d cores happened (-one, +several):\n%s", text, work, regions, cores, d)
-		}
-		if testing.Verbose() {
-			t.Logf("%d: %d of %d events in turn, %s", i, shares.InTurn, got.SimEvents, work)
-		}
+		t.Logf("%d: %d of %d events in turn%s%s", i, inTurn, events, text, work)
 	}
 	if windows == 0 {
 		t.Error("no run had most of its events in windows")
